@@ -1,0 +1,36 @@
+# Everything here sets itself up: a virtual environment, the packages, the checks.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test test-slow check bench clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: $(READY) ## generate a sample oplog and replay it
+	$(BIN)/python -m tailrace.testing.demo
+
+check: $(READY) ## lint, types and the fast tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -m "not slow" --ignore tests/laws
+
+test: $(READY) ## what CI runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -m "not slow" -n 2
+
+test-slow: $(READY) ## long property runs
+	$(BIN)/pytest -m slow -n 2
+
+bench: $(READY) ## ratios measured in one run
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache out

@@ -1,0 +1,144 @@
+"""BSON to Python values and back, without losing a type.
+
+PyMongo's C codec does the work. It loses three deprecated types and reorders documents that look like a
+DBRef; a document that holds one of those takes the slower road below, which keeps them.
+
+>>> decode(encode({"a": Symbol("x")}))
+{'a': Symbol(text='x')}
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import bson
+from bson import CodecOptions, DatetimeMS, ObjectId
+from bson.binary import UuidRepresentation
+from bson.codec_options import DatetimeConversion, TypeRegistry
+from bson.errors import InvalidBSON
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.bsonio.values import DBPointer, Symbol, Undefined
+from tailrace.errors import BsonError
+
+_OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
+    document_class=dict,
+    datetime_conversion=DatetimeConversion.DATETIME_MS,
+    uuid_representation=UuidRepresentation.UNSPECIFIED,
+)
+# Bytes that could be the type byte of a lossy element, or the name that makes PyMongo build a DBRef.
+# A hit proves nothing; `_is_lossy` walks the document then.
+_MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e][^\0]*\0|\$ref\0", re.DOTALL)
+_LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The document as a dict, every BSON type kept apart."""
+    if _MAYBE_LOSSY.search(raw) and _is_lossy(raw, 0):
+        return _decode_document(raw, 0)
+    try:
+        return bson.decode(raw, _OPTIONS)
+    except InvalidBSON as error:
+        raise BsonError(str(error)) from None
+
+
+def _is_lossy(raw: bytes, start: int) -> bool:
+    for kind, name, value_start, _ in rawbson.elements(raw, start):
+        if kind in _LOSSY_TYPES or name == b"$ref":
+            return True
+        if kind in (rawbson.DOCUMENT, rawbson.ARRAY) and _is_lossy(raw, value_start):
+            return True
+        if kind == rawbson.CODE_WITH_SCOPE and _is_lossy(raw, _scope_start(raw, value_start)):
+            return True
+    return False
+
+
+def _scope_start(raw: bytes, start: int) -> int:
+    return rawbson.value_end(raw, rawbson.STRING, start + 4)
+
+
+def _decode_document(raw: bytes, start: int) -> dict[str, Any]:
+    return {
+        name.decode(): decode_value(raw, kind, value_start, end)
+        for kind, name, value_start, end in rawbson.elements(raw, start)
+    }
+
+
+def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
+    """One value as `decode` would give it."""
+    if kind == rawbson.DOCUMENT:
+        return _decode_document(raw, start)
+    if kind == rawbson.ARRAY:
+        return [decode_value(raw, k, s, e) for k, _, s, e in rawbson.elements(raw, start)]
+    if kind == rawbson.SYMBOL:
+        return Symbol(rawbson.string_value(raw, start, end))
+    if kind == rawbson.UNDEFINED:
+        return Undefined()
+    if kind == rawbson.DB_POINTER:
+        return DBPointer(rawbson.string_value(raw, start, end - 12), ObjectId(raw[end - 12 : end]))
+    try:
+        return bson.decode(rawbson.document(rawbson.element(kind, b"", raw[start:end])), _OPTIONS)[""]
+    except InvalidBSON as error:
+        raise BsonError(str(error)) from None
+
+
+class _NeedsSlowEncoder(Exception):  # noqa: N818 - a signal inside this file, not an error
+    pass
+
+
+def _refuse(value: Any) -> NoReturn:
+    if isinstance(value, Symbol | Undefined | DBPointer):
+        raise _NeedsSlowEncoder
+    raise TypeError(f"a {type(value).__name__} has no BSON form")
+
+
+_ENCODE_OPTIONS: Final = _OPTIONS.with_options(type_registry=TypeRegistry(fallback_encoder=_refuse))
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """The document as BSON; the inverse of `decode`."""
+    try:
+        return bson.encode(document, codec_options=_ENCODE_OPTIONS)
+    except _NeedsSlowEncoder:
+        return _encode_document(document)
+
+
+def encode_value(value: Any) -> tuple[int, bytes]:
+    """Type byte and value bytes of one value."""
+    framed = encode({"": value})
+    return framed[4], framed[6:-1]
+
+
+def _encode_document(document: Mapping[str, Any]) -> bytes:
+    return rawbson.document(*(_encode_element(name.encode(), value) for name, value in document.items()))
+
+
+def _encode_element(name: bytes, value: Any) -> bytes:
+    if isinstance(value, Mapping):
+        return rawbson.element(rawbson.DOCUMENT, name, _encode_document(value))
+    if isinstance(value, list | tuple):
+        items = {str(index): item for index, item in enumerate(value)}
+        return rawbson.element(rawbson.ARRAY, name, _encode_document(items))
+    if isinstance(value, Symbol):
+        text = value.text.encode()
+        return rawbson.element(rawbson.SYMBOL, name, rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0")
+    if isinstance(value, Undefined):
+        return rawbson.element(rawbson.UNDEFINED, name, b"")
+    if isinstance(value, DBPointer):
+        text = value.namespace.encode()
+        framed = rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
+        return rawbson.element(rawbson.DB_POINTER, name, framed + value.id.binary)
+    kind, encoded = encode_value(value)
+    return rawbson.element(kind, name, encoded)
+
+
+__all__ = [
+    "DBPointer",
+    "DatetimeMS",
+    "Symbol",
+    "Undefined",
+    "decode",
+    "decode_value",
+    "encode",
+    "encode_value",
+]

@@ -1,0 +1,194 @@
+"""Reading and splicing BSON without decoding it.
+
+A document here is its bytes. Walking yields plain tuples ``(type, name, start, end)``: the type byte, the
+name as bytes, and where the value's bytes are (type and name excluded). Nothing is copied until a caller
+slices. Documents that only pass through the pipeline are never turned into Python values; that is the
+difference between Tailrace's speed and that of a decode-encode loop.
+"""
+
+import struct
+from collections.abc import Container, Iterator
+from struct import Struct
+from typing import Final, TypeAlias
+
+from tailrace.errors import BsonError
+
+Element: TypeAlias = tuple[int, bytes, int, int]
+"""(type byte, field name, value start, value end)"""
+
+DOUBLE: Final = 0x01
+STRING: Final = 0x02
+DOCUMENT: Final = 0x03
+ARRAY: Final = 0x04
+BINARY: Final = 0x05
+UNDEFINED: Final = 0x06
+OBJECT_ID: Final = 0x07
+BOOL: Final = 0x08
+DATE: Final = 0x09
+NULL: Final = 0x0A
+REGEX: Final = 0x0B
+DB_POINTER: Final = 0x0C
+CODE: Final = 0x0D
+SYMBOL: Final = 0x0E
+CODE_WITH_SCOPE: Final = 0x0F
+INT32: Final = 0x10
+TIMESTAMP: Final = 0x11
+INT64: Final = 0x12
+DECIMAL128: Final = 0x13
+MAX_KEY: Final = 0x7F
+MIN_KEY: Final = 0xFF
+
+MAX_USER_SIZE: Final = 16 * 1024 * 1024
+"""A stored document's limit."""
+MAX_INTERNAL_SIZE: Final = MAX_USER_SIZE + 16 * 1024
+"""What the server allows itself for documents that wrap a stored one."""
+
+EMPTY: Final = b"\x05\x00\x00\x00\x00"
+
+INT32_LE: Final = Struct("<i")
+INT64_LE: Final = Struct("<q")
+UINT64_LE: Final = Struct("<Q")
+_read_int32 = INT32_LE.unpack_from
+
+# Value sizes by type byte: a number is fixed, None means "see value_end".
+_FIXED_SIZE: Final[dict[int, int]] = {
+    DOUBLE: 8, UNDEFINED: 0, OBJECT_ID: 12, BOOL: 1, DATE: 8, NULL: 0, INT32: 4, TIMESTAMP: 8, INT64: 8,
+    DECIMAL128: 16, MAX_KEY: 0, MIN_KEY: 0,
+}  # fmt: skip
+_LENGTH_PREFIXED: Final = frozenset({STRING, CODE, SYMBOL})
+_SELF_SIZED: Final = frozenset({DOCUMENT, ARRAY, CODE_WITH_SCOPE})
+
+
+def value_end(raw: bytes, kind: int, start: int) -> int:
+    """Where the value of type ``kind`` that begins at ``start`` ends."""
+    size = _FIXED_SIZE.get(kind)
+    if size is not None:
+        return start + size
+    try:
+        if kind in _LENGTH_PREFIXED:
+            length: int = _read_int32(raw, start)[0]
+            minimum, end = 1, start + 4 + length
+        elif kind in _SELF_SIZED:
+            length = _read_int32(raw, start)[0]
+            minimum, end = 5, start + length
+        elif kind == BINARY:
+            length = _read_int32(raw, start)[0]
+            minimum, end = 0, start + 5 + length
+        elif kind == REGEX:
+            return raw.index(0, raw.index(0, start) + 1) + 1
+        elif kind == DB_POINTER:
+            length = _read_int32(raw, start)[0]
+            minimum, end = 1, start + 16 + length
+        else:
+            raise BsonError(f"unknown BSON type byte 0x{kind:02x} before byte {start}")
+    except (struct.error, ValueError):
+        raise BsonError(f"a value that starts at byte {start} runs past the end of the document") from None
+    if length < minimum:
+        raise BsonError(f"impossible length {length} at byte {start}")
+    return end
+
+
+def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
+    """The elements of the document that begins at byte ``start`` of ``raw``, in order.
+
+    >>> doc = bytes.fromhex("0f000000 02 6100 03000000 686900 00")
+    >>> list(elements(doc))
+    [(2, b'a', 7, 14)]
+    """
+    try:
+        end = start + _read_int32(raw, start)[0] - 1
+    except struct.error:
+        raise BsonError("a document is shorter than its length field") from None
+    if end >= len(raw) or end < start + 4 or raw[end]:
+        raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
+    index = raw.index
+    position = start + 4
+    fixed = _FIXED_SIZE
+    while position < end:
+        kind = raw[position]
+        try:
+            name_end = index(0, position + 1, end)
+        except ValueError:
+            raise BsonError(f"a field name at byte {position + 1} has no end") from None
+        value_start = name_end + 1
+        size = fixed.get(kind)
+        stop = value_start + size if size is not None else value_end(raw, kind, value_start)
+        if stop > end:
+            raise BsonError(f"a value that starts at byte {value_start} runs past the end of its document")
+        yield kind, raw[position + 1 : name_end], value_start, stop
+        position = stop
+
+
+def find(raw: bytes, name: bytes) -> Element | None:
+    """The first element called ``name`` at the top level, or None."""
+    for element in elements(raw):
+        if element[1] == name:
+            return element
+    return None
+
+
+def field(raw: bytes, name: bytes) -> tuple[int, bytes] | None:
+    """Type byte and value bytes of the first field called ``name``, or None."""
+    found = find(raw, name)
+    return None if found is None else (found[0], raw[found[2] : found[3]])
+
+
+def subdocument(raw: bytes, name: bytes) -> bytes | None:
+    """The bytes of the embedded document called ``name``; None if it is missing or of another type."""
+    found = find(raw, name)
+    return None if found is None or found[0] != DOCUMENT else raw[found[2] : found[3]]
+
+
+def first_name(raw: bytes) -> bytes | None:
+    """The name of the first field; None for an empty document."""
+    if len(raw) <= 5:
+        return None
+    return raw[5 : raw.index(0, 5)]
+
+
+def document(*parts: bytes) -> bytes:
+    """A document made of finished elements.
+
+    >>> document(element(INT32, b"a", (1).to_bytes(4, "little"))).hex()
+    '0c0000001061000100000000'
+    """
+    body = b"".join(parts)
+    return INT32_LE.pack(len(body) + 5) + body + b"\0"
+
+
+def element(kind: int, name: bytes, value: bytes) -> bytes:
+    """One finished element."""
+    return b"%c%b\0%b" % (kind, name, value)
+
+
+def string(name: bytes, text: bytes) -> bytes:
+    """A finished string element."""
+    return b"\x02%b\0%b%b\0" % (name, INT32_LE.pack(len(text) + 1), text)
+
+
+def body(raw: bytes) -> bytes:
+    """All elements of a document, without its frame; what `document` takes."""
+    return raw[4:-1]
+
+
+def without(raw: bytes, names: Container[bytes]) -> bytes:
+    """The document without its top-level fields called ``names``; values are copied as they are."""
+    kept = []
+    copied_from = position = 4
+    for _kind, name, _, end in elements(raw):
+        if name in names:
+            kept.append(raw[copied_from:position])
+            copied_from = end
+        position = end
+    if not kept:
+        return raw
+    kept.append(raw[copied_from:-1])
+    return document(*kept)
+
+
+def string_value(raw: bytes, start: int, end: int) -> str:
+    """The text of a string, code or symbol value."""
+    try:
+        return raw[start + 4 : end - 1].decode()
+    except UnicodeDecodeError:
+        raise BsonError(f"the string at byte {start} is not UTF-8") from None

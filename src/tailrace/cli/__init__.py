@@ -1,0 +1,1 @@
+"""The command line, one file for one command. Level 5."""

@@ -1,0 +1,96 @@
+"""Every exception of Tailrace, in one tree.
+
+::
+
+    TailraceError
+    ├── CommandError        what a MongoDB server would answer: code, codeName, labels
+    │   ├── BsonError       bytes that are not BSON (InvalidBSON)
+    │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
+    ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
+    └── UsageError          the command line was used wrongly: one sentence with cause and remedy
+
+Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
+command line and the Spark sources each translate them once, at their edge.
+"""
+
+from collections.abc import Iterable
+
+from tailrace.error_codes import ErrorCode, code_name
+
+NON_RESUMABLE_LABEL = "NonResumableChangeStreamError"
+NON_RESUMABLE_CODES = frozenset(
+    {ErrorCode.ChangeStreamFatalError, ErrorCode.ChangeStreamHistoryLost, ErrorCode.ShardRemovedError}
+)
+
+
+class TailraceError(Exception):
+    """Root of everything Tailrace raises on purpose."""
+
+
+class CommandError(TailraceError):
+    """A failure that MongoDB has a code for.
+
+    >>> error = CommandError(ErrorCode.ChangeStreamFatalError, "the resume token was not found")
+    >>> error.code, error.code_name, error.labels
+    (280, 'ChangeStreamFatalError', ('NonResumableChangeStreamError',))
+    """
+
+    def __init__(self, code: int, message: str, labels: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.code = int(code)
+        self.message = message
+        self._labels = tuple(labels)
+
+    @property
+    def code_name(self) -> str:
+        """The symbolic name, or ``Location<code>``."""
+        return code_name(self.code)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Error labels as a server would attach them."""
+        if self.code in NON_RESUMABLE_CODES and NON_RESUMABLE_LABEL not in self._labels:
+            return (*self._labels, NON_RESUMABLE_LABEL)
+        return self._labels
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code} {self.code_name})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default rebuilds an exception from its `args`, which hold the message only; a Spark worker
+        # sends its errors to the driver pickled.
+        return _rebuild, (type(self), self.code, self.message, self._labels)
+
+
+def _rebuild(cls: type[CommandError], code: int, message: str, labels: tuple[str, ...]) -> CommandError:
+    error = cls.__new__(cls)
+    CommandError.__init__(error, code, message, labels)
+    return error
+
+
+class BsonError(CommandError):
+    """Bytes that are not a BSON document."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.InvalidBSON, message)
+
+
+class KeyStringError(CommandError):
+    """Bytes that are not a KeyString."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(code, f"KeyString format error: {message}")
+
+
+class DamagedInputError(TailraceError):
+    """A file whose content breaks off or cannot be read from some byte on."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {offset}: {reason}")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+
+class UsageError(TailraceError):
+    """The command line, or a file given to it, was used wrongly."""

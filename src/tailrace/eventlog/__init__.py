@@ -1,0 +1,1 @@
+"""Engines that push entries through the stages. Level 3."""

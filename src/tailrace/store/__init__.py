@@ -1,0 +1,1 @@
+"""Where entries, images and documents are kept. Level 2."""
