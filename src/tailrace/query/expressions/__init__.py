@@ -1,0 +1,29 @@
+"""MongoDB's aggregation expressions, compiled to functions of an environment.
+
+>>> evaluate = parse_expression({"$cond": [{"$gt": ["$qty", 10]}, "many", "few"]})
+>>> evaluate(environment({"qty": 12}, {}))
+'many'
+
+`scope` holds the grammar, `operators` the table of all operators; every other file is a family of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.query.expressions.operators import OPERATORS
+from tailrace.query.expressions.scope import Collating, Environment, Expression, Scope
+
+__all__ = ["Environment", "Expression", "environment", "parse_expression"]
+
+
+def parse_expression(
+    spec: Any, *, variables: frozenset[str] = frozenset(), collation: Collating | None = None
+) -> Expression:
+    """Compile a specification; unknown operators, undefined variables and bad arguments fail here."""
+    string_key = None if collation is None else collation.string_key
+    return Scope(OPERATORS, variables, string_key).parse(spec)
+
+
+def environment(root: dict[str, Any], variables: Mapping[str, Any]) -> Environment:
+    """The environment in which expressions see `root` as their document."""
+    return {"CURRENT": root, **variables, "ROOT": root}

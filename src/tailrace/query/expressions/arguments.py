@@ -1,0 +1,122 @@
+"""The forms an operator's argument takes: a list of so many expressions, or a document of named ones.
+
+A list of one may be written without its brackets: ``{$abs: "$x"}`` is ``{$abs: ["$x"]}``.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions.scope import Expression, OperatorParser, Scope
+
+Function = Callable[..., Any]
+
+
+def parse_list(spec: Any, scope: Scope) -> list[Expression]:
+    """The expressions of a list, or of the one thing that stands for it."""
+    return [scope.parse(item) for item in spec] if isinstance(spec, list) else [scope.parse(spec)]
+
+
+def parse_exactly(count: int, name: str, spec: Any, scope: Scope) -> list[Expression]:
+    """As many expressions as the operator takes."""
+    expressions = parse_list(spec, scope)
+    if len(expressions) != count:
+        raise CommandError(
+            16020, f"Expression {name} takes exactly {count} arguments. {len(expressions)} were passed in."
+        )
+    return expressions
+
+
+def parse_between(low: int, high: int, name: str, spec: Any, scope: Scope) -> list[Expression]:
+    """At least and at most so many expressions."""
+    expressions = parse_list(spec, scope)
+    if not low <= len(expressions) <= high:
+        raise CommandError(
+            28667,
+            f"Expression {name} takes at least {low} arguments, and at most {high}, "
+            f"but {len(expressions)} were passed in.",
+        )
+    return expressions
+
+
+def call(function: Function, expressions: Sequence[Expression]) -> Expression:
+    """The expression that applies a function of values to what the given expressions yield."""
+    if len(expressions) == 1:
+        (only,) = expressions
+        return lambda env: function(only(env))
+    if len(expressions) == 2:
+        first, second = expressions
+        return lambda env: function(first(env), second(env))
+    return lambda env: function(*[expression(env) for expression in expressions])
+
+
+def unary(function: Function) -> OperatorParser:
+    """An operator on one value."""
+    return lambda name, spec, scope: call(function, parse_exactly(1, name, spec, scope))
+
+
+def binary(function: Function) -> OperatorParser:
+    """An operator on two values."""
+    return lambda name, spec, scope: call(function, parse_exactly(2, name, spec, scope))
+
+
+def exactly(count: int, function: Function) -> OperatorParser:
+    """An operator on so many values."""
+    return lambda name, spec, scope: call(function, parse_exactly(count, name, spec, scope))
+
+
+def between(low: int, high: int, function: Function) -> OperatorParser:
+    """An operator whose last arguments may be left out; the function has defaults for them."""
+    return lambda name, spec, scope: call(function, parse_between(low, high, name, spec, scope))
+
+
+def variadic(function: Callable[[list[Any]], Any]) -> OperatorParser:
+    """An operator on any number of values, which the function gets as one list."""
+
+    def parse(_: str, spec: Any, scope: Scope) -> Expression:
+        expressions = parse_list(spec, scope)
+        return lambda env: function([expression(env) for expression in expressions])
+
+    return parse
+
+
+def named_specs(
+    name: str,
+    spec: Any,
+    *,
+    required: Mapping[str, int],
+    optional: Collection[str] = (),
+    not_object: int,
+    unknown: int,
+) -> Mapping[str, Any]:
+    """The document of named arguments, checked but not parsed.
+
+    `required` gives for each name the code of the error that it is lacking; `not_object` and `unknown` are
+    the codes for an argument that is no document and for a name that the operator does not have.
+    """
+    if not isinstance(spec, Mapping):
+        raise CommandError(not_object, f"{name} only supports an object as its argument")
+    for key in spec:
+        if key not in required and key not in optional:
+            raise CommandError(unknown, f"{name} found an unknown argument: {key}")
+    for key, code in required.items():
+        if key not in spec:
+            raise CommandError(code, f"Missing '{key}' parameter to {name}")
+    return spec
+
+
+def named_expressions(
+    name: str,
+    spec: Any,
+    scope: Scope,
+    *,
+    required: Mapping[str, int],
+    optional: Collection[str] = (),
+    not_object: int,
+    unknown: int,
+) -> dict[str, Expression]:
+    """The document of named arguments, each an expression."""
+    specs = named_specs(
+        name, spec, required=required, optional=optional, not_object=not_object, unknown=unknown
+    )
+    return {key: scope.parse(value) for key, value in specs.items()}

@@ -1,0 +1,24 @@
+"""Boolean operators: any value is a condition, and evaluation stops as soon as the outcome is certain."""
+
+from typing import Any, Final
+
+from tailrace.query.expressions.arguments import parse_list, unary
+from tailrace.query.expressions.operands import is_truthy
+from tailrace.query.expressions.scope import Expression, OperatorParser, Scope
+
+
+def _parse_and(_: str, spec: Any, scope: Scope) -> Expression:
+    conditions = parse_list(spec, scope)
+    return lambda env: all(is_truthy(condition(env)) for condition in conditions)
+
+
+def _parse_or(_: str, spec: Any, scope: Scope) -> Expression:
+    conditions = parse_list(spec, scope)
+    return lambda env: any(is_truthy(condition(env)) for condition in conditions)
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {
+    "$and": _parse_and,
+    "$or": _parse_or,
+    "$not": unary(lambda value: not is_truthy(value)),
+}

@@ -1,0 +1,204 @@
+"""How a specification becomes an expression: literals, paths, objects, arrays, operators.
+
+An *expression* is a function of an *environment*: the variables by name. ``ROOT`` is the document as it came
+in, ``CURRENT`` where field paths start; ``NOW`` and ``CLUSTER_TIME`` are the same for a whole run. What it
+returns is a BSON value, or `MISSING` where a path leads nowhere. Expressions never change what they get.
+
+Everything that can be wrong with a specification is found while parsing. An operator's parser gets its name,
+its argument as written, and the `Scope`, with which it parses the parts that are expressions again. An
+operator that turns out to depend on no variable is computed once, here; should that fail, the failure
+belongs to whoever evaluates it, because a branch that is never taken never fails.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.field_path import check_field_name, split_path, walk
+from tailrace.query.missing import MISSING
+
+Environment = dict[str, Any]
+Expression = Callable[[Environment], Any]
+StringKey = Callable[[str], Any]
+
+BUILTIN_VARIABLES: Final = frozenset({"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES"})
+REMOVE: Final = "REMOVE"
+
+
+class Collating(Protocol):
+    """What expressions need of a collation."""
+
+    def string_key(self, text: str, /) -> Any:
+        """A key that orders as the collation orders the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An expression whose value does not depend on the environment."""
+
+    value: Any
+
+    def __call__(self, _: Environment) -> Any:
+        """The value, whatever the environment."""
+        return self.value
+
+
+class OperatorParser(Protocol):
+    """Turns the argument of one operator into an expression."""
+
+    def __call__(self, name: str, spec: Any, scope: "Scope", /) -> Expression:
+        """Parse ``{name: spec}``; the name is given so that relatives can share a parser."""
+
+
+@dataclass(slots=True)
+class _Dependencies:
+    """Counts what makes an expression more than a constant, over a scope and all scopes inside it."""
+
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a specification stands: which operators and variables it may use, and how strings compare."""
+
+    operators: Mapping[str, OperatorParser]
+    variables: frozenset[str] = frozenset()
+    string_key: StringKey | None = None
+    _dependencies: _Dependencies = field(default_factory=_Dependencies)
+
+    def define(self, *names: str) -> "Scope":
+        """The scope inside an operator that binds variables."""
+        return replace(self, variables=self.variables | set(names))
+
+    def note_dependency(self) -> None:
+        """Say that the expression being parsed can differ from one evaluation to the next."""
+        self._dependencies.count += 1
+
+    def parse(self, spec: Any) -> Expression:
+        """The expression that a specification stands for."""
+        if isinstance(spec, str):
+            return self._parse_path(spec) if spec.startswith("$") else Constant(spec)
+        if isinstance(spec, Mapping):
+            if next(iter(spec), "").startswith("$"):
+                return self._parse_operator(spec)
+            return self.parse_object(spec)
+        if isinstance(spec, list):
+            return self.parse_array(spec)
+        return Constant(spec)
+
+    def parse_object(self, spec: Mapping[str, Any]) -> Expression:
+        """A document whose fields are expressions; a field that evaluates to `MISSING` is left out."""
+        for name in spec:
+            check_field_name(name)
+        fields = [(name, self.parse(value)) for name, value in spec.items()]
+        if all(isinstance(value, Constant) for _, value in fields):
+            return Constant(build_object(fields, {}))
+        return lambda env: build_object(fields, env)
+
+    def parse_array(self, spec: list[Any]) -> Expression:
+        """An array of expressions; an element that evaluates to `MISSING` is null."""
+        items = [self.parse(item) for item in spec]
+        if all(isinstance(item, Constant) for item in items):
+            return Constant(build_array(items, {}))
+        return lambda env: build_array(items, env)
+
+    def _parse_operator(self, spec: Mapping[str, Any]) -> Expression:
+        if len(spec) != 1:
+            names = ", ".join(spec)
+            raise CommandError(15983, f"an expression object must have exactly one field, found: {names}")
+        ((name, argument),) = spec.items()
+        parser = self.operators.get(name)
+        if parser is None:
+            raise CommandError(ErrorCode.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
+        before = self._dependencies.count
+        expression = parser(name, argument, self)
+        return expression if self._dependencies.count != before else folded(expression)
+
+    def _parse_path(self, path: str) -> Expression:
+        if path == "$":
+            raise CommandError(16872, "'$' by itself is not a valid FieldPath")
+        if not path.startswith("$$"):
+            return self._variable_path("CURRENT", split_path(path[1:]))
+        variable, dot, rest = path[2:].partition(".")
+        check_variable_read(variable)
+        components = split_path(rest) if dot else ()
+        if variable == REMOVE:
+            return Constant(MISSING)
+        if variable not in self.variables and variable not in BUILTIN_VARIABLES:
+            raise CommandError(17276, f"Use of undefined variable: {variable}")
+        return self._variable_path(variable, components)
+
+    def _variable_path(self, variable: str, components: tuple[str, ...]) -> Expression:
+        self.note_dependency()
+        if not components:
+            return lambda env: lookup(env, variable)
+        if len(components) > 1:
+            return lambda env: walk(lookup(env, variable), components)
+        (name,) = components
+
+        def one_field(env: Environment) -> Any:
+            value = lookup(env, variable)
+            return value.get(name, MISSING) if isinstance(value, dict) else walk(value, components)
+
+        return one_field
+
+
+def folded(expression: Expression) -> Expression:
+    """The constant that an expression without dependencies amounts to, unless computing it fails."""
+    if isinstance(expression, Constant):
+        return expression
+    try:
+        return Constant(expression({}))
+    except CommandError:
+        return expression
+
+
+def lookup(env: Environment, variable: str) -> Any:
+    """A variable's value; a builtin that this run was not given is an error."""
+    try:
+        return env[variable]
+    except KeyError:
+        raise CommandError(51144, f"Builtin variable '$${variable}' is not available") from None
+
+
+def build_object(fields: Iterable[tuple[str, Expression]], env: Environment) -> dict[str, Any]:
+    """The document of all fields that are there."""
+    result = {}
+    for name, expression in fields:
+        value = expression(env)
+        if value is not MISSING:
+            result[name] = value
+    return result
+
+
+def build_array(items: Iterable[Expression], env: Environment) -> list[Any]:
+    """The array of all items, null where one is missing."""
+    return [None if value is MISSING else value for value in (item(env) for item in items)]
+
+
+def check_variable_read(name: str) -> None:
+    """Refuse what can never name a variable."""
+    if not name:
+        raise CommandError(16869, "empty variable names are not allowed")
+    if not (name[0] > "\x7f" or (name[0].isascii() and name[0].isalpha())):
+        raise CommandError(16870, f"'{name}' starts with an invalid character for a user variable name")
+    _check_variable_characters(name, 16871)
+
+
+def check_variable_write(name: str) -> None:
+    """Refuse a name that an operator may not bind; capitals are the system's, but CURRENT may be moved."""
+    if name == "CURRENT":
+        return
+    if not name:
+        raise CommandError(16866, "empty variable names are not allowed")
+    if not (name[0] > "\x7f" or "a" <= name[0] <= "z"):
+        raise CommandError(16867, f"'{name}' starts with an invalid character for a user variable name")
+    _check_variable_characters(name, 16868)
+
+
+def _check_variable_characters(name: str, code: int) -> None:
+    for char in name:
+        if char <= "\x7f" and not (char.isalnum() or char == "_"):
+            raise CommandError(code, f"'{name}' contains an invalid character for a variable name: '{char}'")
