@@ -96,8 +96,15 @@ _ENCODE_OPTIONS: Final = _OPTIONS.with_options(type_registry=TypeRegistry(fallba
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """The document as BSON; the inverse of `decode`."""
+    """The document as BSON; the inverse of `decode`.
+
+    >>> list(decode(encode({"a": 1, "_id": 2})))
+    ['a', '_id']
+    """
     try:
+        if "_id" in document and next(iter(document)) != "_id":
+            # PyMongo writes a top-level `_id` first wherever it is; an embedded document keeps its order.
+            return bson.encode({"": document}, codec_options=_ENCODE_OPTIONS)[6:-1]
         return bson.encode(document, codec_options=_ENCODE_OPTIONS)
     except _NeedsSlowEncoder:
         return _encode_document(document)
