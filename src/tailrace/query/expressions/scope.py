@@ -180,25 +180,25 @@ def build_array(items: Iterable[Expression], env: Environment) -> list[Any]:
 
 def check_variable_read(name: str) -> None:
     """Refuse what can never name a variable."""
-    if not name:
-        raise CommandError(16869, "empty variable names are not allowed")
-    if not (name[0] > "\x7f" or (name[0].isascii() and name[0].isalpha())):
-        raise CommandError(16870, f"'{name}' starts with an invalid character for a user variable name")
-    _check_variable_characters(name, 16871)
+    _check_variable(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def check_variable_write(name: str) -> None:
     """Refuse a name that an operator may not bind; capitals are the system's, but CURRENT may be moved."""
-    if name == "CURRENT":
-        return
+    if name != "CURRENT":
+        _check_variable(name, "abcdefghijklmnopqrstuvwxyz")
+
+
+def _check_variable(name: str, initials: str) -> None:
     if not name:
-        raise CommandError(16866, "empty variable names are not allowed")
-    if not (name[0] > "\x7f" or "a" <= name[0] <= "z"):
-        raise CommandError(16867, f"'{name}' starts with an invalid character for a user variable name")
-    _check_variable_characters(name, 16868)
-
-
-def _check_variable_characters(name: str, code: int) -> None:
+        raise CommandError(ErrorCode.FailedToParse, "empty variable names are not allowed")
+    if name[0] <= "\x7f" and name[0] not in initials:
+        raise CommandError(
+            ErrorCode.FailedToParse, f"'{name}' starts with an invalid character for a variable name"
+        )
     for char in name:
         if char <= "\x7f" and not (char.isalnum() or char == "_"):
-            raise CommandError(code, f"'{name}' contains an invalid character for a variable name: '{char}'")
+            raise CommandError(
+                ErrorCode.FailedToParse,
+                f"'{name}' contains an invalid character for a variable name: '{char}'",
+            )

@@ -1,0 +1,155 @@
+"""Powers, roots, logarithms and `$sigmoid`.
+
+Integers become doubles, except that a power of integers stays an integer as long as it fits.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any, Final
+
+from bson import Int64
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions.arguments import binary, unary
+from tailrace.query.expressions.arithmetic import add, divide, multiply, not_numeric
+from tailrace.query.expressions.numbers import (
+    DECIMAL,
+    Kind,
+    decimal128,
+    fits_int64,
+    int32_or_int64,
+    kind_of,
+    real,
+    to_decimal,
+    to_double,
+)
+from tailrace.query.expressions.operands import Number, is_nullish, is_number, type_name
+from tailrace.query.expressions.scope import OperatorParser
+
+_DIGITS: Final = 34
+# More digits than the result has, so that rounding them once gives the nearest decimal128.
+_WIDE: Final = Context(prec=_DIGITS + 16, Emin=DECIMAL.Emin * 2, Emax=DECIMAL.Emax * 2, traps=[])
+
+
+def _one_number(
+    name: str,
+    on_double: Callable[[float], float],
+    on_decimal: Callable[[Decimal], Decimal],
+    *,
+    refused: Callable[[float | Decimal], bool] = lambda _: False,
+    code: int = 0,
+    domain: str = "",
+) -> OperatorParser:
+    def apply(value: Any) -> Any:
+        if is_nullish(value):
+            return None
+        if not is_number(value):
+            raise not_numeric(name, value)
+        number = to_decimal(value) if kind_of(value) is Kind.DECIMAL else to_double(value)
+        if refused(number):
+            raise CommandError(code, f"{name}'s argument must be {domain}, but is {number}")
+        return decimal128(on_decimal(number)) if isinstance(number, Decimal) else on_double(number)
+
+    return unary(apply)
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def logarithm(value: Any, base: Any) -> Any:
+    """Logarithm to any base."""
+    if is_nullish(value) or is_nullish(base):
+        return None
+    for operand, code, role in ((value, 28756, "argument"), (base, 28757, "base")):
+        if not is_number(operand):
+            raise CommandError(code, f"$log's {role} must be numeric, not {type_name(operand)}")
+    if real(value) <= 0:
+        raise CommandError(28758, "$log's argument must be a positive number")
+    if real(base) <= 0 or real(base) == 1:
+        raise CommandError(28759, "$log's base must be a positive number not equal to 1")
+    if max(kind_of(value), kind_of(base)) is Kind.DECIMAL:
+        return decimal128(DECIMAL.divide(to_decimal(value).ln(DECIMAL), to_decimal(base).ln(DECIMAL)))
+    return _quotient(math.log(to_double(value)), math.log(to_double(base)))
+
+
+def _quotient(left: float, right: float) -> float:
+    return math.nan if math.isinf(left) and math.isinf(right) else left / right
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """A number to the power of another."""
+    if is_nullish(base) or is_nullish(exponent):
+        return None
+    for operand, code, role in ((base, 28762, "base"), (exponent, 28763, "exponent")):
+        if not is_number(operand):
+            raise CommandError(code, f"$pow's {role} must be numeric, not {type_name(operand)}")
+    if real(base) == 0 and real(exponent) < 0:
+        raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
+    if max(kind_of(base), kind_of(exponent)) is Kind.DECIMAL:
+        return decimal128(_decimal_power(to_decimal(base), to_decimal(exponent)))
+    if isinstance(base, int) and isinstance(exponent, int):
+        return _integer_power(base, exponent)
+    return _double_power(to_double(base), to_double(exponent))
+
+
+def _decimal_power(base: Decimal, exponent: Decimal) -> Decimal:
+    if exponent == 0 or base == 1:
+        return Decimal(1)
+    result = DECIMAL.plus(_WIDE.power(base, exponent))
+    if not result.is_finite() or not result:
+        return result
+    # MongoDB's decimal library gives every computed power all of its 34 digits.
+    return result.quantize(Decimal((0, (1,), result.adjusted() - _DIGITS + 1)), context=DECIMAL)
+
+
+def _integer_power(base: int, exponent: int) -> Number:
+    if abs(base) <= 1:
+        result = base if exponent % 2 else base * base
+        result = 1 if exponent == 0 else result
+    elif exponent < 0 or exponent >= 64 or not fits_int64(result := int(base) ** exponent):
+        return _double_power(float(base), float(exponent))
+    if Kind.INT64 in (kind_of(base), kind_of(exponent)):
+        return Int64(result)
+    return int32_or_int64(result)
+
+
+def _double_power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.nan
+
+
+def sigmoid(value: Any) -> Any:
+    """``1 / (1 + e**-value)``, put together from the operators of the same names."""
+    negated = multiply([-1, value])
+    if negated is None:
+        return None
+    decayed = (
+        decimal128(DECIMAL.exp(to_decimal(negated))) if kind_of(negated) is Kind.DECIMAL else _exp(negated)
+    )
+    return divide(1, add([1, decayed]))
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {
+    "$exp": _one_number("$exp", _exp, DECIMAL.exp),
+    "$ln": _one_number(
+        "$ln", math.log, DECIMAL.ln, refused=lambda n: n <= 0, code=28766, domain="a positive number"
+    ),
+    "$log": binary(logarithm),
+    "$log10": _one_number(
+        "$log10", math.log10, DECIMAL.log10, refused=lambda n: n <= 0, code=28761, domain="a positive number"
+    ),
+    "$pow": binary(power),
+    "$sigmoid": unary(sigmoid),
+    "$sqrt": _one_number(
+        "$sqrt", math.sqrt, DECIMAL.sqrt, refused=lambda n: n < 0, code=28714, domain="0 or greater"
+    ),
+}
