@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson_strategies import finite_numbers, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,20 +198,6 @@ def exact_fraction(value: Any) -> Fraction:
     return Fraction(value)
 
 
-finite_numbers: st.SearchStrategy[Any] = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(-(2**63), 2**63 - 1).map(Int64),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.integers(-(2**63), 2**63 - 1).map(float),
-    st.builds(
-        lambda negative, coefficient, exponent: Decimal128.from_bid(join(negative, coefficient, exponent)),
-        st.booleans(),
-        st.integers(0, 10**34 - 1) | st.integers(0, 200),
-        st.integers(-6176, 6111) | st.integers(-20, 20),
-    ),
-)
-
-
 @settings(derandomize=False, print_blob=True)
 @given(finite_numbers, finite_numbers)
 def test_numbers_compare_by_exact_value(a: Any, b: Any) -> None:
@@ -218,15 +205,8 @@ def test_numbers_compare_by_exact_value(a: Any, b: Any) -> None:
     assert compare(a, b) == (exact_a > exact_b) - (exact_a < exact_b)
 
 
-values = st.recursive(
-    st.sampled_from(ASCENDING) | finite_numbers | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @settings(derandomize=False, print_blob=True)
-@given(st.lists(values, max_size=6))
+@given(st.lists(values | st.sampled_from(ASCENDING), max_size=6))
 def test_it_is_a_total_order(items: list[Any]) -> None:
     ordered = sorted(items, key=cmp_to_key(compare))
     for a, b in pairwise(ordered):

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 BIAS: Final = 6176
 """What is added to an exponent to store it."""
-COEFFICIENT_LIMIT: Final = 10**34
-"""A coefficient has at most 34 decimal digits."""
+MAX_EXPONENT: Final = 6111
+MAX_DIGITS: Final = 34
+"""How many decimal digits a coefficient has at most."""
 
+_COEFFICIENT_LIMIT: Final = 10**MAX_DIGITS
 _EXPONENT_SHIFT: Final = 113
 _COEFFICIENT_MASK: Final = (1 << _EXPONENT_SHIFT) - 1
 _SIGN_BIT: Final = 1 << 127
@@ -51,7 +53,7 @@ def split(pattern: bytes) -> Decimal128Parts:
         # The second format shifts the exponent by two bits; its coefficient starts at 2**113 > 10**34.
         return Decimal128Parts(negative, 0, ((bits >> 111) & 0x3FFF) - BIAS)
     coefficient = bits & _COEFFICIENT_MASK
-    if coefficient >= COEFFICIENT_LIMIT:
+    if coefficient >= _COEFFICIENT_LIMIT:
         coefficient = 0
     return Decimal128Parts(negative, coefficient, ((bits >> _EXPONENT_SHIFT) & 0x3FFF) - BIAS)
 
