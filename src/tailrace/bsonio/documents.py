@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import bson
-from bson import CodecOptions, DatetimeMS, ObjectId
+from bson import Binary, Code, CodecOptions, DatetimeMS, ObjectId
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 from bson.errors import InvalidBSON
@@ -29,6 +29,7 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
 # Bytes that could be the type byte of a lossy element, or the name that makes PyMongo build a DBRef.
 # A hit proves nothing; `_is_lossy` walks the document then.
 _MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e][^\0]*\0|\$ref\0", re.DOTALL)
+_USER_SUBTYPE_255: Final = 255
 _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
 
 
@@ -70,6 +71,9 @@ def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
         return _decode_document(raw, start)
     if kind == rawbson.ARRAY:
         return [decode_value(raw, k, s, e) for k, _, s, e in rawbson.elements(raw, start)]
+    if kind == rawbson.CODE_WITH_SCOPE:
+        scope = _scope_start(raw, start)
+        return Code(rawbson.string_value(raw, start + 4, scope), _decode_document(raw, scope))
     if kind == rawbson.SYMBOL:
         return Symbol(rawbson.string_value(raw, start, end))
     if kind == rawbson.UNDEFINED:
@@ -106,7 +110,8 @@ def encode(document: Mapping[str, Any]) -> bytes:
             # PyMongo writes a top-level `_id` first wherever it is; an embedded document keeps its order.
             return bson.encode({"": document}, codec_options=_ENCODE_OPTIONS)[6:-1]
         return bson.encode(document, codec_options=_ENCODE_OPTIONS)
-    except _NeedsSlowEncoder:
+    except (_NeedsSlowEncoder, SystemError):
+        # PyMongo's C encoder takes binary subtype 255 for its own error mark and fails without an error.
         return _encode_document(document)
 
 
@@ -126,17 +131,26 @@ def _encode_element(name: bytes, value: Any) -> bytes:
     if isinstance(value, list | tuple):
         items = {str(index): item for index, item in enumerate(value)}
         return rawbson.element(rawbson.ARRAY, name, _encode_document(items))
+    if isinstance(value, Code) and value.scope is not None:
+        content = _framed_text(str(value)) + _encode_document(value.scope)
+        size = rawbson.INT32_LE.pack(len(content) + 4)
+        return rawbson.element(rawbson.CODE_WITH_SCOPE, name, size + content)
+    if isinstance(value, Binary) and value.subtype == _USER_SUBTYPE_255:
+        content = rawbson.INT32_LE.pack(len(value)) + bytes((value.subtype,)) + value
+        return rawbson.element(rawbson.BINARY, name, content)
     if isinstance(value, Symbol):
-        text = value.text.encode()
-        return rawbson.element(rawbson.SYMBOL, name, rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0")
+        return rawbson.element(rawbson.SYMBOL, name, _framed_text(value.text))
     if isinstance(value, Undefined):
         return rawbson.element(rawbson.UNDEFINED, name, b"")
     if isinstance(value, DBPointer):
-        text = value.namespace.encode()
-        framed = rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
-        return rawbson.element(rawbson.DB_POINTER, name, framed + value.id.binary)
+        return rawbson.element(rawbson.DB_POINTER, name, _framed_text(value.namespace) + value.id.binary)
     kind, encoded = encode_value(value)
     return rawbson.element(kind, name, encoded)
+
+
+def _framed_text(text: str) -> bytes:
+    encoded = text.encode()
+    return rawbson.INT32_LE.pack(len(encoded) + 1) + encoded + b"\0"
 
 
 __all__ = [
