@@ -1,0 +1,88 @@
+r"""MongoDB's regular expressions (PCRE2, UTF mode) run by Python's `re`.
+
+>>> bool(compile_pattern(r"^\h*(?i)tail\Z", "").search(" TAIL\n"))
+True
+
+A pattern is translated, not passed on: the two dialects share most of their syntax but not its meaning. What
+cannot be translated is refused with the code that MongoDB has for an invalid pattern, 51091, and never
+matched wrongly. Differences that remain: Unicode scripts in ``\p{...}`` are told by character names, and a
+pattern that backtracks without end runs on where PCRE would give up.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from bson import Regex
+
+from tailrace.errors import CommandError
+from tailrace.query.pcre.reader import PatternError
+from tailrace.query.pcre.translate import Options, Translator
+
+__all__ = ["compile_pattern", "regex_options", "regex_pattern"]
+
+INVALID_PATTERN: Final = 51091
+INVALID_OPTION: Final = 51108
+
+_MAX_PATTERN_BYTES: Final = 32764
+_LONG_REFERENCE: Final = re.compile(r"\\[1-9][0-9]")
+_OPTION_LETTERS: Final = {
+    "i": "ignore_case", "m": "multi_line", "s": "dot_all", "x": "extended", "u": None,
+}  # fmt: skip
+_FLAG_LETTERS: Final = (
+    (re.IGNORECASE, "i"), (re.LOCALE, "l"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"),
+    (re.VERBOSE, "x"),
+)  # fmt: skip
+
+
+def compile_pattern(pattern: str, options: str) -> re.Pattern[str]:
+    """The Python regex that finds what PCRE would find.
+
+    >>> compile_pattern("[b-a]", "")
+    Traceback (most recent call last):
+    ...
+    tailrace.errors.CommandError: Regular expression is invalid: '[b-a]': invalid range (51091 Location51091)
+    """
+    return _compile(pattern, options)
+
+
+@lru_cache(maxsize=1024)
+def _compile(pattern: str, options: str) -> re.Pattern[str]:
+    chosen = set()
+    for letter in options:
+        if letter not in _OPTION_LETTERS:
+            raise CommandError(INVALID_OPTION, f"invalid flag in regex options: {letter!r}")
+        chosen.add(_OPTION_LETTERS[letter])
+    initial = Options(**{name: True for name in chosen if name is not None})
+    try:
+        if len(pattern.encode()) > _MAX_PATTERN_BYTES:
+            raise PatternError(f"the pattern is longer than {_MAX_PATTERN_BYTES} bytes")
+        return re.compile(_translate(pattern, initial), re.IGNORECASE if initial.ignore_case else 0)
+    except (PatternError, re.error, OverflowError, RecursionError) as error:
+        shown = pattern if len(pattern) <= 100 else pattern[:100] + "..."
+        message = f"Regular expression is invalid: {shown!r}: {error}"
+        raise CommandError(INVALID_PATTERN, message) from None
+
+
+def _translate(pattern: str, options: Options) -> str:
+    translator = Translator(pattern)
+    translated = translator.translate(options)
+    if translator.groups > 9 and _LONG_REFERENCE.search(pattern):
+        # \12 is a reference if there are twelve groups, else an octal number; now their number is known.
+        translated = Translator(pattern, translator.groups).translate(options)
+    return translated
+
+
+def regex_pattern(regex: Regex[Any]) -> str:
+    """The pattern of a BSON regex as text."""
+    pattern = regex.pattern
+    return pattern.decode() if isinstance(pattern, bytes) else pattern
+
+
+def regex_options(regex: Regex[Any]) -> str:
+    """The options of a BSON regex, as the letters that stand in the document.
+
+    >>> regex_options(Regex("a", "xi"))
+    'ix'
+    """
+    return "".join([letter for flag, letter in _FLAG_LETTERS if regex.flags & flag])
