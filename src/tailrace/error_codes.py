@@ -23,10 +23,12 @@ class ErrorCode(IntEnum):
     EmptyArrayOperation = 21
     InvalidBSON = 22
     PathNotViable = 28
+    CannotBackfillArray = 34
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
     NoMatchingDocument = 47
     MaxTimeMSExpired = 50
+    DollarPrefixedFieldName = 52
     InvalidIdField = 53
     NotSingleValueField = 54
     InvalidDBRef = 55
@@ -53,6 +55,7 @@ class ErrorCode(IntEnum):
     QueryPlanKilled = 175
     PrimarySteppedDown = 189
     InvalidUUID = 207
+    QueryFeatureNotAllowed = 224
     RetryChangeStream = 234
     InvalidResumeToken = 260
     ExceededTimeLimit = 262
