@@ -1,0 +1,136 @@
+"""The local engine: entries of one or more shards pushed through the stages, in this process.
+
+The caller brings the entries, shard by shard and in order, and takes finished events out; waiting, reading
+files and serving sockets are its business. What is pushed in one batch or in many gives the same events.
+
+>>> from tailrace.model.scope import Scope
+>>> from tailrace.stages.plan import Plan
+>>> engine = LocalEngine(Plan.open(Scope.parse_ns("shop"), {}))
+>>> engine.push("", [])
+>>> engine.drain(), engine.done
+([], False)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.errors import CommandError
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.event_token import resume_token
+from tailrace.model.oplog_entry import parse_entry
+from tailrace.model.resume_token import ResumeToken
+from tailrace.stages.check_resumability import history_lost
+from tailrace.stages.lookups import Lookups
+from tailrace.stages.merge_shards import FOREVER, MergeShards
+from tailrace.stages.plan import Plan
+from tailrace.stages.stage import Batch, Row
+
+_ONE_SHARD: Final[Mapping[str, Lookups]] = {"": Lookups()}
+
+
+class LocalEngine:
+    """One stream over the oplogs of its shards.
+
+    With ``from_oldest`` the first entry pushed for a shard is the oldest one its oplog has: a start point
+    before it is history that is lost.
+    """
+
+    def __init__(
+        self, plan: Plan, lookups: Mapping[str, Lookups] = _ONE_SHARD, *, from_oldest: bool = True
+    ) -> None:
+        self._plan = plan
+        self._shards = {name: plan.shared_part(name, found) for name, found in lookups.items()}
+        self._view = plan.view_part(lookups)
+        self._merge = MergeShards(self._shards, self._sort_key) if len(self._shards) > 1 else None
+        self._rows: list[Row] = []
+        self._failure: CommandError | None = None
+        self._closed_by: ChangeEvent | None = None
+        self._finished: set[str] = set()
+        self._unchecked = set(self._shards) if from_oldest and plan.start is not None else set()
+        self._position: ResumeToken | bytes = plan.start_token or ResumeToken.high_water_mark(0)
+
+    @property
+    def start_time(self) -> int:
+        """The cluster time from which entries are needed."""
+        return self._plan.start or 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the stream was invalidated: all events are out and no more will come."""
+        return self._closed_by is not None and not self._rows
+
+    def push(self, shard: str, entries: Sequence[bytes]) -> None:
+        """Hand in the next entries of one shard."""
+        if self._closed_by is not None or self._failure is not None or not entries:
+            return
+        part = self._shards[shard]
+        if shard in self._unchecked:
+            self._unchecked.discard(shard)
+            if _lost_history(entries[0], self.start_time):
+                self._failure = history_lost(self.start_time)
+                return
+        batch = part(Batch(list(entries)))
+        if self._merge is None:
+            self._accept(batch)
+        else:
+            self._merge.offer(shard, batch, part.scanned)
+            self._accept(self._merge.take())
+
+    def finish(self, shard: str) -> None:
+        """Say that a shard has no more entries, so that nobody waits for it."""
+        self._finished.add(shard)
+        if self._merge is not None and self._closed_by is None and self._failure is None:
+            self._merge.offer(shard, Batch([]), FOREVER)
+            self._accept(self._merge.take())
+
+    def drain(self) -> list[bytes]:
+        """The events that are finished, as BSON; raises the stream's error once those before it are out."""
+        return [row.raw for row in self.drain_rows()]
+
+    def drain_rows(self) -> list[Row]:
+        """The same with what they were made from."""
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self._position = rows[-1].token_document
+            return rows
+        if self._failure is not None:
+            raise self._failure
+        return []
+
+    @property
+    def post_batch_resume_token(self) -> bytes:
+        """The position of the stream after what was drained, as the token document clients get.
+
+        The last event's token, or a high-water mark if entries were scanned past it in vain.
+        """
+        version = self._view.resume.stream_version
+        if self.done and self._closed_by is not None:
+            return resume_token(self._closed_by, self._view.resume.version_of(self._closed_by)).to_bson()
+        position = self._position
+        token = position if isinstance(position, ResumeToken) else ResumeToken.parse(position)
+        if not self._rows and self._scanned > token.cluster_time:
+            return ResumeToken.high_water_mark(self._scanned, version).to_bson()
+        return token.to_bson()
+
+    @property
+    def _scanned(self) -> int:
+        """The cluster time up to which all oplogs were read; ended ones hold nobody back."""
+        open_shards = [part.scanned for name, part in self._shards.items() if name not in self._finished]
+        return min(open_shards) if open_shards else max(part.scanned for part in self._shards.values())
+
+    def _accept(self, events: Batch[ChangeEvent]) -> None:
+        rows = self._view(events)
+        self._rows += rows.items
+        self._failure = rows.failure
+        self._closed_by = rows.closed_by
+
+    def _sort_key(self, event: ChangeEvent) -> bytes:
+        return resume_token(event, self._view.resume.version_of(event)).data.encode()
+
+
+def _lost_history(oldest: bytes, start: int) -> bool:
+    entry = parse_entry(oldest)
+    if entry.ts <= start:
+        return False
+    return rawbson.field(entry.o, b"msg") != (rawbson.STRING, b"\x0f\0\0\0initiating set\0")

@@ -1,0 +1,125 @@
+"""The resume token of an event.
+
+`resume_token` builds the token object for comparisons; `id_element` writes the event's `_id` field as
+BSON. The token of a plain document change whose key is a single `_id` of an ordinary type is spliced from
+the kind's prepared bytes; all others go through the KeyString encoder. Both give the same bytes.
+"""
+
+from binascii import hexlify
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
+from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
+
+
+def resume_token(event: ChangeEvent, version: int = CURRENT_VERSION) -> ResumeToken:
+    """The token of an event in the given version."""
+    if event.cause is not None:
+        return replace(resume_token(event.cause, version), from_invalidate=True)
+    kind = event.kind
+    return ResumeToken(
+        cluster_time=event.entry.ts,
+        version=version,
+        txn_op_index=event.entry.extras.txn_op_index,
+        uuid=kind.uuid,
+        identifier=_identifier(event, version),
+    )
+
+
+def _identifier(event: ChangeEvent, version: int) -> bytes | None:
+    operation_type = event.kind.operation_type
+    if version < 2 and operation_type in CLASSIC_TYPES:
+        return event.document_key
+    parts = [rawbson.string(b"operationType", operation_type.encode())]
+    if event.document_key is not None:
+        parts.append(rawbson.element(rawbson.DOCUMENT, b"documentKey", event.document_key))
+    elif event.ddl is not None and event.ddl.description is not None:
+        parts.append(rawbson.element(rawbson.DOCUMENT, b"operationDescription", event.ddl.description))
+    return rawbson.document(*parts)
+
+
+def id_element(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
+    """The event's `_id` field: a finished BSON element."""
+    key = event.document_key
+    entry = event.entry
+    if key is not None and version == 2:
+        write_key = _SINGLE_ID_KEYS.get(key[4:9])
+        if write_key is not None:
+            key_hex = write_key(key)
+            if key_hex is not None:
+                start = (
+                    _NO_TRANSACTION if entry.extras is PLAIN else _version_to_index(entry.extras.txn_op_index)
+                )
+                data = b"82%016X%b%b%b000004" % (entry.ts, start, event.kind.token_middle, key_hex)
+                return (_FRAMES.get(len(data)) or _frame(len(data))) + data + b"\0\0"
+    return b"\x03_id\0" + resume_token(event, version).to_bson()
+
+
+# Version 2 and token type 128; then the index 0 of everything outside transactions.
+_VERSION_AND_TYPE: Final = b"2B042C0100"
+_NO_TRANSACTION: Final = _VERSION_AND_TYPE + b"29"
+
+
+@lru_cache(maxsize=4096)
+def _version_to_index(txn_op_index: int) -> bytes:
+    return _VERSION_AND_TYPE + (_positive_int(txn_op_index) if txn_op_index else b"29")
+
+
+def _positive_int(value: int) -> bytes:
+    """The KeyString of a whole number above zero, in hex."""
+    doubled = value << 1
+    size = (doubled.bit_length() + 7) >> 3
+    return b"%02X%0*X" % (0x2A + size, 2 * size, doubled)
+
+
+_FRAMES: Final[dict[int, bytes]] = {}
+
+
+def _frame(size: int) -> bytes:
+    """Everything in front of the hex text of a token of this size."""
+    if len(_FRAMES) > 10_000:
+        _FRAMES.clear()
+    pack = rawbson.INT32_LE.pack
+    frame = _FRAMES[size] = b"\x03_id\0%b\x02_data\0%b" % (pack(size + 17), pack(size + 1))
+    return frame
+
+
+# How a document key of exactly {_id: value} continues the token, by the five bytes type, "_id", NUL. None
+# means that this value needs the general encoder: another field follows, or type bits are not zero.
+
+
+def _object_id(key: bytes) -> bytes | None:
+    return b"645F69640064" + hexlify(key[9:21]).upper() if len(key) == 22 else None
+
+
+def _string(key: bytes) -> bytes | None:
+    text = key[13:-2]
+    if 0 in text or len(key) != int.from_bytes(key[9:13], "little") + 14:
+        return None
+    return b"3C5F6964003C%b00" % hexlify(text).upper()
+
+
+def _int32(key: bytes) -> bytes | None:
+    if len(key) != 14:
+        return None
+    value = int.from_bytes(key[9:13], "little", signed=True)
+    return b"1E5F696400" + _positive_int(value) if value > 0 else None
+
+
+def _uuid(key: bytes) -> bytes | None:
+    if len(key) != 31 or key[9:14] != b"\x10\0\0\0\x04":
+        return None
+    return b"5A5F6964005A1004" + hexlify(key[14:30]).upper()
+
+
+_SINGLE_ID_KEYS: Final[dict[bytes, Callable[[bytes], bytes | None]]] = {
+    b"\x07_id\0": _object_id,
+    b"\x02_id\0": _string,
+    b"\x10_id\0": _int32,
+    b"\x05_id\0": _uuid,
+}

@@ -1,0 +1,318 @@
+"""One oplog entry, read without decoding its documents.
+
+An entry is its bytes plus the handful of facts the pipeline asks for: operation, namespace, collection
+UUID, cluster time, wall time, and where its documents `o` and `o2` are. Nearly all entries of an oplog are
+inserts, updates and deletes that begin with the same bytes up to `o` and end in the same four fields, so the
+beginning is looked up in a table of beginnings seen before, and the end is read with one `struct` call.
+Every other entry (commands, no-ops, sessions, retryable writes, migrations) takes the general road.
+
+Cluster times are 64-bit integers, seconds in the high half and increment in the low half, as they are
+stored: they compare and print as they are and need no object.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.errors import CommandError
+
+MALFORMED_ENTRY: Final = 8881102
+
+# The last four fields and the final NUL of an entry that carries nothing unusual:
+# ts (Timestamp), t (int64), v (int64), wall (date).
+_PLAIN_TAIL: Final = struct.Struct("<4sQ3sq3s8s6s8sc")
+_TAIL_SIZE: Final = _PLAIN_TAIL.size
+_read_tail = _PLAIN_TAIL.unpack_from
+_read_int32 = rawbson.INT32_LE.unpack_from
+
+_HEAD_START: Final = b"\x02op\0\x02\0\0\0"
+_MAX_HEADS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What all entries of one operation on one collection have in common.
+
+    Compared by identity, so that stages can keep what they derive from it in a dict of their own.
+    """
+
+    op: str
+    ns: str
+    ui: bytes | None
+
+    @property
+    def holds_views(self) -> bool:
+        """Whether this is where a database keeps its view definitions."""
+        return self.ns.endswith(".system.views") and self.collection == "system.views"
+
+    @property
+    def database(self) -> str:
+        """The part before the first dot."""
+        return self.ns.partition(".")[0]
+
+    @property
+    def collection(self) -> str:
+        """The part after the first dot; it may contain dots itself."""
+        return self.ns.partition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class OpTime:
+    """An exact position in one oplog; `prevOpTime` holds one."""
+
+    ts: int
+    term: int
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is the "there is no previous entry" of a session's first write."""
+        return self.ts == 0
+
+
+@dataclass(slots=True)
+class Extras:
+    """The envelope fields that plain entries do not have, and what unwinding a transaction adds.
+
+    Not to be changed once it is part of an entry; not frozen only because building one would take longer.
+    """
+
+    lsid: bytes | None = None
+    txn_number: int | None = None
+    from_migrate: bool = False
+    is_timeseries: bool = False
+    multi_op_type: int = 0
+    previous: OpTime | None = None
+    in_apply_ops: bool = False
+    commit_timestamp: int | None = None
+    txn_op_index: int = 0
+    apply_ops_index: int = 0
+    apply_ops_ts: int = 0
+
+
+PLAIN: Final = Extras()
+
+
+class OplogEntry:
+    """One entry; build it with `parse_entry` or `parse_inner_operation`."""
+
+    __slots__ = ("extras", "head", "o", "o2", "raw", "term", "ts", "wall")
+
+    def __init__(
+        self,
+        raw: bytes,
+        head: Head,
+        o: bytes,
+        o2: bytes | None,
+        ts: int,
+        term: int,
+        wall: bytes,
+        extras: Extras,
+    ) -> None:
+        self.raw = raw
+        self.head = head
+        self.o = o
+        self.o2 = o2
+        self.ts = ts
+        self.term = term
+        self.wall = wall
+        self.extras = extras
+
+    def __repr__(self) -> str:
+        return f"<OplogEntry {self.head.op} {self.head.ns} at {self.ts >> 32}.{self.ts & 0xFFFFFFFF}>"
+
+    @property
+    def command(self) -> str:
+        """The name of a command entry's command: the first field of `o`."""
+        name = rawbson.first_name(self.o)
+        return "" if name is None else name.decode()
+
+
+class EntryReader:
+    """Turns raw entries into `OplogEntry` objects, remembering the beginnings it has seen.
+
+    >>> import bson
+    >>> raw = bson.encode({"op": "i", "ns": "shop.orders", "ui": bson.Binary(bytes(16), 4), "o": {"_id": 1},
+    ...     "o2": {"_id": 1}, "ts": bson.Timestamp(7, 1), "t": bson.Int64(1), "v": bson.Int64(2),
+    ...     "wall": bson.DatetimeMS(0)})
+    >>> EntryReader().read(raw)
+    <OplogEntry i shop.orders at 7.1>
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, Head] = {}
+        self._by_facts: dict[tuple[str, str, bytes | None], Head] = {}
+
+    def read(self, raw: bytes) -> OplogEntry:
+        """The entry whose BSON this is."""
+        # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they do
+        # not, the slice is some other bytes and the table does not know it.
+        try:
+            start = 50 + raw[18] + (raw[19] << 8)
+            head = self._heads.get(raw[4:start])
+            if head is not None:
+                end = start + _read_int32(raw, start)[0]
+                o = raw[start:end]
+                o2 = None
+                if raw[end] == 3:  # the only document that can follow `o` in a plain entry is `o2`
+                    start = end + 4
+                    end = start + _read_int32(raw, start)[0]
+                    o2 = raw[start:end]
+                if end + _TAIL_SIZE == len(raw):
+                    ts_name, ts, t_name, term, v_name, _, wall_name, wall, nul = _read_tail(raw, end)
+                    if (
+                        ts_name == b"\x11ts\0"
+                        and t_name == b"\x12t\0"
+                        and v_name == b"\x12v\0"
+                        and wall_name == b"\x09wall\0"
+                        and nul == b"\0"
+                    ):
+                        return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
+        except (IndexError, ValueError, struct.error):
+            pass  # not a plain entry, or not BSON: the general road says which
+        return self._read_any(raw)
+
+    def _read_any(self, raw: bytes) -> OplogEntry:
+        entry = parse_entry(raw, self._head)
+        self._remember(entry)
+        return entry
+
+    def _remember(self, entry: OplogEntry) -> None:
+        """Keep the beginning of a document change, if it is of the usual form."""
+        raw, head = entry.raw, entry.head
+        if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(_HEAD_START, 4):
+            start = 50 + raw[18] + (raw[19] << 8)
+            if raw[start - 3 : start] == b"\x03o\0" and raw.startswith(entry.o, start):
+                if len(self._heads) >= _MAX_HEADS:
+                    self._heads.clear()
+                self._heads[raw[4:start]] = head
+
+    def _head(self, op: str, ns: str, ui: bytes | None) -> Head:
+        facts = (op, ns, ui)
+        head = self._by_facts.get(facts)
+        if head is None:
+            if len(self._by_facts) >= _MAX_HEADS:
+                self._by_facts.clear()
+            head = self._by_facts[facts] = Head(op, ns, ui)
+        return head
+
+    def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
+        """An operation inside `applyOps`; its times are those of the entry that commits it.
+
+        ``extras`` is what it gets from the transaction; the operation's own flags are added to it.
+        """
+        try:
+            start = 50 + raw[18] + (raw[19] << 8)
+            head = self._heads.get(raw[4:start])
+            if head is not None:
+                end = start + _read_int32(raw, start)[0]
+                o = raw[start:end]
+                o2 = None
+                if raw[end] == 3:
+                    start = end + 4
+                    end = start + _read_int32(raw, start)[0]
+                    o2 = raw[start:end]
+                if end + 1 == len(raw):
+                    return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras)
+        except (IndexError, ValueError, struct.error):
+            pass  # as in `read`
+        inner = _parse(raw, self._head, needs_envelope=False)
+        self._remember(inner)
+        extras.from_migrate = inner.extras.from_migrate
+        extras.is_timeseries = inner.extras.is_timeseries
+        return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras)
+
+    def synthetic(self, ns: str, o2: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
+        """A no-op entry that stands in no oplog, made while a transaction is unwound."""
+        return OplogEntry(
+            rawbson.EMPTY,
+            self._head("n", ns, None),
+            rawbson.EMPTY,
+            o2,
+            outer.ts,
+            outer.term,
+            outer.wall,
+            extras,
+        )
+
+
+HeadFactory: TypeAlias = Callable[[str, str, bytes | None], Head]
+
+
+def parse_entry(raw: bytes, make_head: HeadFactory = Head) -> OplogEntry:
+    """Read one entry by walking all of its fields."""
+    return _parse(raw, make_head, needs_envelope=True)
+
+
+def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> OplogEntry:
+    op: str | None = None
+    ns: str | None = None
+    o: bytes | None = None
+    o2: bytes | None = None
+    ui: bytes | None = None
+    ts: int | None = None
+    wall: bytes | None = None
+    lsid: bytes | None = None
+    txn_number: int | None = None
+    previous: OpTime | None = None
+    term, multi_op_type = -1, 0
+    from_migrate = is_timeseries = False
+    for kind, name, start, end in rawbson.elements(raw):
+        if name == b"op" and kind == rawbson.STRING:
+            op = rawbson.string_value(raw, start, end)
+        elif name == b"ns" and kind == rawbson.STRING:
+            ns = rawbson.string_value(raw, start, end)
+        elif name == b"o" and kind == rawbson.DOCUMENT:
+            o = raw[start:end]
+        elif name == b"o2" and kind == rawbson.DOCUMENT:
+            o2 = raw[start:end]
+        elif name == b"ui" and kind == rawbson.BINARY and end - start == 21:
+            ui = raw[start + 5 : end]
+        elif name == b"ts" and kind == rawbson.TIMESTAMP:
+            ts = int.from_bytes(raw[start:end], "little")
+        elif name == b"t" and kind == rawbson.INT64:
+            term = rawbson.INT64_LE.unpack_from(raw, start)[0]
+        elif name == b"wall" and kind == rawbson.DATE:
+            wall = raw[start:end]
+        elif name == b"lsid" and kind == rawbson.DOCUMENT:
+            lsid = raw[start:end]
+        elif name == b"txnNumber" and kind == rawbson.INT64:
+            txn_number = rawbson.INT64_LE.unpack_from(raw, start)[0]
+        elif name == b"fromMigrate" and kind == rawbson.BOOL:
+            from_migrate = raw[start] == 1
+        elif name == b"isTimeseries" and kind == rawbson.BOOL:
+            is_timeseries = raw[start] == 1
+        elif name == b"multiOpType" and kind == rawbson.INT32:
+            multi_op_type = _read_int32(raw, start)[0]
+        elif name == b"prevOpTime" and kind == rawbson.DOCUMENT:
+            previous = _optime(raw[start:end])
+    if op is None or ns is None or o is None:
+        raise CommandError(
+            MALFORMED_ENTRY, "an oplog entry lacks `op`, `ns` or `o`, or has them with a wrong type"
+        )
+    if needs_envelope and (ts is None or wall is None):
+        raise CommandError(
+            MALFORMED_ENTRY, "an oplog entry lacks `ts` or `wall`, or has them with a wrong type"
+        )
+    extras = PLAIN
+    if lsid or txn_number is not None or from_migrate or is_timeseries or multi_op_type or previous:
+        extras = Extras(
+            lsid=lsid,
+            txn_number=txn_number,
+            from_migrate=from_migrate,
+            is_timeseries=is_timeseries,
+            multi_op_type=multi_op_type,
+            previous=previous,
+        )
+    return OplogEntry(raw, make_head(op, ns, ui), o, o2, ts or 0, term, wall or bytes(8), extras)
+
+
+def _optime(raw: bytes) -> OpTime:
+    ts, term = 0, -1
+    for kind, name, start, end in rawbson.elements(raw):
+        if name == b"ts" and kind == rawbson.TIMESTAMP:
+            ts = int.from_bytes(raw[start:end], "little")
+        elif name == b"t" and kind == rawbson.INT64:
+            term = rawbson.INT64_LE.unpack_from(raw, start)[0]
+    return OpTime(ts, term)

@@ -1,0 +1,59 @@
+"""Stage 7: the document as it was before the change, from the pre-image store."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.cluster_time import in_words
+from tailrace.stages.lookups import Lookups
+from tailrace.stages.render import append_fields
+from tailrace.stages.stage import Batch, Row
+
+_CHANGES_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
+
+
+def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
+    """The stored image of the document before this event."""
+    extras = event.entry.extras
+    ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
+    return lookups.pre_image(event.kind.uuid or b"", ts, extras.apply_ops_index)
+
+
+def image_element(name: bytes, image: bytes | None) -> bytes:
+    """The event field that shows an image, or null."""
+    if image is None:
+        return rawbson.element(rawbson.NULL, name, b"")
+    return rawbson.element(rawbson.DOCUMENT, name, image)
+
+
+def image_missing(what: str, event: ChangeEvent) -> CommandError:
+    """The error of a required image that is not there."""
+    kind = event.kind
+    return CommandError(
+        ErrorCode.NoMatchingDocument,
+        f"the required {what} of the {kind.operation_type} event of {kind.database}.{kind.collection} at "
+        f"{in_words(event.entry.ts)} is not available",
+    )
+
+
+class AddPreImage:
+    """Adds `fullDocumentBeforeChange` to updates, replacements and deletes."""
+
+    def __init__(self, lookups: Mapping[str, Lookups], *, required: bool) -> None:
+        self._lookups = lookups
+        self._required = required
+
+    def __call__(self, batch: Batch[Row]) -> Batch[Row]:
+        """Rows in, the same rows with their pre-images out."""
+        for index, row in enumerate(batch.items):
+            event = row.event
+            if event.kind.operation_type not in _CHANGES_A_DOCUMENT or event.document_key is None:
+                continue
+            image = find_pre_image(event, self._lookups[event.shard])
+            if image is None and self._required:
+                return batch.having(batch.items[:index], image_missing("pre-image", event))
+            row.raw = append_fields(row.raw, image_element(b"fullDocumentBeforeChange", image))
+        return batch

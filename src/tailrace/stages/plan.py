@@ -1,0 +1,298 @@
+"""The order of stages; the only place that knows it.
+
+::
+
+    shared part, per shard         view part, per stream
+    ────────────────────────       ─────────────────────────────────────────────────────────────────────
+    oplog match                    check invalidate
+    unwind transaction      ─▶     check resumability
+    transform               merge  classic types, the user's leading $match as far as it needs no images
+                                   add pre-image, add post-image
+                                   the user's other stages
+                                   split large event
+                                   ensure resume token present
+
+A plan is opened once for a stream: everything that can be wrong with its options and its pipeline is said
+then, with the server's codes. The parts it hands out hold the state of one run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import time
+from typing import Any
+
+from bson import DatetimeMS
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
+from tailrace.model.cluster_time import to_timestamp
+from tailrace.model.oplog_entry import EntryReader
+from tailrace.model.options import ChangeStreamOptions
+from tailrace.model.resume_token import ResumeToken
+from tailrace.model.scope import Scope, ScopeKind
+from tailrace.stages.add_post_image import AddPostImage
+from tailrace.stages.add_pre_image import AddPreImage
+from tailrace.stages.check_event_size import check_event_size
+from tailrace.stages.check_invalidate import CheckInvalidate
+from tailrace.stages.check_resumability import CheckResumability
+from tailrace.stages.ensure_resume_token_present import EnsureResumeTokenPresent
+from tailrace.stages.lookups import Lookups
+from tailrace.stages.oplog_match import EntryFilter, OplogMatch
+from tailrace.stages.push_down import PushedMatch, push_down
+from tailrace.stages.render import Shape, render
+from tailrace.stages.resume_point import ResumePoint
+from tailrace.stages.split_large_event import SplitLargeEvent
+from tailrace.stages.stage import Batch, Row, Stage, run_stages
+from tailrace.stages.transform import Transform
+from tailrace.stages.unwind_transaction import UnwindTransaction
+from tailrace.stages.user_stages import (
+    SPLIT,
+    UserStage,
+    UserStages,
+    leading_match,
+    read_pipeline,
+    split_by_images,
+)
+
+END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
+EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
+
+
+class SharedPart:
+    """Raw entries of one shard to its events."""
+
+    def __init__(self, match: OplogMatch, unwind: UnwindTransaction, transform: Transform) -> None:
+        self._match = match
+        self._unwind = unwind
+        self._transform = transform
+
+    @property
+    def scanned(self) -> int:
+        """Cluster time of the newest entry looked at."""
+        return self._match.scanned
+
+    def __call__(self, batch: Batch[bytes]) -> Batch[ChangeEvent]:
+        """Match, unwind, transform."""
+        return self._transform(self._unwind(self._match(batch)))
+
+
+class ViewPart:
+    """Events in token order to what one stream shows."""
+
+    def __init__(
+        self,
+        resume: ResumePoint,
+        event_stages: Sequence[Stage[ChangeEvent, ChangeEvent]],
+        shape: Shape,
+        row_stages: Sequence[Stage[Row, Row]],
+    ) -> None:
+        self.resume = resume
+        self._event_stages = event_stages
+        self._shape = shape
+        self._row_stages = row_stages
+
+    def __call__(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
+        """All stages that depend on the stream."""
+        return run_stages(self._render(run_stages(batch, self._event_stages)), self._row_stages)
+
+    def _render(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
+        rows: list[Row] = []
+        keep = rows.append
+        shape = self._shape
+        version = self.resume.stream_version
+        token = self.resume.token
+        # An older client token is the exception: only then do versions differ between events.
+        version_of = self.resume.version_of if token is not None and token.version != version else None
+        try:
+            for event in batch.items:
+                if version_of is not None:
+                    version = version_of(event)
+                keep(Row(event, version, render(event, shape, version)))
+        except CommandError as error:
+            return batch.having(rows, error)
+        return batch.having(rows)
+
+
+def only_classic(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
+    """Keep the event types that every stream shows."""
+    classic = CLASSIC_TYPES
+    for event in batch.items:
+        if event.kind.operation_type not in classic:
+            return batch.having([e for e in batch.items if e.kind.operation_type in classic])
+    return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One stream, checked and ready to run."""
+
+    scope: Scope
+    options: ChangeStreamOptions
+    user_stages: tuple[UserStage, ...]
+    splits: bool
+    raw_data: bool
+    parameters: Mapping[str, Any]
+    collation: Any
+    variables: Mapping[str, Any]
+    pushed: PushedMatch
+
+    @classmethod
+    def open(
+        cls,
+        scope: Scope,
+        spec: Mapping[str, Any] | bytes,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        *,
+        on_router: bool = False,
+        raw_data: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+        collation: Mapping[str, Any] | None = None,
+        let: Mapping[str, Any] | None = None,
+    ) -> "Plan":
+        """Check the options and the pipeline; raises `CommandError` for all that is wrong with them.
+
+        >>> plan = Plan.open(Scope.parse_ns("shop.orders"), {}, [{"$match": {"operationType": "insert"}}])
+        >>> [stage["$changeStream"]["stage"] for stage in plan.explain()["stages"]][:2]
+        ['$_internalChangeStreamOplogMatch', '$_internalChangeStreamUnwindTransaction']
+        """
+        options = ChangeStreamOptions.parse(spec, scope, on_router=on_router)
+        stages, splits = read_pipeline(pipeline)
+        if collation is not None:
+            from tailrace.query.collation import Collation
+        parsed_collation = None if collation is None else Collation.parse(collation)
+        variables: dict[str, Any] = {"NOW": DatetimeMS(int(time() * 1000)), **(let or {})}
+        UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now
+        token = options.resume_token
+        if token is not None and token.fragment is not None and not splits:
+            raise CommandError(
+                ErrorCode.ChangeStreamFatalError,
+                f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
+            )
+        first, _ = leading_match(stages)
+        pushed = push_down(first) if first is not None and parsed_collation is None else PushedMatch()
+        return cls(
+            scope,
+            options,
+            tuple(stages),
+            splits,
+            raw_data,
+            parameters or {},
+            parsed_collation,
+            variables,
+            pushed,
+        )
+
+    @property
+    def start(self) -> int | None:
+        """The cluster time to read from, inclusive; None if the client named no start point."""
+        token = self.options.resume_token
+        return None if token is None else token.cluster_time
+
+    @property
+    def start_token(self) -> ResumeToken | None:
+        """The stream's first position: the client's token, a high-water mark in the stream's version."""
+        token = self.options.resume_token
+        if token is not None and token.is_high_water_mark:
+            return ResumeToken.high_water_mark(token.cluster_time)
+        return token
+
+    def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
+        """The stages that run on one shard's oplog."""
+        reader = EntryReader()
+        visible = EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
+        marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG)) and self.options.show_expanded_events
+        return SharedPart(
+            OplogMatch(visible, reader, self.start or 0),
+            UnwindTransaction(visible, reader, lookups.entry, marks_end=marks_end),
+            Transform(
+                shard=shard,
+                maps_views=self.scope.kind is not ScopeKind.COLLECTION,
+                supported_noops=frozenset(self.options.supported_events or ()),
+            ),
+        )
+
+    def view_part(self, lookups: Mapping[str, Lookups]) -> ViewPart:
+        """The stages that run on the merged events of all shards."""
+        options = self.options
+        resume = ResumePoint(self.start_token)
+        events: list[Stage[ChangeEvent, ChangeEvent]] = []
+        if self.scope.kind is not ScopeKind.CLUSTER:
+            events.append(CheckInvalidate(self.scope.kind, resume))
+        events.append(CheckResumability(resume))
+        if not options.show_expanded_events:
+            events.append(only_classic)
+
+        rows: list[Stage[Row, Row]] = []
+        before_images, others = self._user_parts()
+        if before_images:
+            rows.append(UserStages(before_images, self.variables, self.collation))
+        if options.full_document_before_change != "off":
+            rows.append(AddPreImage(lookups, required=options.full_document_before_change == "required"))
+        if options.full_document != "default":
+            match_uuid = options.match_collection_uuid_for_update_lookup
+            rows.append(AddPostImage(lookups, options.full_document, match_uuid=match_uuid))
+        if others:
+            rows.append(UserStages(others, self.variables, self.collation))
+        if self.splits:
+            rows.append(SplitLargeEvent(resume))
+        if resume.is_event:
+            rows.append(EnsureResumeTokenPresent(resume))
+        rows.append(check_event_size)
+        return ViewPart(resume, events, self._shape(), rows)
+
+    def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
+        """The user's stages before and behind the images."""
+        stages = list(self.user_stages)
+        options = self.options
+        if options.full_document == "default" and options.full_document_before_change == "off":
+            return [], stages
+        first, rest = leading_match(stages)
+        if first is None:
+            return [], stages
+        free, bound = split_by_images(first)
+        before: list[UserStage] = [] if free is None else [("$match", free)]
+        return before, ([] if bound is None else [("$match", bound)]) + rest
+
+    def _shape(self) -> Shape:
+        options = self.options
+        return Shape(
+            expanded=options.show_expanded_events,
+            raw_update=options.show_raw_update_description,
+            commit_timestamp=options.show_commit_timestamp,
+            from_migrate=options.show_migration_events
+            and self.parameters.get(EMIT_FROM_MIGRATE, True) is not False,
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """The stages in the order they run, each as the server names it."""
+        options = self.options
+        stages: list[dict[str, Any]] = []
+
+        def add(name: str, **details: Any) -> None:
+            stages.append({"$changeStream": {"stage": f"$_internalChangeStream{name}", **details}})
+
+        match: dict[str, Any] = {} if self.pushed.document is None else {"pushedDown": self.pushed.document}
+        start = self.start
+        if start is not None:
+            match["startAt"] = to_timestamp(start)
+        add("OplogMatch", **match)
+        add("UnwindTransaction")
+        add("Transform", **options.to_spec())
+        if self.scope.kind is not ScopeKind.CLUSTER:
+            add("CheckInvalidate")
+        add("CheckResumability")
+        if not options.show_expanded_events:
+            stages.append({"$match": {"operationType": {"$in": sorted(CLASSIC_TYPES)}}})
+        before, others = self._user_parts()
+        stages += ({name: spec} for name, spec in before)
+        if options.full_document_before_change != "off":
+            add("AddPreImage", fullDocumentBeforeChange=options.full_document_before_change)
+        if options.full_document != "default":
+            add("AddPostImage", fullDocument=options.full_document)
+        stages += ({name: spec} for name, spec in others)
+        if self.splits:
+            stages.append({SPLIT: {}})
+        if ResumePoint(self.start_token).is_event:
+            add("EnsureResumeTokenPresent")
+        return {"stages": stages}

@@ -1,0 +1,135 @@
+"""The last step of an event: its BSON, in the fields and the order that this stream shows.
+
+One order covers all kinds (a field is left out unless it applies)::
+
+    to | reshardingUUID | txnNumber lsid, _id, operationType, clusterTime, commitTimestamp, collectionUUID,
+    wallTime, fullDocument, ns, documentKey, operationDescription, updateDescription, stateBeforeChange,
+    nsType, fromMigrate          ... and then the images: fullDocumentBeforeChange, fullDocument
+
+Documents of the entry are copied as bytes; nothing is decoded.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.errors import CommandError
+from tailrace.model.change_event import ChangeEvent, DdlParts
+from tailrace.model.event_token import id_element
+from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.update_diff import describe
+
+_pack_int32 = rawbson.INT32_LE.pack
+_pack_int64 = rawbson.INT64_LE.pack
+_pack_uint64 = rawbson.UINT64_LE.pack
+_NO_DDL: Final = DdlParts()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The options that decide which fields an event shows; streams of equal shape show equal bytes."""
+
+    expanded: bool = False
+    raw_update: bool = False
+    commit_timestamp: bool = False
+    from_migrate: bool = False
+
+
+def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
+    """The event as one BSON document."""
+    entry = event.entry
+    kind = event.kind
+    if event.ddl is not None or entry.extras is not PLAIN or event.cause is not None:
+        body = _render_any(event, shape, version)
+    elif event.full_document is not None:
+        body = b"".join((
+            id_element(event, version),
+            kind.lead,
+            _pack_uint64(entry.ts),
+            kind.uuid_element if shape.expanded else b"",
+            b"\x09wallTime\0",
+            entry.wall,
+            b"\x03fullDocument\0",
+            event.full_document,
+            kind.ns_element,
+            b"\x03documentKey\0",
+            event.document_key or rawbson.EMPTY,
+        ))  # fmt: skip
+    else:
+        body = b"".join((
+            id_element(event, version),
+            kind.lead,
+            _pack_uint64(entry.ts),
+            kind.uuid_element if shape.expanded else b"",
+            b"\x09wallTime\0",
+            entry.wall,
+            kind.ns_element,
+            b"\x03documentKey\0",
+            event.document_key or rawbson.EMPTY,
+            b"" if event.update is None else _update_element(event.update, shape),
+        ))  # fmt: skip
+    return b"%b%b\0" % (_pack_int32(len(body) + 5), body)
+
+
+def _update_element(update: bytes, shape: Shape) -> bytes:
+    if shape.raw_update:
+        return b"\x03rawUpdateDescription\0" + update
+    # A delta is exactly {$v: 2, diff: {...}}: the diff is what lies between byte 18 and the final NUL.
+    if update[12:18] == b"\x03diff\0":
+        diff = update[18:-1]
+    else:
+        found = rawbson.subdocument(update, b"diff")
+        if found is None:
+            raise CommandError(6741200, "an update entry has neither a document with _id nor a $v: 2 diff")
+        diff = found
+    return b"\x03updateDescription\0" + describe(diff, expanded=shape.expanded)
+
+
+def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:
+    entry, kind, extras = event.entry, event.kind, event.entry.extras
+    if event.cause is not None:
+        return b"".join((
+            id_element(event, version),
+            kind.lead,
+            _pack_uint64(entry.ts),
+            b"\x09wallTime\0",
+            entry.wall,
+        ))  # fmt: skip
+    ddl = event.ddl or _NO_DDL
+    parts: list[bytes] = []
+    if ddl.to is not None:
+        parts.append(rawbson.element(rawbson.DOCUMENT, b"to", ddl.to))
+    if ddl.resharding_uuid is not None:
+        parts.append(ddl.resharding_uuid)
+    if extras.in_apply_ops or kind.operation_type == "endOfTransaction":
+        if extras.txn_number is not None:
+            parts.append(b"\x12txnNumber\0" + _pack_int64(extras.txn_number))
+        if extras.lsid is not None:
+            parts.append(b"\x03lsid\0" + extras.lsid)
+    parts += (id_element(event, version), kind.lead, _pack_uint64(entry.ts))
+    if shape.commit_timestamp and extras.commit_timestamp is not None:
+        parts.append(b"\x11commitTimestamp\0" + _pack_uint64(extras.commit_timestamp))
+    if shape.expanded and ddl.shows_uuid:
+        parts.append(kind.uuid_element)
+    parts += (b"\x09wallTime\0", entry.wall)
+    if event.full_document is not None:
+        parts += (b"\x03fullDocument\0", event.full_document)
+    parts.append(kind.ns_element)
+    if event.document_key is not None:
+        parts += (b"\x03documentKey\0", event.document_key)
+    if ddl.description is not None and (shape.expanded or ddl.always_described):
+        parts += (b"\x03operationDescription\0", ddl.description)
+    if event.update is not None:
+        parts.append(_update_element(event.update, shape))
+    if ddl.state_before_change is not None and shape.expanded:
+        parts += (b"\x03stateBeforeChange\0", ddl.state_before_change)
+    if ddl.ns_type is not None:
+        parts.append(rawbson.string(b"nsType", ddl.ns_type.encode()))
+    if shape.from_migrate and extras.from_migrate:
+        parts.append(b"\x08fromMigrate\0\x01")
+    return b"".join(parts)
+
+
+def append_fields(raw: bytes, *elements: bytes) -> bytes:
+    """The document with finished elements added at its end."""
+    return rawbson.document(raw[4:-1], *elements)

@@ -1,0 +1,90 @@
+"""Stage 3: one entry becomes one event.
+
+A table picks by what the entry is: a document change, a change of a view definition, a command, a no-op that
+carries an event. Stateless; what it remembers is the bytes that events of one kind share.
+"""
+
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.errors import CommandError
+from tailrace.model.change_event import ChangeEvent, EventKinds
+from tailrace.model.oplog_entry import OplogEntry
+from tailrace.stages.stage import Batch
+from tailrace.stages.transform_command import transform_command
+from tailrace.stages.transform_noop import transform_noop
+from tailrace.stages.transform_view import transform_view
+
+_DELTA_START: Final = b"\x10$v\0\x02\0\0\0\x03diff\0"
+_read_int32 = rawbson.INT32_LE.unpack_from
+
+
+class Transform:
+    """Visible operations in, events out."""
+
+    def __init__(
+        self, *, shard: str = "", maps_views: bool = True, supported_noops: frozenset[str] = frozenset()
+    ) -> None:
+        self._shard = shard
+        self._maps_views = maps_views
+        self._supported_noops = supported_noops
+        self._kinds = EventKinds()
+
+    def __call__(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
+        """Transform a batch; the events before an entry that cannot be transformed are kept."""
+        events: list[ChangeEvent] = []
+        keep = events.append
+        transform = self.transform
+        shard = self._shard
+        try:
+            for entry in batch.items:
+                event = transform(entry)
+                event.shard = shard
+                keep(event)
+        except CommandError as error:
+            return batch.having(events, error, entry.ts)
+        return batch.having(events)
+
+    def transform(self, entry: OplogEntry) -> ChangeEvent:
+        """The event of one entry."""
+        head = entry.head
+        op = head.op
+        if op == "c":
+            return transform_command(entry, self._kinds)
+        if op == "n":
+            return transform_noop(entry, self._kinds, self._supported_noops)
+        if op not in ("i", "u", "d"):
+            raise CommandError(11352603, f"an oplog entry has the unknown operation {op!r}")
+        if head.ui is None:
+            raise CommandError(7826901, f"an entry of {head.ns} has no collection UUID")
+        if self._maps_views and head.holds_views:
+            return transform_view(entry, self._kinds)
+        if op == "i":
+            key = entry.o2 if entry.o2 is not None else _id_of(entry.o)
+            return ChangeEvent(entry, self._kinds.of_head(head, "insert"), key, entry.o)
+        if op == "d":
+            return ChangeEvent(entry, self._kinds.of_head(head, "delete"), entry.o)
+        if entry.o2 is None:
+            raise CommandError(40532, f"an update entry of {head.ns} has no document key in `o2`")
+        if is_delta(entry.o):
+            return ChangeEvent(entry, self._kinds.of_head(head, "update"), entry.o2, None, entry.o)
+        return ChangeEvent(entry, self._kinds.of_head(head, "replace"), entry.o2, entry.o)
+
+
+def is_delta(o: bytes) -> bool:
+    """Whether an update's `o` is a `$v: 2` diff; it is a whole document if it has an `_id`."""
+    if o[4:18] == _DELTA_START and _read_int32(o, 18)[0] == len(o) - 19:
+        return True
+    if rawbson.find(o, b"_id") is not None:
+        return False
+    version = rawbson.field(o, b"$v")
+    if version != (rawbson.INT32, b"\x02\0\0\0"):
+        raise CommandError(6741200, "an update entry has neither a document with _id nor a $v: 2 diff")
+    return True
+
+
+def _id_of(document: bytes) -> bytes:
+    found = rawbson.find(document, b"_id")
+    if found is None:
+        raise CommandError(40532, "an inserted document has no _id")
+    return rawbson.document(rawbson.element(found[0], b"_id", document[found[2] : found[3]]))

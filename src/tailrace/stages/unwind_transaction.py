@@ -1,0 +1,165 @@
+"""Stage 2: one committed transaction or batch becomes its operations.
+
+An `applyOps` entry holds operations; a large transaction is a chain of such entries linked backwards by
+`prevOpTime`; a prepared one takes effect at its `commitTransaction`. The operations come out oldest entry
+first, with the times of the entry that commits them. They are counted over the whole chain before any of
+them is filtered out, because the count is part of the resume token.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import in_words
+from tailrace.model.oplog_entry import EntryReader, Extras, OplogEntry, OpTime, parse_entry
+from tailrace.stages.lookups import EntryLookup
+from tailrace.stages.oplog_match import EntryFilter
+from tailrace.stages.stage import Batch
+
+_APPLIED_SEPARATELY: Final = 1
+_ALLOWED_COMMANDS: Final = frozenset({"create", "createIndexes"})
+
+
+class UnwindTransaction:
+    """Passes all entries but applyOps and commitTransaction through unchanged."""
+
+    def __init__(
+        self, visible: EntryFilter, reader: EntryReader, find_entry: EntryLookup, *, marks_end: bool = False
+    ) -> None:
+        self._visible = visible
+        self._reader = reader
+        self._find_entry = find_entry
+        self._marks_end = marks_end
+
+    def __call__(self, batch: Batch[OplogEntry]) -> Batch[OplogEntry]:
+        """Visible entries in, single operations out."""
+        for entry in batch.items:
+            if entry.head.op == "c":
+                break
+        else:
+            return batch
+        unwound: list[OplogEntry] = []
+        try:
+            for entry in batch.items:
+                if entry.head.op != "c":
+                    unwound.append(entry)
+                    continue
+                command = entry.command
+                if command in ("applyOps", "commitTransaction"):
+                    # Not `extend`: what came before an error inside a transaction is still delivered.
+                    for operation in self._operations(entry, command):
+                        unwound.append(operation)  # noqa: PERF402
+                elif command == "abortTransaction":
+                    raise CommandError(
+                        5543802, "an abortTransaction entry reached the unwinding of transactions"
+                    )
+                else:
+                    unwound.append(entry)
+        except CommandError as error:
+            return batch.having(unwound, error, entry.ts)
+        return batch.having(unwound)
+
+    def _operations(self, entry: OplogEntry, command: str) -> Iterator[OplogEntry]:
+        outer = entry.extras
+        is_batch = outer.multi_op_type != 0
+        shared = Extras(
+            lsid=None if is_batch else outer.lsid,
+            txn_number=None if is_batch else outer.txn_number,
+            in_apply_ops=True,
+            commit_timestamp=_commit_timestamp(entry.o) if command == "commitTransaction" else None,
+        )
+        read = self._reader.read_inner
+        count = 0
+        namespaces: dict[str, None] = {}
+        for part in self._chain(entry, command):
+            for index, inner in enumerate(_inner_operations(part.o)):
+                extras = Extras(
+                    shared.lsid,
+                    shared.txn_number,
+                    in_apply_ops=True,
+                    commit_timestamp=shared.commit_timestamp,
+                    txn_op_index=count,
+                    apply_ops_index=index,
+                    apply_ops_ts=part.ts,
+                )
+                operation = read(inner, entry, extras)
+                count += 1
+                if operation.head.op == "n":
+                    raise CommandError(5543809, "a no-op stands inside an applyOps entry")
+                if self._marks_end:
+                    namespaces[_affected_namespace(operation)] = None
+                if self._visible.sees_inner(operation):
+                    yield operation
+        is_transaction = command == "applyOps" and shared.lsid is not None and shared.txn_number is not None
+        if self._marks_end and is_transaction and self._visible.sees_any(list(namespaces)):
+            yield self._end_of_transaction(entry, shared, count, sorted(namespaces))
+
+    def _chain(self, entry: OplogEntry, command: str) -> Iterator[OplogEntry]:
+        """The entries that hold the operations, oldest first; only their positions are kept meanwhile."""
+        positions: list[OpTime] = []
+        link = entry.extras.previous if entry.extras.multi_op_type != _APPLIED_SEPARATELY else None
+        while link is not None and not link.is_null:
+            positions.append(link)
+            link = self._find(link).extras.previous
+        for position in reversed(positions):
+            yield self._find(position)
+        if command == "applyOps":
+            yield entry
+
+    def _find(self, position: OpTime) -> OplogEntry:
+        raw = self._find_entry(position.ts, position.term)
+        if raw is None:
+            raise CommandError(
+                ErrorCode.ChangeStreamHistoryLost,
+                f"an earlier part of a transaction, at {in_words(position.ts)}, is no longer in the oplog",
+            )
+        return parse_entry(raw)
+
+    def _end_of_transaction(
+        self, entry: OplogEntry, shared: Extras, count: int, namespaces: list[str]
+    ) -> OplogEntry:
+        names = rawbson.document(
+            *(rawbson.string(str(index).encode(), ns.encode()) for index, ns in enumerate(namespaces))
+        )
+        payload = rawbson.document(
+            rawbson.element(rawbson.ARRAY, b"endOfTransaction", names),
+            rawbson.element(rawbson.DOCUMENT, b"lsid", shared.lsid or rawbson.EMPTY),
+            rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(shared.txn_number or 0)),
+        )
+        shared.txn_op_index = count
+        return self._reader.synthetic("admin.$cmd", payload, entry, shared)
+
+
+def _inner_operations(o: bytes) -> Iterator[bytes]:
+    operations = rawbson.find(o, b"applyOps")
+    if operations is None or operations[0] != rawbson.ARRAY:
+        raise CommandError(40532, "an applyOps entry has no array of operations")
+    for kind, _, start, end in rawbson.elements(o, operations[2]):
+        if kind != rawbson.DOCUMENT:
+            raise CommandError(40532, "an operation inside an applyOps entry is not a document")
+        inner = o[start:end]
+        op = rawbson.find(inner, b"op")
+        if op is None or op[0] != rawbson.STRING:
+            raise CommandError(5543808, "an operation inside an applyOps entry has no `op` string")
+        yield inner
+
+
+def _affected_namespace(operation: OplogEntry) -> str:
+    if operation.head.op != "c":
+        return operation.head.ns
+    if operation.command not in _ALLOWED_COMMANDS:
+        raise CommandError(7694300, f"a transaction contains the command {operation.command}")
+    for kind, _, start, end in rawbson.elements(operation.o):
+        if kind == rawbson.STRING:
+            return f"{operation.head.database}.{rawbson.string_value(operation.o, start, end)}"
+        break
+    return operation.head.ns
+
+
+def _commit_timestamp(o: bytes) -> int | None:
+    found = rawbson.find(o, b"commitTimestamp")
+    if found is None or found[0] != rawbson.TIMESTAMP:
+        return None
+    return int.from_bytes(o[found[2] : found[3]], "little")

@@ -1,0 +1,165 @@
+"""Stage 12: the user's own pipeline.
+
+Few stages may follow `$changeStream`. Filters look at an event and let its bytes through; stages that
+reshape it work on the decoded event and may do anything to it but change its `_id`, because the `_id` is what
+the stream is resumed with.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from tailrace.bsonio.compare import equal
+from tailrace.bsonio.documents import decode, encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.stages.stage import Batch, Row
+
+ALLOWED: Final = frozenset({
+    "$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact",
+})  # fmt: skip
+SPLIT: Final = "$changeStreamSplitLargeEvent"
+# Stages that exist but may not follow $changeStream; any other name is not a stage at all.
+_FORBIDDEN: Final = frozenset({
+    "$bucket", "$bucketAuto", "$collStats", "$count", "$currentOp", "$densify", "$documents", "$facet",
+    "$fill", "$geoNear", "$graphLookup", "$group", "$indexStats", "$limit", "$listLocalSessions",
+    "$listSampledQueries", "$listSearchIndexes", "$listSessions", "$lookup", "$merge", "$out",
+    "$planCacheStats", "$queryStats", "$querySettings", "$rankFusion", "$sample", "$scoreFusion",
+    "$search", "$searchMeta", "$setWindowFields", "$shardedDataDistribution", "$skip", "$sort",
+    "$sortByCount", "$unionWith", "$unwind", "$vectorSearch",
+})  # fmt: skip
+
+UserStage: TypeAlias = tuple[str, Any]
+"""(name, specification)"""
+Reshape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+def read_pipeline(pipeline: Sequence[Any]) -> tuple[list[UserStage], bool]:
+    """The user's stages, and whether large events are to be split; checks what may stand where.
+
+    >>> read_pipeline([{"$match": {"operationType": "insert"}}, {"$changeStreamSplitLargeEvent": {}}])
+    ([('$match', {'operationType': 'insert'})], True)
+    """
+    stages: list[UserStage] = []
+    splits = False
+    for position, stage in enumerate(pipeline):
+        if not isinstance(stage, Mapping) or len(stage) != 1:
+            raise CommandError(
+                40323, f"stage {position} of the pipeline is not a document with exactly one field"
+            )
+        ((name, spec),) = stage.items()
+        if name == SPLIT:
+            if not isinstance(spec, Mapping) or spec:
+                raise CommandError(7182800, f"{SPLIT} takes an empty document")
+            if position != len(pipeline) - 1:
+                raise CommandError(7182802, f"{SPLIT} must be the last stage of the pipeline")
+            splits = True
+        elif name in ALLOWED:
+            stages.append((name, spec))
+        elif name == "$changeStream":
+            raise CommandError(40602, "$changeStream is only valid as the first stage of a pipeline")
+        elif name in _FORBIDDEN or name.startswith("$_internal"):
+            raise CommandError(
+                ErrorCode.IllegalOperation, f"the stage {name} is not permitted in a $changeStream pipeline"
+            )
+        else:
+            raise CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
+    return stages, splits
+
+
+def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, list[UserStage]]:
+    """The `$match` stages that open the pipeline, as one filter, and what follows them."""
+    count = 0
+    while count < len(stages) and stages[count][0] == "$match":
+        count += 1
+    filters = [dict(spec) for _, spec in stages[:count] if isinstance(spec, Mapping)]
+    if len(filters) < count:  # a $match that is no document fails when it is compiled
+        return None, list(stages)
+    if not filters:
+        return None, list(stages)
+    merged = filters[0] if len(filters) == 1 else {"$and": filters}
+    return merged, list(stages[count:])
+
+
+def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """A filter as the part that does not look at images and the part that does.
+
+    The first runs before images are looked up, so that no image is required for an event nobody wants.
+    """
+    conjuncts: list[dict[str, Any]] = []
+    for name, condition in user_filter.items():
+        if name == "$and" and isinstance(condition, list):
+            conjuncts += [dict(part) for part in condition]
+        else:
+            conjuncts.append({name: condition})
+    free = [part for part in conjuncts if not _touches_images(part)]
+    bound = [part for part in conjuncts if _touches_images(part)]
+    return _conjunction(free), _conjunction(bound)
+
+
+def _conjunction(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else {"$and": parts}
+
+
+def _touches_images(user_filter: Mapping[str, Any]) -> bool:
+    for name, condition in user_filter.items():
+        if name.startswith("fullDocument"):
+            return True
+        if name == "$expr" and _mentions_images(condition):
+            return True
+        if name in ("$and", "$or", "$nor") and any(_touches_images(part) for part in condition):
+            return True
+        if name.startswith("$") and name not in ("$and", "$or", "$nor", "$expr", "$comment"):
+            return True
+    return False
+
+
+def _mentions_images(expression: Any) -> bool:
+    if isinstance(expression, Mapping):
+        return any(_mentions_images(value) for value in expression.values())
+    if isinstance(expression, list):
+        return any(_mentions_images(value) for value in expression)
+    return isinstance(expression, str) and expression.startswith(("$fullDocument", "$$ROOT", "$$CURRENT"))
+
+
+class UserStages:
+    """Rows in; the rows that the user's stages keep, as they leave them, out."""
+
+    def __init__(
+        self, stages: Sequence[UserStage], variables: Mapping[str, Any], collation: Any = None
+    ) -> None:
+        if stages:
+            from tailrace.query.reshape import compile_stage
+        self._stages: list[Reshape] = [
+            compile_stage(name, spec, variables=variables, collation=collation) for name, spec in stages
+        ]
+        self._reshapes = any(name != "$match" for name, _ in stages)
+
+    def __call__(self, batch: Batch[Row]) -> Batch[Row]:
+        """Run each row through all stages."""
+        kept: list[Row] = []
+        try:
+            for row in batch.items:
+                document: dict[str, Any] | None = decode(row.raw)
+                for stage in self._stages:
+                    document = stage(document)
+                    if document is None:
+                        break
+                else:
+                    if self._reshapes:
+                        _check_id(document, row)
+                        row.raw = encode(document)
+                    kept.append(row)
+        except CommandError as error:
+            return batch.having(kept, error)
+        return batch.having(kept)
+
+
+def _check_id(document: Mapping[str, Any], row: Row) -> None:
+    token = decode(row.token_document)
+    if "_id" not in document or not equal(document["_id"], token):
+        raise CommandError(
+            ErrorCode.ChangeStreamFatalError,
+            "the pipeline removed or changed the _id of an event, its resume token; it must stay as it is",
+        )
