@@ -2,7 +2,7 @@
 
 from typing import Any, TypeGuard
 
-from bson import Decimal128, Int64
+from bson import Code, Decimal128, Int64
 
 from tailrace.bsonio import compare as bson_compare
 from tailrace.bsonio.values import Undefined
@@ -38,6 +38,11 @@ def is_truthy(value: Any) -> bool:
 def is_number(value: Any) -> TypeGuard[Number]:
     """Any of the four numeric types; a bool is none of them."""
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
+
+
+def is_string(value: Any) -> TypeGuard[str]:
+    """A string; code is another type, though its Python class derives from `str`."""
+    return isinstance(value, str) and not isinstance(value, Code)
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
+from bson import Code
+
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import check_field_name, split_path, walk
@@ -78,7 +80,7 @@ class Scope:
 
     def parse(self, spec: Any) -> Expression:
         """The expression that a specification stands for."""
-        if isinstance(spec, str):
+        if isinstance(spec, str) and not isinstance(spec, Code):
             return self._parse_path(spec) if spec.startswith("$") else Constant(spec)
         if isinstance(spec, Mapping):
             if next(iter(spec), "").startswith("$"):

@@ -1,0 +1,58 @@
+"""`$toHashedIndexKey`: the 64-bit key that a hashed index stores for a value.
+
+MD5 over a seed of zero, then the value: the number of its type's place in BSON order, then its bytes as in
+BSON; a number counts as the integer it truncates to, so that equal numbers of all types hash alike.
+"""
+
+import hashlib
+from typing import Any, Final
+
+from bson import Decimal128, Int64
+
+from tailrace.bsonio import raw
+from tailrace.bsonio.compare import type_bracket
+from tailrace.bsonio.documents import encode_value
+from tailrace.query.expressions.arguments import unary
+from tailrace.query.expressions.numbers import real
+from tailrace.query.expressions.operands import INT64_MAX, INT64_MIN, is_number
+from tailrace.query.expressions.scope import OperatorParser
+from tailrace.query.missing import MISSING
+
+_SEED: Final = bytes(4)
+_END: Final = bytes(4)
+
+
+def hashed_index_key(value: Any) -> Int64:
+    """The key of a value.
+
+    >>> hashed_index_key("string to hash"), hashed_index_key(1) == hashed_index_key(1.9)
+    (763543691661428748, True)
+    """
+    digest = hashlib.md5(
+        _SEED + _hashed_bytes(None if value is MISSING else value), usedforsecurity=False
+    ).digest()
+    return Int64(int.from_bytes(digest[:8], "little", signed=True))
+
+
+def _hashed_bytes(value: Any, name: bytes = b"") -> bytes:
+    head = raw.INT32_LE.pack(type_bracket(value)) + name
+    if is_number(value):
+        return head + _integer(value).to_bytes(8, "little", signed=True)
+    if isinstance(value, dict):
+        return (
+            head + b"".join(_hashed_bytes(item, key.encode() + b"\0") for key, item in value.items()) + _END
+        )
+    if isinstance(value, list):
+        items = (_hashed_bytes(item, str(index).encode() + b"\0") for index, item in enumerate(value))
+        return head + b"".join(items) + _END
+    return head + encode_value(value)[1]
+
+
+def _integer(value: int | float | Decimal128) -> int:
+    number = real(value)
+    if number != number:
+        return 0
+    return int(min(max(number, INT64_MIN), INT64_MAX))
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {"$toHashedIndexKey": unary(hashed_index_key)}
