@@ -22,9 +22,18 @@ apart (``1`` from ``1.0``, a symbol from a string) is kept beside the key, in th
 [16, 2]
 """
 
-from tailrace.bsonio.keystring.decode import decode
+from tailrace.bsonio.keystring.decode import decode, decode_prefix
 from tailrace.bsonio.keystring.encode import KeyString, append_value, encode
 from tailrace.bsonio.keystring.layout import END
 from tailrace.bsonio.keystring.type_bits import TypeBits, TypeBitsReader
 
-__all__ = ["END", "KeyString", "TypeBits", "TypeBitsReader", "append_value", "decode", "encode"]
+__all__ = [
+    "END",
+    "KeyString",
+    "TypeBits",
+    "TypeBitsReader",
+    "append_value",
+    "decode",
+    "decode_prefix",
+    "encode",
+]

@@ -8,7 +8,7 @@ search mark before a value is stepped over, and the generic type byte in front o
 with the type of the value that follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
@@ -35,16 +35,35 @@ _DATE_OFFSET: Final = 1 << 63
 
 def decode(data: bytes, type_bits: bytes = b"") -> list[Value]:
     """The values of a key, each as (BSON type, value bytes)."""
-    reader = KeyReader(data, type_bits)
-    values = []
-    while reader.position < len(data):
+    return list(_values(KeyReader(data, type_bits)))
+
+
+def decode_prefix(data: bytes) -> tuple[list[Value], int]:
+    """The values that are whole in a key that was cut off somewhere, and where the last of them ends.
+
+    >>> values, end = decode_prefix(bytes.fromhex("2b0a3c61"))
+    >>> [kind for kind, value in values], end
+    ([16], 2)
+    """
+    reader = KeyReader(data, b"")
+    values, end = [], 0
+    try:
+        for value in _values(reader):
+            values.append(value)
+            end = reader.position
+    except KeyStringError:
+        pass  # this value is the one that was cut
+    return values, end
+
+
+def _values(reader: KeyReader) -> Iterator[Value]:
+    while reader.position < len(reader.data):
         type_byte = reader.byte()
         if type_byte in (layout.LESS, layout.GREATER):
             type_byte = reader.byte()
         if type_byte == layout.END:
             break
-        values.append(_read_value(reader, type_byte, 1))
-    return values
+        yield _read_value(reader, type_byte, 1)
 
 
 def _read_value(reader: KeyReader, type_byte: int, depth: int) -> Value:

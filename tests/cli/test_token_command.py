@@ -1,0 +1,154 @@
+"""`tailrace token`: what it prints for people and for programs, and how it fails."""
+
+import json
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from tailrace.cli.main import main
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "resume-token-vectors.json").read_text())
+
+INSERT_V1 = (
+    "8260C141FB000000012B022C0100296E5A1004A218803030714C459C992DB04FF9FCC9"
+    "46645F6964006460C141FBD13ABDA125B2C9510004"
+)
+INSERT_V2 = (
+    "82635019A0000000012B042C0100296E5A1004AB1154ACACD849A48C61756D70D3B21F463C6F7065726174696F6E54797065003C696E73"
+    "6572740046646F63756D656E744B65790046645F69640064635019A078BE67426D7CF4D2000004"
+)
+MARK = "8263515EAC000000022B0429296E1404"
+
+
+def tailrace(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tailrace", "token", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_process_explains_an_event() -> None:
+    done = tailrace(INSERT_V2)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split("  ", 1) for line in done.stdout.splitlines() if "  " in line)
+    rows = {label.strip(): text.strip() for label, text in lines.items()}
+    assert rows["cluster time"] == "2022-10-19T15:37:04Z, increment 1 (Timestamp(1666193824, 1))"
+    assert rows["version"].startswith("2, written by MongoDB 7.0")
+    assert rows["kind"] == "event"
+    assert rows["collection UUID"] == "ab1154ac-acd8-49a4-8c61-756d70d3b21f"
+    assert rows["operation"] == "insert"
+    assert rows["document key"] == '{"_id": {"$oid": "635019a078be67426d7cf4d2"}}'
+    assert "behind this one" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "token", ["82", "", "xyz", '{"_data": 1}', '{"_data": ', "{}", "8260...", "zz...", MARK[:20]]
+)
+def test_a_process_refuses_what_is_no_token_in_one_sentence(token: str) -> None:
+    done = tailrace(token)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def explained(capsys: pytest.CaptureFixture[str], token: str) -> str:
+    assert main(["token", token]) == 0
+    return capsys.readouterr().out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], token: str) -> dict[str, object]:
+    assert main(["token", token, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found: dict[str, object] = json.loads(line)
+    return found
+
+
+def test_version_1_says_what_it_does_not_say(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, INSERT_V1)
+    assert "2021-06-09T22:34:35Z, increment 1" in text
+    assert "1, written by MongoDB 4.0 to 6.0" in text
+    assert "a document change" in text
+    assert '{"_id": {"$oid": "60c141fbd13abda125b2c951"}}' in text
+
+
+# As the article on resuming prints them.
+@pytest.mark.parametrize(
+    ("token", "time", "version"),
+    [
+        ("8260C141F8000000012B0...", "2021-06-09T22:34:32Z, increment 1", None),
+        ("8260C13C93000000012B022...", "2021-06-09T22:11:31Z, increment 1", 1),
+        ("8260C13D20000000012...", "2021-06-09T22:13:52Z, increment 1", None),
+        ("8260C13D20000000012B...", "2021-06-09T22:13:52Z, increment 1", None),
+        (INSERT_V1[:31] + "\N{HORIZONTAL ELLIPSIS}", "2021-06-09T22:34:35Z, increment 1", 1),
+        ('{"_data": "8260C141F8000000012B0..."}', "2021-06-09T22:34:32Z, increment 1", None),
+    ],
+)
+def test_cut_off_tokens_are_explained_as_far_as_they_go(
+    capsys: pytest.CaptureFixture[str], token: str, time: str, version: int | None
+) -> None:
+    text = explained(capsys, token)
+    assert time in text
+    assert "cut off" in text
+    found = as_json(capsys, token)
+    assert found["cutOff"] is True
+    assert found.get("version") == (None if version is None else {"$numberInt": str(version)})
+    assert "documentKey" not in found
+
+
+@pytest.mark.parametrize("token", [INSERT_V1, INSERT_V2, MARK])
+def test_a_token_cut_anywhere_tells_nothing_wrong(capsys: pytest.CaptureFixture[str], token: str) -> None:
+    whole = as_json(capsys, token)
+    for length in range(18, len(token)):
+        cut = as_json(capsys, token[:length] + "...")
+        assert cut.pop("cutOff") is True
+        assert "cannot be resumed from" in str(cut.pop("meaning"))
+        assert all(whole[name] == value for name, value in cut.items()), length
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_every_vector_is_explained(capsys: pytest.CaptureFixture[str], vector: dict[str, str]) -> None:
+    decoded = json.loads(json.dumps(vector["decoded"]))
+    document: dict[str, object] = {"_data": vector["token_hex"]}
+    if vector["typeBits"]:
+        base64 = b64encode(bytes.fromhex(vector["typeBits"])).decode()
+        document["_typeBits"] = {"$binary": {"base64": base64, "subType": "00"}}
+    token = json.dumps(document)
+    found = as_json(capsys, token)
+    assert found["clusterTime"] == {"$timestamp": decoded["clusterTime"]}
+    assert found["version"] == {"$numberInt": str(decoded["version"])}
+    assert found["txnOpIndex"] == {"$numberInt": str(decoded["txnOpIndex"])}
+    assert found["fromInvalidate"] == bool(decoded["fromInvalidate"])
+    assert found["cutOff"] is False
+    assert ("uuid" in found) == (decoded["uuid"] is not None)
+    assert ("operation" in found) == (decoded["tokenType"] != 0)
+    text = explained(capsys, token)
+    assert ("high water mark" in text) == (decoded["tokenType"] == 0)
+    assert ("startAfter" in text) == bool(decoded["fromInvalidate"])
+
+
+@pytest.mark.parametrize(
+    ("identifier_hex", "shown"),
+    [
+        ("1E61002B0A", '{"a": 5}'),
+        ("7861007880000000000003E8", '{"a": {"$date": "1970-01-01T00:00:01.000Z"}}'),
+        ("3C61003CC3A400", '{"a": "ä"}'),
+    ],
+)
+def test_document_keys_are_readable(
+    capsys: pytest.CaptureFixture[str], identifier_hex: str, shown: str
+) -> None:
+    head = INSERT_V1[: INSERT_V1.index("46645F696400")]
+    assert shown in explained(capsys, f"{head}46{identifier_hex}0004")
+
+
+def test_a_high_water_mark_needs_no_event(capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, MARK)
+    assert "kind              high water mark" in text
+    assert "no event has to match" in text
+    assert "operation" not in text
+
+
+def test_lower_case_and_spaces_around(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained(capsys, f"  {INSERT_V1.lower()}\n") == explained(capsys, INSERT_V1)
