@@ -49,6 +49,7 @@ class ErrorCode(IntEnum):
     CappedPositionLost = 136
     CursorInUse = 143
     StaleEpoch = 150
+    IncompatibleCollationVersion = 161
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167
     InvalidPipelineOperator = 168

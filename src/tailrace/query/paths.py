@@ -1,0 +1,149 @@
+"""Dotted paths in queries: which values of a document ``a.b.c`` leads to.
+
+A path follows documents by field name. At an array it goes on in two ways, and may find several values:
+
+* *through* the array: into every document directly inside it, never into an array inside the array;
+* *by index*: if the component is a number without leading zeros, into that one element.
+
+A number is therefore tried both as the name of a field and as an index. A path whose last component names an
+array finds every element and then the array itself; one that ends by index finds that element alone, even
+if it is an array. Where a document lacks the field, or a plain value stands in the way, the path finds
+`MISSING`; a plain value or an array among the elements of an array is passed over instead.
+
+Each value comes with an *offset*: the index in the outermost array that the path went through (not those it
+entered by index), which is what the positional operator ``$`` of an update refers to.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from tailrace.query.missing import MISSING
+
+Test: TypeAlias = Callable[[Any], bool]
+"""Looks at one value, which may be `MISSING`."""
+Located: TypeAlias = tuple[Any, int | None]
+"""A value and its offset."""
+
+
+_MAX_INDEX_DIGITS: Final = 10
+
+
+class Path:
+    """A path split into its components, once.
+
+    >>> document = {"a": [{"b": 1}, 7, {"b": [2, 3]}, {}]}
+    >>> [value for value, _ in Path("a.b").values(document)]
+    [1, 2, 3, [2, 3], MISSING]
+    >>> [value for value, _ in Path("a.0.b").values(document)]
+    [MISSING, 1, MISSING, MISSING]
+    """
+
+    __slots__ = ("_indexes", "components", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.components = tuple(text.split("."))
+        self._indexes = tuple(array_index(component) for component in self.components)
+
+    def __repr__(self) -> str:
+        return f"Path({self.text!r})"
+
+    def values(self, document: dict[str, Any], *, into_last_array: bool = True) -> Iterator[Located]:
+        """Every value the path leads to, with its offset; see the top of this file."""
+        return self._in_document(document, 0, into_last_array)
+
+    def _in_document(self, document: dict[str, Any], depth: int, into_last_array: bool) -> Iterator[Located]:
+        last = len(self.components) - 1
+        while True:
+            value = document.get(self.components[depth], MISSING)
+            if depth == last:
+                if into_last_array and isinstance(value, list):
+                    for index, item in enumerate(value):
+                        yield item, index
+                yield value, None
+                return
+            depth += 1
+            if isinstance(value, list):
+                yield from self._in_array(value, depth, into_last_array)
+                return
+            if not isinstance(value, dict):
+                yield MISSING, None
+                return
+            document = value
+
+    def _in_array(self, array: list[Any], depth: int, into_last_array: bool) -> Iterator[Located]:
+        wanted = self._indexes[depth]
+        is_last = depth == len(self.components) - 1
+        for index, item in enumerate(array):
+            if isinstance(item, dict):
+                for value, _ in self._in_document(item, depth, into_last_array):
+                    yield value, index
+            if index != wanted:
+                continue
+            if is_last:
+                yield item, index
+            elif isinstance(item, dict):
+                yield from self._in_document(item, depth + 1, into_last_array)
+            elif isinstance(item, list):
+                yield from self._in_array(item, depth + 1, into_last_array)
+
+    def predicate(self, test: Test, *, into_last_array: bool = True) -> Callable[[dict[str, Any]], bool]:
+        """A function that tells whether `test` holds for one of `values`, without making a generator.
+
+        >>> has_one = Path("a.b").predicate(lambda value: value == 1)
+        >>> has_one({"a": {"b": 1}}), has_one({"a": [{"b": [1]}]}), has_one({"a": 1})
+        (True, True, False)
+        """
+        if len(self.components) == 1:
+            return _field_predicate(self.text, test, into_last_array)
+        parents = tuple(enumerate(self.components[:-1], start=1))
+        at_leaf = _field_predicate(self.components[-1], test, into_last_array)
+
+        def holds(document: dict[str, Any]) -> bool:
+            for depth, name in parents:
+                value = document.get(name, MISSING)
+                if isinstance(value, dict):
+                    document = value
+                elif isinstance(value, list):
+                    return any(test(found) for found, _ in self._in_array(value, depth, into_last_array))
+                else:
+                    return test(MISSING)
+            return at_leaf(document)
+
+        return holds
+
+
+def _field_predicate(name: str, test: Test, into_array: bool) -> Callable[[dict[str, Any]], bool]:
+    def holds(document: dict[str, Any]) -> bool:
+        value = document.get(name, MISSING)
+        if into_array and isinstance(value, list):
+            for item in value:
+                if test(item):
+                    return True
+        return test(value)
+
+    return holds
+
+
+def array_index(component: str) -> int | None:
+    """The index that a path component can stand for.
+
+    >>> array_index("0"), array_index("17"), array_index("01"), array_index("-1"), array_index("٣")
+    (0, 17, None, None, None)
+    """
+    if len(component) > _MAX_INDEX_DIGITS or not (component.isascii() and component.isdigit()):
+        return None
+    return int(component) if component == "0" or component[0] != "0" else None
+
+
+def as_document(value: Any) -> dict[str, Any] | None:
+    """A value that has fields, as a document: an array's fields are its indexes; None for plain values.
+
+    >>> as_document([7, 8]), as_document(7)
+    ({'0': 7, '1': 8}, None)
+    """
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list):
+        return {str(index): item for index, item in enumerate(value)}
+    return None
