@@ -1,0 +1,69 @@
+"""``$exists`` and ``$type``."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from tailrace.bsonio.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.operands import is_number, is_truthy
+from tailrace.query.match.nodes import Condition, Negation, ValueCondition
+from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.missing import MISSING
+from tailrace.query.paths import Test
+
+TYPE_CODES: Final[dict[int, str]] = {
+    1: "double", 2: "string", 3: "object", 4: "array", 5: "binData", 6: "undefined", 7: "objectId", 8: "bool",
+    9: "date", 10: "null", 11: "regex", 12: "dbPointer", 13: "javascript", 14: "symbol",
+    15: "javascriptWithScope", 16: "int", 17: "timestamp", 18: "long", 19: "decimal",
+    -1: "minKey", 127: "maxKey",
+}  # fmt: skip
+NUMBER_TYPES: Final = frozenset({"double", "int", "long", "decimal"})
+_ALIASES: Final[dict[str, frozenset[str]]] = {
+    "number": NUMBER_TYPES,
+    **{name: frozenset({name}) for name in TYPE_CODES.values()},
+}
+
+
+def parse_exists(operation: Operation, _scope: Scope) -> Condition:
+    """``$exists``: any value but a false one, zero or null asks for presence."""
+    there = ValueCondition(lambda value: value is not MISSING)
+    return there if is_truthy(operation.argument) else Negation(there)
+
+
+def parse_type(operation: Operation, _scope: Scope) -> Condition:
+    """``$type``: an alias, a code, or an array of them; an array field has its own type and those inside."""
+    argument = operation.argument
+    wanted = argument if isinstance(argument, list) else [argument]
+    if not wanted:
+        raise CommandError(ErrorCode.FailedToParse, "$type must match at least one type")
+    return ValueCondition(type_test(frozenset().union(*(_types(item) for item in wanted))))
+
+
+def type_test(names: Collection[str]) -> Test:
+    """A test for values of some types."""
+    return lambda value: value is not MISSING and type_name(value) in names
+
+
+def types_by_alias(alias: str) -> frozenset[str]:
+    """The types that a name stands for: "number" for four, any other for one."""
+    if alias == "missing":
+        raise bad_value("'missing' is not a legal type name. Use {$exists: false} to find missing fields")
+    types = _ALIASES.get(alias)
+    if types is None:
+        raise bad_value(f"Unknown type name alias: {alias}")
+    return types
+
+
+def _types(wanted: Any) -> frozenset[str]:
+    if isinstance(wanted, str):
+        return types_by_alias(wanted)
+    if not is_number(wanted):
+        raise CommandError(ErrorCode.TypeMismatch, "type must be represented as a number or a string")
+    code = integral_value(wanted)
+    if code == 0:
+        raise bad_value("Invalid numerical type code: 0. Instead use {$exists: false}")
+    if code not in TYPE_CODES:
+        raise bad_value(f"Invalid numerical type code: {wanted}")
+    return frozenset({TYPE_CODES[code]})

@@ -1,0 +1,95 @@
+"""What the parser of a ``$jsonSchema`` keyword is given, and the checks its argument has to pass."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.paths import Test
+
+
+class Keyword(NamedTuple):
+    """A keyword as it stands in a schema."""
+
+    name: str
+    argument: Any
+    schema: Mapping[str, Any]
+    """The whole schema it stands in."""
+    compile: Callable[[Mapping[str, Any]], Test]
+    """Compiles a schema inside this one."""
+
+    def subschema(self, value: Any) -> Test:
+        """A schema inside this one, which must be an object."""
+        if not isinstance(value, Mapping):
+            raise type_mismatch(f"$jsonSchema keyword '{self.name}' must hold schemas, which are objects")
+        return self.compile(value)
+
+
+KeywordParser: TypeAlias = Callable[[Keyword], Test | None]
+"""Turns a keyword into a test for values; None if it says nothing by itself."""
+
+
+def type_mismatch(message: str) -> CommandError:
+    """An argument of a wrong type."""
+    return CommandError(ErrorCode.TypeMismatch, message)
+
+
+def failed_to_parse(message: str) -> CommandError:
+    """An argument of the right type with a wrong value."""
+    return CommandError(ErrorCode.FailedToParse, message)
+
+
+def checked_object(keyword: Keyword) -> Mapping[str, Any]:
+    """The argument, which must be an object."""
+    if not isinstance(keyword.argument, Mapping):
+        raise type_mismatch(f"$jsonSchema keyword '{keyword.name}' must be an object")
+    return keyword.argument
+
+
+def checked_array(keyword: Keyword) -> list[Any]:
+    """The argument, which must be an array."""
+    if not isinstance(keyword.argument, list):
+        raise type_mismatch(f"$jsonSchema keyword '{keyword.name}' must be an array")
+    return keyword.argument
+
+
+def checked_bool(keyword: Keyword) -> bool:
+    """The argument, which must be a boolean."""
+    if not isinstance(keyword.argument, bool):
+        raise type_mismatch(f"$jsonSchema keyword '{keyword.name}' must be a boolean")
+    return keyword.argument
+
+
+def checked_string(keyword: Keyword) -> str:
+    """The argument, which must be a string."""
+    if not isinstance(keyword.argument, str):
+        raise type_mismatch(f"$jsonSchema keyword '{keyword.name}' must be a string")
+    return keyword.argument
+
+
+def checked_count(keyword: Keyword) -> int:
+    """The argument, which must be an integer that is not negative."""
+    count = integral_value(keyword.argument)
+    if count is None or count < 0:
+        raise failed_to_parse(f"$jsonSchema keyword '{keyword.name}' must be a non-negative integer")
+    return count
+
+
+def checked_names(what: str, names: Any) -> list[str]:
+    """An array of different strings, at least one."""
+    if not isinstance(names, list):
+        raise type_mismatch(f"$jsonSchema {what} must be an array")
+    if not names:
+        raise failed_to_parse(f"$jsonSchema {what} cannot be an empty array")
+    for name in names:
+        if not isinstance(name, str):
+            raise type_mismatch(f"$jsonSchema {what} must hold only strings")
+    if len(set(names)) != len(names):
+        raise failed_to_parse(f"$jsonSchema {what} must not hold the same string twice")
+    return names
+
+
+def only_for(kind: type, test: Test) -> Test:
+    """A test that says nothing about values of other types."""
+    return lambda value: not isinstance(value, kind) or test(value)

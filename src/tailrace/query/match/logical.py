@@ -1,0 +1,40 @@
+"""``$and $or $nor`` beside fields, ``$not`` on a field."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from bson import Regex
+
+from tailrace.query.match.nodes import AnyOf, Condition, Negation, Node, conjunction, none_of
+from tailrace.query.match.scope import Operation, Scope, bad_value
+
+_COMBINATIONS: Final[dict[str, Callable[[Sequence[Node]], Node]]] = {
+    "$and": conjunction,
+    "$or": AnyOf,
+    "$nor": none_of,
+}
+
+
+def parse_combination(operation: Operation, scope: Scope) -> Node:
+    """``$and $or $nor``: an array of filters."""
+    name, clauses, _ = operation
+    if not isinstance(clauses, list):
+        raise bad_value(f"{name} argument must be an array")
+    if not clauses:
+        raise bad_value(f"{name} argument must be a non-empty array")
+    for clause in clauses:
+        if not isinstance(clause, Mapping):
+            raise bad_value(f"{name} argument's entries must be objects")
+    return _COMBINATIONS[name]([scope.filter(clause) for clause in clauses])
+
+
+def parse_not(operation: Operation, scope: Scope) -> Condition:
+    """``$not``: a regex, or a document of operators."""
+    argument = operation.argument
+    if isinstance(argument, Regex):
+        return Negation(scope.value(argument))
+    if not isinstance(argument, Mapping):
+        raise bad_value("$not needs a regex or a document")
+    if not argument:
+        raise bad_value("$not cannot be empty")
+    return Negation(scope.operators(argument))

@@ -1,0 +1,42 @@
+"""``$regex`` with ``$options``.
+
+A regex finds strings and symbols; a field that holds a regex matches if it holds the very same one. A
+collation has no say. See `tailrace.query.pcre` for the dialect.
+"""
+
+from bson import Regex
+
+from tailrace.errors import CommandError
+from tailrace.query.match.nodes import Condition, ValueCondition
+from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.match.value_tests import pattern_test
+from tailrace.query.pcre import regex_options, regex_pattern
+
+
+def parse_regex(operation: Operation, _scope: Scope) -> Condition:
+    """``$regex``, with the ``$options`` beside it."""
+    siblings = operation.siblings
+    options = siblings.get("$options", "")
+    if not isinstance(options, str):
+        raise bad_value("$options has to be a string")
+    regex = operation.argument
+    if isinstance(regex, Regex):
+        own_options = regex_options(regex)
+        if own_options and "$options" in siblings:
+            names = list(siblings)
+            code = 51075 if names.index("$regex") < names.index("$options") else 51074
+            raise CommandError(code, "options set in both $regex and $options")
+        pattern, options = regex_pattern(regex), own_options or options
+    elif isinstance(regex, str):
+        pattern = regex
+    else:
+        raise bad_value("$regex has to be a string")
+    if "\0" in pattern:
+        raise bad_value("Regular expression cannot contain an embedded null byte")
+    return ValueCondition(pattern_test(pattern, options))
+
+
+def parse_options(operation: Operation, _scope: Scope) -> None:
+    """``$options`` says nothing by itself."""
+    if "$regex" not in operation.siblings:
+        raise bad_value("$options needs a $regex")
