@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
-from bson_strategies import finite_numbers, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bsonio.bson_strategies import finite_numbers, values
 
 from tailrace.bsonio.compare import compare, equal, sort_key, type_bracket, type_name
 from tailrace.bsonio.decimal128 import join, split

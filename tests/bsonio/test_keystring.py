@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from bson import Decimal128
-from bson_strategies import documents, numbers, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bsonio.bson_strategies import documents, numbers, values
 
 from tailrace.bsonio import documents as bsondocuments
 from tailrace.bsonio import raw as rawbson

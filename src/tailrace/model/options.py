@@ -107,7 +107,7 @@ class ChangeStreamOptions:
             raise _invalid_token("resumeAfter cannot go on after an invalidate event; use startAfter")
         if scope.kind is not ScopeKind.COLLECTION or token.uuid is not None or token.is_high_water_mark:
             return
-        if _operation_type(token) != _EVENT_WITHOUT_COLLECTION:
+        if token.operation_type != _EVENT_WITHOUT_COLLECTION:
             raise _invalid_token(
                 f"the resume token names an event that belongs to no collection; {scope} cannot resume there"
             )
@@ -178,13 +178,6 @@ def _check_start(found: Mapping[str, Any]) -> None:
         )
     if "resume_after" in found and "start_after" in found:
         raise CommandError(50865, "only one of resumeAfter and startAfter can be given")
-
-
-def _operation_type(token: ResumeToken) -> str | None:
-    found = rawbson.find(token.identifier, b"operationType") if token.identifier else None
-    if token.identifier is None or found is None or found[0] != rawbson.STRING:
-        return None
-    return rawbson.string_value(token.identifier, found[2], found[3])
 
 
 def _invalid_token(message: str) -> CommandError:

@@ -97,6 +97,14 @@ class ResumeToken:
             or self.fragment is not None
         )
 
+    @property
+    def operation_type(self) -> str | None:
+        """The operation type the identifier names; version 1 names those of expanded streams only."""
+        found = None if self.identifier is None else rawbson.find(self.identifier, b"operationType")
+        if self.identifier is None or found is None or found[0] != rawbson.STRING:
+            return None
+        return rawbson.string_value(self.identifier, found[2], found[3])
+
     def with_fragment(self, fragment: int) -> "ResumeToken":
         """The token of a piece of this event."""
         return replace(self, fragment=fragment)

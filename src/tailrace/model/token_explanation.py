@@ -89,7 +89,7 @@ def explain(token: ResumeToken) -> TokenExplanation:
     operation_type, document_key, description = None, None, None
     if identifier is not None:
         if token.version >= 2 or _names_its_operation(identifier):
-            operation_type = _operation_type(identifier)
+            operation_type = token.operation_type
             document_key = rawbson.subdocument(identifier, b"documentKey")
             description = rawbson.subdocument(identifier, b"operationDescription")
         else:
@@ -162,13 +162,6 @@ def _kind_so_far(version: int | None, values: list[tuple[int, bytes]]) -> TokenK
     if from_invalidate is None:
         return None
     return TokenKind.INVALIDATE if from_invalidate else TokenKind.EVENT
-
-
-def _operation_type(identifier: bytes) -> str | None:
-    found = rawbson.find(identifier, b"operationType")
-    if found is None or found[0] != rawbson.STRING:
-        return None
-    return rawbson.string_value(identifier, found[2], found[3])
 
 
 def _names_its_operation(identifier: bytes) -> bool:

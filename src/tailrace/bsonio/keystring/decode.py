@@ -24,13 +24,10 @@ from tailrace.bsonio.keystring.number_reader import (
     read_zero,
 )
 from tailrace.bsonio.keystring.reader import KeyReader
-from tailrace.error_codes import ErrorCode
 from tailrace.errors import KeyStringError
 
 Reader: TypeAlias = Callable[[KeyReader, int, int], Value]
 """(source, type byte, nesting depth of the value)"""
-
-_DATE_OFFSET: Final = 1 << 63
 
 
 def decode(data: bytes, type_bits: bytes = b"") -> list[Value]:
@@ -103,7 +100,7 @@ def _read_object(reader: KeyReader, _type_byte: int, depth: int) -> Value:
 
 
 def _read_fields(reader: KeyReader, depth: int) -> bytes:
-    _check_depth(depth)
+    layout.check_depth(depth)
     parts = []
     while reader.byte():
         name = reader.name()
@@ -113,17 +110,12 @@ def _read_fields(reader: KeyReader, depth: int) -> bytes:
 
 
 def _read_array(reader: KeyReader, _type_byte: int, depth: int) -> Value:
-    _check_depth(depth)
+    layout.check_depth(depth)
     parts: list[bytes] = []
     while type_byte := reader.byte():
         kind, value = _read_value(reader, type_byte, depth + 1)
         parts.append(rawbson.element(kind, b"%d" % len(parts), value))
     return rawbson.ARRAY, rawbson.document(*parts)
-
-
-def _check_depth(depth: int) -> None:
-    if depth > layout.MAX_DEPTH:
-        raise KeyStringError(ErrorCode.Overflow, f"values are nested deeper than {layout.MAX_DEPTH} levels")
 
 
 def _read_binary(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
@@ -142,7 +134,7 @@ def _read_object_id(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
 
 
 def _read_date(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
-    return rawbson.DATE, rawbson.UINT64_LE.pack(int.from_bytes(reader.take(8), "big") ^ _DATE_OFFSET)
+    return rawbson.DATE, rawbson.UINT64_LE.pack(int.from_bytes(reader.take(8), "big") ^ layout.DATE_OFFSET)
 
 
 def _read_timestamp(reader: KeyReader, _type_byte: int, _depth: int) -> Value:

@@ -15,8 +15,7 @@ from tailrace.bsonio.keystring import layout, type_bits
 from tailrace.bsonio.keystring.decimals import decimal_form
 from tailrace.bsonio.keystring.numbers import append_double, append_form, append_int, double_form
 from tailrace.bsonio.keystring.type_bits import TypeBits
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import BsonError, KeyStringError
+from tailrace.errors import BsonError
 
 Appender: TypeAlias = Callable[[bytearray, TypeBits, bytes, int, int, int], None]
 """(key so far, type bits so far, BSON, value start, value end, nesting depth of the value)"""
@@ -26,7 +25,6 @@ _INT64: Final = rawbson.INT64_LE.unpack_from
 _UINT64: Final = rawbson.UINT64_LE.unpack_from
 _DOUBLE: Final = Struct("<d").unpack_from
 _POSITIVE_ZERO: Final = bytes(8)
-_DATE_OFFSET: Final = 1 << 63
 
 
 class KeyString(NamedTuple):
@@ -137,7 +135,7 @@ def _append_object(out: bytearray, bits: TypeBits, raw: bytes, start: int, _end:
 
 
 def _append_fields(out: bytearray, bits: TypeBits, raw: bytes, start: int, depth: int) -> None:
-    _check_depth(depth)
+    layout.check_depth(depth)
     generic, appenders = layout.GENERIC, _APPENDERS
     for kind, name, value_start, value_end in rawbson.elements(raw, start):
         out.append(generic[kind])
@@ -148,16 +146,11 @@ def _append_fields(out: bytearray, bits: TypeBits, raw: bytes, start: int, depth
 
 
 def _append_array(out: bytearray, bits: TypeBits, raw: bytes, start: int, _end: int, depth: int) -> None:
-    _check_depth(depth)
+    layout.check_depth(depth)
     out.append(layout.ARRAY)
     for kind, _, value_start, value_end in rawbson.elements(raw, start):
         _APPENDERS[kind](out, bits, raw, value_start, value_end, depth + 1)
     out.append(0)
-
-
-def _check_depth(depth: int) -> None:
-    if depth > layout.MAX_DEPTH:
-        raise KeyStringError(ErrorCode.Overflow, f"values are nested deeper than {layout.MAX_DEPTH} levels")
 
 
 def _append_binary(out: bytearray, _b: TypeBits, raw: bytes, start: int, end: int, _depth: int) -> None:
@@ -183,7 +176,7 @@ def _append_bool(out: bytearray, _b: TypeBits, raw: bytes, start: int, _end: int
 
 def _append_date(out: bytearray, _b: TypeBits, raw: bytes, start: int, _end: int, _depth: int) -> None:
     out.append(layout.DATE)
-    out += (_UINT64(raw, start)[0] ^ _DATE_OFFSET).to_bytes(8, "big")
+    out += (_UINT64(raw, start)[0] ^ layout.DATE_OFFSET).to_bytes(8, "big")
 
 
 def _append_timestamp(out: bytearray, _b: TypeBits, raw: bytes, start: int, end: int, _depth: int) -> None:

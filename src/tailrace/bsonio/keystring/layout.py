@@ -10,6 +10,8 @@ Numbers use the classes from `NAN` to `LARGE`. A negative class is the mirror im
 from typing import Final
 
 from tailrace.bsonio import raw
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import KeyStringError
 
 END: Final = 0x04
 LESS: Final = 0x01
@@ -48,6 +50,8 @@ GENERIC: Final[dict[int, int]] = {
     raw.DB_POINTER: DB_POINTER, raw.CODE: CODE, raw.CODE_WITH_SCOPE: CODE_WITH_SCOPE, raw.MAX_KEY: MAX_KEY,
 }  # fmt: skip
 
+DATE_OFFSET: Final = 1 << 63
+"""Added to the milliseconds of a date, so that dates before 1970 sort first."""
 MAX_DEPTH: Final = 200
 LONG_BINARY: Final = 0xFF
 """A length byte that says that the length follows in four bytes."""
@@ -60,3 +64,9 @@ EQUALS_15_DIGITS: Final = 2
 ABOVE_15_DIGITS: Final = 3
 CONTINUED: Final = frozenset({BELOW_15_DIGITS, ABOVE_15_DIGITS})
 """Markers that are followed by the continuation: how far the decimal is from its reference, in 64 bits."""
+
+
+def check_depth(depth: int) -> None:
+    """Refuse an object or array that lies too deep; the scope of code counts as two levels."""
+    if depth > MAX_DEPTH:
+        raise KeyStringError(ErrorCode.Overflow, f"values are nested deeper than {MAX_DEPTH} levels")
