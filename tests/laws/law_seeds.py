@@ -1,0 +1,34 @@
+"""The seeds every law is checked with.
+
+`TAILRACE_SEED` shifts them all. A failure names the call that makes its history again.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+BASE_SEED = int(os.environ.get("TAILRACE_SEED", "20260000"))
+HISTORIES, CHUNK = 2_000, 50
+SLOW_HISTORIES, SLOW_CHUNK = 20_000, 500
+
+
+def _chunks(seeds: range, size: int) -> Iterator[range]:
+    return (seeds[start : start + size] for start in range(0, len(seeds), size))
+
+
+_quick = range(BASE_SEED, BASE_SEED + HISTORIES)
+_slow = range(_quick.stop, _quick.stop + SLOW_HISTORIES)
+
+# With this scope pytest runs all laws on one chunk before the next, and its histories are made once.
+over_seeds = pytest.mark.parametrize(
+    "seeds",
+    [
+        *(pytest.param(chunk, id=str(chunk.start)) for chunk in _chunks(_quick, CHUNK)),
+        *(
+            pytest.param(chunk, id=str(chunk.start), marks=pytest.mark.slow)
+            for chunk in _chunks(_slow, SLOW_CHUNK)
+        ),
+    ],
+    scope="session",
+)

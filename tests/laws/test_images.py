@@ -1,0 +1,103 @@
+"""Images: what a stream shows as the document before and after a change is what was there.
+
+The truth is the generator's own record of every change, not the recorded pre-images the stream works with.
+"""
+
+import random
+from dataclasses import replace
+
+from tests.laws.law_seeds import over_seeds
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.testing.choices import any_scope
+from tailrace.testing.history import Change, History, identity
+from tailrace.testing.seeds import check_histories
+from tailrace.testing.streams import Stream, cluster_time_of, operation_type, transaction_index_of
+from tailrace.testing.workload import EVERYTHING
+
+NULL = (rawbson.NULL, b"")
+
+
+def truth_of(history: History) -> dict[tuple[int, int], Change]:
+    return {(c.timestamp, c.position): c for c in history.changes if c.is_write and not c.migrated}
+
+
+def shown(event: bytes, name: bytes) -> bytes | None:
+    """A document the event shows, None for null; a missing field is a failure."""
+    found = rawbson.field(event, name)
+    assert found is not None, name
+    return None if found == NULL else found[1]
+
+
+def check_event(event: bytes, truth: dict[tuple[int, int], Change], *, all_recorded: bool) -> None:
+    kind = operation_type(event)
+    if kind not in ("insert", "update", "replace", "delete"):
+        return
+    change = truth[cluster_time_of(event), transaction_index_of(event)]
+    assert identity(rawbson.subdocument(event, b"documentKey") or b"") == change.key
+    recorded = change.has_image
+    if kind != "insert":
+        assert recorded or not all_recorded
+        assert shown(event, b"fullDocumentBeforeChange") == (change.before if recorded else None)
+    if kind == "update":
+        assert shown(event, b"fullDocument") == (change.after if recorded else None)
+    elif kind != "delete":
+        assert shown(event, b"fullDocument") == change.after
+    else:
+        assert rawbson.find(event, b"fullDocument") is None
+
+
+def images_where_recorded(history: History) -> None:
+    rng = random.Random(history.seed)
+    spec = {
+        "fullDocument": "whenAvailable",
+        "fullDocumentBeforeChange": "whenAvailable",
+        "startAtOperationTime": history.start,
+    }
+    truth = truth_of(history)
+    for event in Stream(history, any_scope(history, rng), spec).events():
+        check_event(event, truth, all_recorded=False)
+
+
+@over_seeds
+def test_recorded_images_are_the_documents_before_and_after(seeds: range) -> None:
+    check_histories(seeds, images_where_recorded)
+
+
+def images_required(history: History) -> None:
+    rng = random.Random(history.seed)
+    spec = {
+        "fullDocument": "required",
+        "fullDocumentBeforeChange": "required",
+        "startAtOperationTime": history.start,
+    }
+    truth = truth_of(history)
+    for event in Stream(history, any_scope(history, rng), spec).events():
+        check_event(event, truth, all_recorded=True)
+
+
+@over_seeds
+def test_required_images_are_there_where_every_collection_records_them(seeds: range) -> None:
+    check_histories(seeds, images_required, replace(EVERYTHING, images="always"))
+
+
+def current_documents(history: History) -> None:
+    rng = random.Random(history.seed)
+    spec = {"fullDocument": "updateLookup", "startAtOperationTime": history.start}
+    for event in Stream(history, any_scope(history, rng), spec).events():
+        if operation_type(event) == "update":
+            namespace = namespace_of(event)
+            key = identity(rawbson.subdocument(event, b"documentKey") or b"")
+            current = history.final_documents.get(namespace, {}).get(key)
+            assert shown(event, b"fullDocument") == current
+
+
+def namespace_of(event: bytes) -> str:
+    namespace = rawbson.subdocument(event, b"ns") or b""
+    parts = [rawbson.find(namespace, name) for name in (b"db", b"coll")]
+    return ".".join(rawbson.string_value(namespace, part[2], part[3]) for part in parts if part)
+
+
+@over_seeds
+def test_update_lookup_shows_the_documents_as_they_are_now(seeds: range) -> None:
+    check_histories(seeds, current_documents)

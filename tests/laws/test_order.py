@@ -1,0 +1,47 @@
+"""Order: tokens strictly increase as bytes, and shards merged give what one log would have given."""
+
+import random
+from itertools import pairwise
+
+from tests.laws.law_seeds import over_seeds
+
+from tailrace.bsonio import documents as bsondocs
+from tailrace.testing.choices import any_stream
+from tailrace.testing.history import History
+from tailrace.testing.seeds import check_histories
+from tailrace.testing.streams import token_of
+
+
+def rising_tokens(history: History) -> None:
+    stream = any_stream(history, random.Random(history.seed))
+    outcome = stream.run(batch_size=3, track=True)
+    assert outcome.error is None
+    tokens = [token_of(event)["_data"] for event in outcome.events]
+    assert all(earlier < later for earlier, later in pairwise(tokens))
+    positions = [bsondocs.decode(position)["_data"] for _, position in outcome.positions]
+    assert all(earlier <= later for earlier, later in pairwise(positions))
+    for (count, _), position in zip(outcome.positions, positions, strict=True):
+        assert count == 0 or tokens[count - 1] <= position
+        assert count == len(tokens) or position <= tokens[count]
+
+
+@over_seeds
+def test_tokens_rise_and_the_streams_position_lies_between_its_events(seeds: range) -> None:
+    check_histories(seeds, rising_tokens)
+
+
+def merged_is_unsplit(history: History) -> None:
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    expected = stream.events()
+    merged = stream.run(history.split(3, history.seed), rng.choice((1, 4, None)), track=True)
+    assert merged.error is None
+    assert merged.events == expected
+    tokens = [token_of(event)["_data"] for event in expected]
+    for count, position in merged.positions:  # none passes an event that is still to come
+        assert count == len(tokens) or bsondocs.decode(position)["_data"] <= tokens[count]
+
+
+@over_seeds
+def test_three_shards_merged_give_the_events_of_the_unsplit_log(seeds: range) -> None:
+    check_histories(seeds, merged_is_unsplit)

@@ -1,0 +1,170 @@
+"""Replay: folding a stream's events over the documents as they were gives the documents as they are.
+
+Byte for byte where the stream shows the server's own diff (`showRawUpdateDescription`). An ordinary
+`updateDescription` does not tell where a field stands in its document, so there the documents are compared
+without the order of their fields; and where one dotted name stands for two paths nobody could apply it, so
+the document is taken from the history.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+
+from tests.laws.law_seeds import over_seeds
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.model.scope import Scope
+from tailrace.testing.choices import is_users
+from tailrace.testing.deployment import INTERNAL_DATABASES
+from tailrace.testing.folding import Fold, unordered
+from tailrace.testing.history import Change, Documents, History, as_timestamp, identity
+from tailrace.testing.seeds import check_histories
+from tailrace.testing.streams import Stream, cluster_time_of, operation_type, transaction_index_of
+
+Visible = Callable[[str], bool]
+
+
+def is_shown_with_system_events(namespace: str) -> bool:
+    database, _, name = namespace.partition(".")
+    shown = ("system.js", "system.buckets.", "system.resharding.")
+    return database not in INTERNAL_DATABASES and (not name.startswith("system.") or name.startswith(shown))
+
+
+def only(documents: Documents, visible: Visible) -> Documents:
+    return {namespace: content for namespace, content in documents.items() if visible(namespace)}
+
+
+def follow(
+    history: History, events: Iterable[bytes], start: int, visible: Visible, *, migrated: bool = False
+) -> None:
+    """Fold events and compare with the truth whenever the cluster time moves on."""
+    fold = Fold(only(history.documents_at(start - 1, migrated=migrated), visible))
+    truth = Fold(fold.documents)
+    changes = [c for c in history.changes if c.timestamp >= start and visible(c.namespace)]
+    changes = [change for change in changes if migrated or not change.migrated]
+    position = 0
+    time = start
+    for event in events:
+        if cluster_time_of(event) > time:
+            position = advance(truth, changes, position, time)
+            assert fold.content() == truth.content(), as_timestamp(time)
+            time = cluster_time_of(event)
+            # Documents may change without an event only between two events, and then not at all.
+            assert position == len(changes) or changes[position].timestamp >= time, as_timestamp(time)
+        fold.apply(event)
+    advance(truth, changes, position, history.timestamps[-1])
+    assert fold.content() == truth.content()
+
+
+def advance(truth: Fold, changes: list[Change], position: int, time: int) -> int:
+    while position < len(changes) and changes[position].timestamp <= time:
+        change = changes[position]
+        collection = truth.documents.setdefault(change.namespace, {})
+        if change.after is None:
+            collection.pop(change.key, None)
+        else:
+            collection[change.key] = change.after
+        position += 1
+    return position
+
+
+def some_start(history: History) -> int:
+    """The time of any entry, the first one more often than others."""
+    rng = random.Random(history.seed)
+    return rng.choice((history.timestamps[0], rng.choice(history.timestamps)))
+
+
+def cluster_replay(history: History) -> None:
+    start = some_start(history)
+    spec = {"showRawUpdateDescription": True, "startAtOperationTime": as_timestamp(start)}
+    follow(history, Stream(history, Scope.cluster(), spec).events(), start, is_users)
+
+
+@over_seeds
+def test_a_cluster_stream_replays_to_the_same_bytes_at_every_time(seeds: range) -> None:
+    check_histories(seeds, cluster_replay)
+
+
+def complete_replay(history: History) -> None:
+    start = some_start(history)
+    spec = {
+        "showRawUpdateDescription": True,
+        "showMigrationEvents": True,
+        "showSystemEvents": True,
+        "startAtOperationTime": as_timestamp(start),
+    }
+    events = Stream(history, Scope.cluster(), spec, raw_data=True).events()
+    follow(history, events, start, is_shown_with_system_events, migrated=True)
+
+
+@over_seeds
+def test_with_every_kind_of_event_shown_the_replay_includes_migrations_and_system_collections(
+    seeds: range,
+) -> None:
+    check_histories(seeds, complete_replay)
+
+
+def collection_replay(history: History) -> None:
+    """A collection's stream, up to what ends it."""
+    rng = random.Random(history.seed)
+    namespaces = [namespace for namespace in history.namespaces if is_users(namespace)]
+    if not namespaces:
+        return
+    namespace = rng.choice(namespaces)
+    start = some_start(history)
+    spec = {"showRawUpdateDescription": True, "startAtOperationTime": as_timestamp(start)}
+    outcome = Stream(history, Scope.parse_ns(namespace), spec).run()
+    assert outcome.error is None
+    events, end = outcome.events, history.timestamps[-1]
+    if outcome.invalidated:
+        assert operation_type(events[-1]) == "invalidate"
+        assert operation_type(events[-2]) in ("drop", "rename")
+        end = cluster_time_of(events[-1]) - 1
+        events = events[:-2]
+    fold = Fold(only(history.documents_at(start - 1), namespace.__eq__))
+    for event in events:
+        fold.apply(event)
+    assert fold.content() == only(history.documents_at(end), namespace.__eq__)
+
+
+@over_seeds
+def test_a_collection_stream_replays_to_the_same_bytes(seeds: range) -> None:
+    check_histories(seeds, collection_replay)
+
+
+def described_replay(history: History) -> None:
+    """A database's stream with ordinary update descriptions, restarted after every invalidation."""
+    rng = random.Random(history.seed)
+    databases = sorted({namespace.partition(".")[0] for namespace in filter(is_users, history.namespaces)})
+    if not databases:
+        return
+    database = rng.choice(databases)
+
+    def is_watched(namespace: str) -> bool:
+        return is_users(namespace) and namespace.startswith(f"{database}.")
+
+    spec = {"showExpandedEvents": True, "startAtOperationTime": history.start}
+    fold = Fold({}, lambda event: document_after(history, event))
+    for event in Stream(history, Scope.parse_ns(database), spec).all_events():
+        fold.apply(event)
+    assert comparable(fold.content()) == comparable(only(history.final_documents, is_watched))
+
+
+def document_after(history: History, event: bytes) -> bytes:
+    key = identity(rawbson.subdocument(event, b"documentKey") or b"")
+    place = cluster_time_of(event), transaction_index_of(event), key
+    for change in history.changes:
+        if (change.timestamp, change.position, change.key) == place and change.after is not None:
+            return change.after
+    raise AssertionError("an update event of a document that did not change")
+
+
+def comparable(documents: Documents) -> Documents:
+    return {
+        namespace: {key: unordered(raw) for key, raw in content.items()}
+        for namespace, content in documents.items()
+    }
+
+
+@over_seeds
+def test_update_descriptions_replay_to_the_same_documents_but_for_the_order_of_fields(seeds: range) -> None:
+    check_histories(seeds, described_replay)

@@ -1,0 +1,149 @@
+"""Resume: after any event, and from any position between events, a stream yields exactly the rest."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from tests.laws.law_seeds import over_seeds
+
+from tailrace.bsonio import documents as bsondocs
+from tailrace.bsonio import raw as rawbson
+from tailrace.model.change_event import CLASSIC_TYPES
+from tailrace.model.resume_token import ResumeToken
+from tailrace.testing.choices import any_stream
+from tailrace.testing.history import History, as_timestamp
+from tailrace.testing.seeds import check_histories
+from tailrace.testing.streams import cluster_time_of, operation_type, token_of, with_token
+
+
+def after_every_event(history: History) -> None:
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    events = stream.events()
+    for position, event in enumerate(events):
+        if operation_type(event) == "invalidate":
+            rest = stream.resumed(startAfter=token_of(event)).events()
+            behind = as_timestamp(cluster_time_of(event) + 1)
+            assert rest == stream.resumed(startAtOperationTime=behind).events()
+        else:
+            option = rng.choice(("resumeAfter", "startAfter"))
+            rest = stream.resumed(**{option: token_of(event)}).events()
+            assert rest == events[position + 1 :], (option, position)
+
+
+@over_seeds
+def test_after_any_event_comes_exactly_the_rest(seeds: range) -> None:
+    check_histories(seeds, after_every_event)
+
+
+def from_positions(history: History) -> None:
+    """The positions a stream reports between batches: tokens of events, and high-water marks."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    outcome = stream.run(batch_size=1, track=True)
+    if outcome.invalidated:
+        del outcome.positions[-1]  # the invalidation's token: see above
+    for count, position in rng.sample(outcome.positions, min(6, len(outcome.positions))):
+        option = rng.choice(("resumeAfter", "startAfter"))
+        rest = stream.resumed(**{option: bsondocs.decode(position)}).events()
+        assert rest == outcome.events[count:], (option, position)
+
+
+@over_seeds
+def test_the_position_of_a_stream_leads_to_exactly_the_rest(seeds: range) -> None:
+    check_histories(seeds, from_positions)
+
+
+def from_any_time(history: History) -> None:
+    """A cluster time, as such or as a high-water mark of either version, is where the stream goes on."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    events = stream.events()
+    for time in rng.sample(history.timestamps, min(3, len(history.timestamps))):
+        time += rng.choice((0, 1))
+        mark = ResumeToken.high_water_mark(time, rng.choice((1, 2))).to_bson()
+        expected = [event for event in events if cluster_time_of(event) >= time]
+        if not expected and events and operation_type(events[-1]) == "invalidate":
+            continue  # the stream had ended by then
+        assert stream.resumed(startAtOperationTime=as_timestamp(time)).events() == expected
+        assert stream.resumed(resumeAfter=bsondocs.decode(mark)).events() == expected
+
+
+@over_seeds
+def test_a_time_between_events_leads_to_what_comes_at_it_or_later(seeds: range) -> None:
+    check_histories(seeds, from_any_time)
+
+
+def in_version_1(event: bytes) -> bytes:
+    """The event's token as an older server would have written it."""
+    token = ResumeToken.parse(rawbson.subdocument(event, b"_id") or b"")
+    is_classic = operation_type(event) in CLASSIC_TYPES
+    identifier = rawbson.subdocument(event, b"documentKey") if is_classic else token.identifier
+    return replace(token, version=1, identifier=identifier).to_bson()
+
+
+def after_old_tokens(history: History) -> None:
+    """A token of version 1 finds its event; what it leads to has tokens of version 2."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    events = stream.events()
+    for position in rng.sample(range(len(events)), min(4, len(events))):
+        event = events[position]
+        if operation_type(event) == "invalidate":
+            continue
+        old = in_version_1(event)
+        rest = stream.resumed(resumeAfter=bsondocs.decode(old)).events()
+        assert rest == [
+            with_token(later, in_version_1(later)) if shares_place(later, event) else later
+            for later in events[position + 1 :]
+        ]
+
+
+def shares_place(later: bytes, event: bytes) -> bool:
+    """Whether an event belongs to the same operation: an invalidation and its cause."""
+    return operation_type(later) == "invalidate" and cluster_time_of(later) == cluster_time_of(event)
+
+
+@over_seeds
+def test_tokens_of_version_1_lead_to_the_rest_in_version_2(seeds: range) -> None:
+    check_histories(seeds, after_old_tokens)
+
+
+def across_shards(history: History) -> None:
+    """Three shards merged resume like one log."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    logs = history.split(3, history.seed)
+    events = stream.events()
+    for position in rng.sample(range(len(events)), min(2, len(events))):
+        resumed = stream.after(token_of(events[position]))
+        merged = resumed.run(logs, batch_size=rng.choice((1, 5, None)))
+        assert merged.error is None
+        assert merged.events == resumed.events()
+
+
+@over_seeds
+def test_shards_merged_resume_like_one_log(seeds: range) -> None:
+    check_histories(seeds, across_shards)
+
+
+def through_a_filter(history: History) -> None:
+    """A stream with stages of its own resumes behind every event it lets through."""
+    rng = random.Random(history.seed)
+    stages: list[dict[str, Any]] = [
+        {
+            "$match": {
+                "operationType": {"$in": rng.sample(["insert", "update", "delete", "drop", "rename"], 3)}
+            }
+        },
+        {"$project": {"fullDocument": 0}},
+    ]
+    stream = replace(any_stream(history, rng), pipeline=stages[: rng.choice((1, 2))])
+    events = stream.events()
+    for position in rng.sample(range(len(events)), min(3, len(events))):
+        assert stream.after(token_of(events[position])).events() == events[position + 1 :]
+
+
+@over_seeds
+def test_a_filtered_stream_resumes_behind_every_event_it_shows(seeds: range) -> None:
+    check_histories(seeds, through_a_filter)
