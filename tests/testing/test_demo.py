@@ -1,0 +1,41 @@
+"""The tour that `make run` gives, run as a user would see it."""
+
+from pathlib import Path
+
+import pytest
+
+from tailrace.testing import demo
+
+
+def test_the_tour_ends_well_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    assert demo.main([str(tmp_path)]) == 0
+    output = capfd.readouterr().out
+    assert "$ tailrace replay" in output
+    assert "are identical: 13 events" in output
+    assert "operation number 2 of its transaction" in output
+    events = [line for line in output.splitlines() if line.startswith("  ")]
+    assert len(events) == 13 + 3
+    assert max(map(len, events)) == 90
+
+
+def test_the_tour_fails_when_the_merged_events_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A shard's log that lost an entry must not go unnoticed."""
+    write = demo._write
+
+    def lose_one(*arguments: object) -> list[Path]:
+        files = write(*arguments)  # type: ignore[arg-type]
+        shard = files[2]  # its second entry is an insert
+        data = shard.read_bytes()
+        first = int.from_bytes(data[:4], "little")
+        second = int.from_bytes(data[first : first + 4], "little")
+        shard.write_bytes(data[:first] + data[first + second :])
+        return files
+
+    monkeypatch.setattr(demo, "_write", lose_one)
+    assert demo.main([str(tmp_path)]) == 1
+    assert "DIFFERENT" in capfd.readouterr().out
