@@ -5,11 +5,12 @@ by byte gives the BSON order of the values. Values that compare equal have equal
 apart (``1`` from ``1.0``, a symbol from a string) is kept beside the key, in the type bits.
 
 ==================== ====================================================================================
-`layout`             the type bytes, and where numbers keep their parts
+`layout`             the type bytes and other constants of the format
 `type_bits`          the bit stream: built while encoding, read while decoding
 `numbers`            int and double to bytes
 `decimals`           Decimal128 to bytes, and the exact arithmetic both directions share
 `encode`             BSON values to a key, a table keyed by BSON type
+`reader`             a position in key bytes
 `number_reader`      bytes to numbers of all four types
 `decode`             a key back to BSON values, a table keyed by type byte
 ==================== ====================================================================================
