@@ -43,7 +43,7 @@ def dumps_canonical(raw: bytes) -> str:
     """The document as one line of canonical Extended JSON; text that is not ASCII stays as it is."""
     parts: list[str] = []
     try:
-        _write_document(raw, 0, len(raw), parts.append, is_array=False)
+        _write_document(raw, 0, len(raw), parts.append)
     except (struct.error, IndexError, ValueError):
         raise BsonError("a value runs past the end of its document, or a string is not UTF-8") from None
     except RecursionError:
@@ -51,45 +51,78 @@ def dumps_canonical(raw: bytes) -> str:
     return "".join(parts)
 
 
-@lru_cache(maxsize=4096)
-def _key(name: bytes) -> str:
-    return f"{encode_basestring(name.decode())}: "
+class _Heads(dict[bytes, tuple[int, str]]):
+    """The type byte and the name of an element, as they stand in BSON, to the type and what is written first.
+
+    Documents of a collection have the same few names over and over.
+    """
+
+    def __init__(self, *, named: bool) -> None:
+        super().__init__()
+        self._named = named
+
+    def __missing__(self, head: bytes) -> tuple[int, str]:
+        if len(self) >= _MAX_HEADS:
+            self.clear()
+        name = encode_basestring(head[1:].decode())
+        found = self[head] = head[0], f"{name}: " if self._named else ""
+        return found
 
 
-def _write_document(
-    raw: bytes, start: int, stop: int, write: Callable[[str], Any], *, is_array: bool
-) -> None:
+_MAX_HEADS: Final = 8192
+_FIELD_HEADS: Final = _Heads(named=True)
+_ITEM_HEADS: Final = _Heads(named=False)
+
+
+def _write_document(raw: bytes, start: int, stop: int, write: Callable[[str], Any]) -> None:
+    write("{")
+    _write_elements(raw, start, stop, write, _FIELD_HEADS)
+    write("}")
+
+
+def _write_array(raw: bytes, start: int, stop: int, write: Callable[[str], Any]) -> None:
+    write("[")
+    _write_elements(raw, start, stop, write, _ITEM_HEADS)
+    write("]")
+
+
+def _write_elements(raw: bytes, start: int, stop: int, write: Callable[[str], Any], heads: _Heads) -> None:
     end = stop - 1
     if _read_int32(raw, start)[0] != stop - start or end < start + 4 or raw[end]:
         raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
-    write("[" if is_array else "{")
+    index = raw.index
     separator = ""
     position = start + 4
     while position < end:
-        kind = raw[position]
-        value = raw.index(0, position + 1, end) + 1
-        write(separator if is_array else separator + _key(raw[position + 1 : value - 1]))
-        separator = ", "
-        # The four types that most values have are written here; the table has the others.
+        value = index(0, position + 1, end)
+        kind, key = heads[raw[position:value]]
+        value += 1
+        # The types that most values have are written here; the table has the others.
         if kind == rawbson.STRING:
             position = value + 4 + _read_int32(raw, value)[0]
-            if not value + 4 < position <= end or raw[position - 1]:
+            if position <= value + 4 or raw[position - 1]:
                 raise BsonError(f"the string at byte {value} has a wrong length or no final NUL")
-            write(encode_basestring(raw[value + 4 : position - 1].decode()))
+            write(f"{separator}{key}{encode_basestring(raw[value + 4 : position - 1].decode())}")
         elif kind == rawbson.INT32:
             position = value + 4
-            write(f'{{"$numberInt": "{_read_int32(raw, value)[0]}"}}')
-        elif kind in (rawbson.DOCUMENT, rawbson.ARRAY):
+            write(f'{separator}{key}{{"$numberInt": "{_read_int32(raw, value)[0]}"}}')
+        elif kind == rawbson.DOCUMENT:
             position = value + _read_int32(raw, value)[0]
-            if not value < position <= end:
-                raise BsonError(f"impossible document length at byte {value}")
-            _write_document(raw, value, position, write, is_array=kind == rawbson.ARRAY)
+            write(separator + key)
+            _write_document(raw, value, position, write)
+        elif kind == rawbson.ARRAY:
+            position = value + _read_int32(raw, value)[0]
+            write(separator + key)
+            _write_array(raw, value, position, write)
+        elif kind == rawbson.INT64:
+            position = value + 8
+            write(f'{separator}{key}{{"$numberLong": "{_read_int64(raw, value)[0]}"}}')
         else:
             position = rawbson.value_end(raw, kind, value)
-            if position > end:
-                raise BsonError(f"a value that starts at byte {value} runs past the end of its document")
-            write(_WRITERS[kind](raw, value, position))
-    write("]" if is_array else "}")
+            write(f"{separator}{key}{_WRITERS[kind](raw, value, position)}")
+        separator = ", "
+    if position != end:
+        raise BsonError(f"a value runs past the end of the document at byte {start}")
 
 
 def _double(raw: bytes, start: int, _stop: int) -> str:
@@ -130,7 +163,7 @@ def _object_id(raw: bytes, start: int, stop: int) -> str:
 def _code_with_scope(raw: bytes, start: int, stop: int) -> str:
     scope = rawbson.value_end(raw, rawbson.STRING, start + 4)
     parts: list[str] = []
-    _write_document(raw, scope, stop, parts.append, is_array=False)
+    _write_document(raw, scope, stop, parts.append)
     code = encode_basestring(rawbson.string_value(raw, start + 4, scope))
     return f'{{"$code": {code}, "$scope": {"".join(parts)}}}'
 
@@ -158,7 +191,6 @@ _WRITERS: Final[dict[int, Callable[[bytes, int, int], str]]] = {
     ),
     rawbson.CODE_WITH_SCOPE: _code_with_scope,
     rawbson.TIMESTAMP: _timestamp,
-    rawbson.INT64: lambda raw, start, _stop: f'{{"$numberLong": "{_read_int64(raw, start)[0]}"}}',
     rawbson.DECIMAL128: lambda raw, start, stop: (
         f'{{"$numberDecimal": "{Decimal128.from_bid(raw[start:stop])}"}}'
     ),
