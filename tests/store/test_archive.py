@@ -9,10 +9,10 @@ from pathlib import Path
 
 import bson
 import pytest
-from archive_samples import entries, entry, times
 from bson import json_util
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.store.archive_samples import entries, entry, times
 
 from tailrace.bsonio import documents, extjson
 from tailrace.bsonio import raw as rawbson

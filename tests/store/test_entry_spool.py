@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from archive_samples import entry
 from bson import Int64, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.store.archive_samples import entry
 
 from tailrace.store import entry_spool
 from tailrace.store.entry_spool import EntrySpool
