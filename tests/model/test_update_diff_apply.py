@@ -1,21 +1,15 @@
 """`apply_diff`: the vectors byte for byte, re-application, the applier's errors."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Binary, Int64
-from bson.json_util import CANONICAL_JSON_OPTIONS, loads
+from tests.model.update_vectors import CASES, nested_diff
 
 from tailrace.bsonio.documents import encode
 from tailrace.bsonio.raw import INT32, document, element
 from tailrace.errors import CommandError
 from tailrace.model.update_diff import apply_diff, parse
-
-VECTORS = Path(__file__).parents[1] / "vectors" / "update-descriptions.json"
-CASES: list[dict[str, Any]] = loads(
-    VECTORS.read_text(), json_options=CANONICAL_JSON_OPTIONS.with_options(document_class=dict)
-)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -92,3 +86,10 @@ def test_applier_errors(what: str, diff: Any, code: int) -> None:
 def test_parse_keeps_section_order() -> None:
     node = parse(encode({"u": {"z": 1, "a": 2}, "i": {"y": 1, "b": 2}}))
     assert (list(node.updates), list(node.inserts)) == ([b"z", b"a"], [b"y", b"b"])
+
+
+def test_a_diff_that_nests_too_deeply_is_refused() -> None:
+    assert apply_diff(encode({"b": 1}), nested_diff(150)) == encode({"b": 1})
+    with pytest.raises(CommandError) as caught:
+        apply_diff(encode({"b": 1}), nested_diff(5000))
+    assert caught.value.code == 15

@@ -1,23 +1,18 @@
 """`compute_diff`: the writer's rules, and the round trip through applying and describing."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Int64, ObjectId, Timestamp
-from bson.json_util import CANONICAL_JSON_OPTIONS, loads
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.model.update_vectors import CASES
 
 from tailrace.bsonio.documents import decode, encode
 from tailrace.bsonio.raw import INT32, document, element
 from tailrace.model.update_diff import apply_diff, compute_diff, describe
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "update-descriptions.json"
-CASES: list[dict[str, Any]] = loads(
-    VECTORS.read_text(), json_options=CANONICAL_JSON_OPTIONS.with_options(document_class=dict)
-)
 PIPELINE_CASES = [case for case in CASES if case["generatedBy"] == "pipeline"]
 BIG = "x" * 200
 

@@ -1,26 +1,19 @@
 """`describe`: the update vectors byte for byte, duplicate names, the reader's errors."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Int64
-from bson.json_util import CANONICAL_JSON_OPTIONS, loads
+from tests.model.update_vectors import CASES, nested_diff
 
 from tailrace.bsonio.documents import decode, encode
 from tailrace.bsonio.raw import document, element, elements
 from tailrace.errors import CommandError
 from tailrace.model.update_diff import describe
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "update-descriptions.json"
-CASES: list[dict[str, Any]] = loads(
-    VECTORS.read_text(), json_options=CANONICAL_JSON_OPTIONS.with_options(document_class=dict)
-)
-
 
 def test_all_vectors_are_loaded() -> None:
-    assert len(json.loads(VECTORS.read_text())) == len(CASES) == 56
+    assert len(CASES) == 56
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -145,3 +138,11 @@ def test_damaged_bytes_are_invalid_bson(raw: bytes) -> None:
         with pytest.raises(CommandError) as caught:
             describe(raw, expanded=expanded)
         assert caught.value.code == 22
+
+
+def test_a_diff_that_nests_too_deeply_is_refused() -> None:
+    deep = decode(describe(nested_diff(150), expanded=True))
+    assert deep["updatedFields"] == {".".join("a" * 151): 1}
+    with pytest.raises(CommandError) as caught:
+        describe(nested_diff(5000), expanded=True)
+    assert caught.value.code == 15

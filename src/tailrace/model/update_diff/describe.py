@@ -11,6 +11,8 @@ and never decoded; a section at the top level, whose names need no prefix, is co
 from typing import Final
 
 from tailrace.bsonio.raw import EMPTY, INT32_LE, elements, string
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.model.update_diff.disambiguate import disambiguated_paths, is_ambiguous_name
 from tailrace.model.update_diff.grammar import is_array_diff, read_array_diff, read_document_diff
 
@@ -51,6 +53,13 @@ def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
             return _pack_int32(size + _GROWTH) + _UPDATED + raw_diff[7:-1] + _NOTHING_ELSE
         if _DOT not in raw_diff:  # then no name has one; a dot proves nothing, it may be in a value
             return _pack_int32(size + _GROWTH_EXPANDED) + _UPDATED + raw_diff[7:-1] + _NOTHING_ELSE_EXPANDED
+    try:
+        return _describe_any(raw_diff, expanded=expanded)
+    except RecursionError:
+        raise CommandError(ErrorCode.Overflow, "an update diff nests too deeply") from None
+
+
+def _describe_any(raw_diff: bytes, *, expanded: bool) -> bytes:
     description = _Description()
     _describe_document(raw_diff, 0, b"", description)
     parts = [_UPDATED, _framed(description.updated), _REMOVED, _framed(description.removed)]

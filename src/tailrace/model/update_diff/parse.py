@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tailrace.bsonio.raw import BINARY, DOCUMENT, INT32, INT64, elements
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.update_diff.grammar import is_array_diff, read_array_diff, read_document_diff
 
@@ -55,7 +56,10 @@ def parse(raw_diff: bytes) -> DocumentNode:
     >>> parse(encode({"d": {"x": False}, "sa": {"a": True, "l": 1, "u0": None}})).children
     {b'a': ArrayNode(new_length=1, updates={0: (10, b'')}, children={})}
     """
-    return _parse_document(raw_diff, 0)
+    try:
+        return _parse_document(raw_diff, 0)
+    except RecursionError:
+        raise CommandError(ErrorCode.Overflow, "an update diff nests too deeply") from None
 
 
 def _parse_document(raw: bytes, start: int) -> DocumentNode:
