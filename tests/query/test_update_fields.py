@@ -29,7 +29,12 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
     ({"a": [1]}, {"$set": {"a.1": 9}}, {"a": [1, 9]}, {"sa": {"a": True, "u1": 9}}),
     ({"a": [1]}, {"$set": {"a.3": 9}}, {"a": [1, None, None, 9]}, {"sa": {"a": True, "u3": 9}}),
     ({"a": []}, {"$set": {"a.1.b": 9}}, {"a": [None, {"b": 9}]}, {"sa": {"a": True, "u1": {"b": 9}}}),
-    ({"a": [{"b": 1}]}, {"$set": {"a.0.b": 2}}, {"a": [{"b": 2}]}, {"sa": {"a": True, "s0": {"u": {"b": 2}}}}),
+    (
+        {"a": [{"b": 1}]},
+        {"$set": {"a.0.b": 2}},
+        {"a": [{"b": 2}]},
+        {"sa": {"a": True, "s0": {"u": {"b": 2}}}},
+    ),
     (
         {"a": [{"b": 1}]},
         {"$set": {"a.0.c.d": 2}},
@@ -79,7 +84,7 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
     # $currentDate
     ({}, {"$currentDate": {"a": True}}, {"a": NOW}, {"i": {"a": NOW}}),
     ({"a": 1}, {"$currentDate": {"a": {"$type": "date"}}}, {"a": NOW}, {"u": {"a": NOW}}),
-    ({"a": 1}, {"$currentDate": {"a": {"$type": "timestamp"}}}, {"a": CLUSTER_TIME}, {"u": {"a": CLUSTER_TIME}}),
+    ({}, {"$currentDate": {"a": {"$type": "timestamp"}}}, {"a": CLUSTER_TIME}, {"i": {"a": CLUSTER_TIME}}),
     ({"a": NOW}, {"$currentDate": {"a": False}}, NO_CHANGE, None),
     # $rename
     ({"a": 1}, {"$rename": {"a": "b"}}, {"b": 1}, {"d": {"a": False}, "i": {"b": 1}}),

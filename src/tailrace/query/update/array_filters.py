@@ -12,6 +12,7 @@ from typing import Any, Final
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.match import compile_match
 from tailrace.query.update.operator import CompileOptions
 from tailrace.query.update.path import is_array_filter
 
@@ -36,8 +37,6 @@ def compile_array_filters(specs: Iterable[Any], options: CompileOptions) -> dict
     """The filters by identifier."""
     filters: dict[str, ArrayFilter] = {}
     for spec in specs:
-        from tailrace.query.match import compile_match
-
         if not isinstance(spec, Mapping):
             message = f"an array filter must be an object, not {type_name(spec)}"
             raise CommandError(ErrorCode.TypeMismatch, message)

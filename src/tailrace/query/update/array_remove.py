@@ -12,6 +12,7 @@ from tailrace.bsonio.compare import equal, type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.match import compile_match
 from tailrace.query.missing import MISSING, Missing
 from tailrace.query.update.operator import (
     UNCHANGED,
@@ -61,8 +62,6 @@ def compile_pull(_path: str, value: Any, options: CompileOptions) -> Operator:
 
 
 def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool]:
-    from tailrace.query.match import compile_match
-
     first = next(iter(value), "") if isinstance(value, Mapping) else ""
     if isinstance(value, Regex) or (first.startswith("$") and first not in _TOP_LEVEL):
         matches = compile_match({"": value}, variables=options.variables, collation=options.collation)

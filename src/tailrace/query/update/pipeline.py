@@ -8,6 +8,8 @@ from bson import DatetimeMS, Timestamp
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.reshape import compile_stage
+from tailrace.query.stage_names import is_stage
 from tailrace.query.update.operator import CompileOptions, Situation
 from tailrace.query.update.replacement import whole_document_result
 from tailrace.query.update.result import UpdateResult
@@ -43,8 +45,6 @@ class PipelineUpdate:
         return whole_document_result(situation.original, document, is_replacement=False)
 
     def _compile(self, now: DatetimeMS, cluster_time: Timestamp) -> list[Stage]:
-        from tailrace.query.reshape import compile_stage
-
         variables = {**(self._options.variables or {}), "NOW": now, "CLUSTER_TIME": cluster_time}
         return [
             compile_stage(name, spec, variables=variables, collation=self._options.collation)
@@ -59,6 +59,8 @@ def _single_stage(stage: Any) -> tuple[str, Any]:
     if len(stage) != 1:
         raise CommandError(40323, "a stage of an update pipeline must have exactly one field")
     ((name, spec),) = stage.items()
+    if not is_stage(name):
+        raise CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
     if name not in _STAGES:
         raise CommandError(ErrorCode.InvalidOptions, f"stage {name!r} is not allowed within an update")
     return name, spec
