@@ -1,0 +1,57 @@
+"""`$addFields`, also called `$set`: fields added to a document, or overwritten where they stand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions.field_path import split_path
+from tailrace.query.expressions.operands import type_name
+from tailrace.query.reshape.computed import ComputedFields
+from tailrace.query.reshape.stage import Document, Stage, StageContext
+
+
+def compile_add_fields(name: str, spec: Any, context: StageContext) -> Stage:
+    """The stage; nested documents in its specification are paths, empty ones and operators are values."""
+    if not isinstance(spec, Mapping):
+        raise CommandError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
+    if not spec:
+        raise CommandError(40177, f"{name} specification must have at least one field")
+    root = ComputedFields()
+    for path, value in spec.items():
+        _add(name, root, split_path(path), value, context)
+
+    def apply(document: Document) -> Document:
+        result = dict(document)
+        root.set_in(result, context.environment(document))
+        return result
+
+    return apply
+
+
+def _add(
+    name: str, root: ComputedFields, components: tuple[str, ...], value: Any, context: StageContext
+) -> None:
+    if isinstance(value, Mapping) and value and not any(key.startswith("$") for key in value):
+        for key, item in value.items():
+            if "." in key:
+                raise CommandError(40183, f"{name}: '{key}' in a nested document may not contain a '.'")
+            _add(name, root, (*components, *split_path(key)), item, context)
+        return
+    if isinstance(value, Mapping) and len(value) > 1:
+        raise CommandError(
+            40181, f"{name}: an expression must be the only field of its object, found: {list(value)}"
+        )
+    fields = root
+    for component in components[:-1]:
+        below = fields.fields.setdefault(component, ComputedFields())
+        if not isinstance(below, ComputedFields):
+            raise _conflict(name, components)
+        fields = below
+    if components[-1] in fields.fields:
+        raise _conflict(name, components)
+    fields.fields[components[-1]] = context.parse(value)
+
+
+def _conflict(name: str, components: tuple[str, ...]) -> CommandError:
+    path = ".".join(components)
+    return CommandError(40176, f"{name} specification contains two conflicting paths, one of them '{path}'")

@@ -1,0 +1,20 @@
+"""`$match`: the documents that a filter lets through."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.errors import CommandError
+from tailrace.query.match import compile_match
+from tailrace.query.reshape.stage import Document, Stage, StageContext
+
+
+def compile_match_stage(name: str, spec: Any, context: StageContext) -> Stage:
+    """The stage."""
+    if not isinstance(spec, Mapping):
+        raise CommandError(15959, f"the match filter of {name} must be an expression in an object")
+    matches = compile_match(spec, variables=context.variables, collation=context.collation)
+
+    def apply(document: Document) -> Document | None:
+        return document if matches(document) else None
+
+    return apply
