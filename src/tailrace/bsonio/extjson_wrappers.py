@@ -61,7 +61,8 @@ def parse_wrapper(pairs: list[tuple[str, Any]], encode_document: EncodeDocument)
             return None if parser is None else parser(value)
         names = {name for name, _ in pairs}
         if names == {"$code", "$scope"}:
-            return _code_with_scope(*_fields(pairs, "$code", "$scope"), encode_document)
+            code, scope = _fields(pairs, "$code", "$scope")
+            return _code_with_scope(code, scope, encode_document)
         if names == {"$binary", "$type"}:
             return _binary_value(*_fields(pairs, "$binary", "$type"))
     except (WrapperError, struct.error, OverflowError, Base64Error, DecimalException):
