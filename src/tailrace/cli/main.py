@@ -1,0 +1,133 @@
+"""The console script `tailrace`: the table of commands, and the one place where errors become sentences.
+
+A command is a module with `HELP` (one line), `add_arguments(parser)` and `run(arguments) -> exit code`. It
+raises what it cannot deal with; `main` turns that into one line on standard error and an exit code:
+
+==== ====================================================================================================
+0    success; also a stream that ended because it was invalidated
+1    a file is damaged, or the stream failed after it was opened; the output before that was written
+2    the command line, a file given to it, or the stream's options are wrong; nothing was done
+130  interrupted from the keyboard
+141  whoever read the output went away (as if ended by SIGPIPE)
+==== ====================================================================================================
+
+Commands are imported when they are asked for, so that a small one starts fast.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NoReturn, Protocol, cast
+
+import tailrace
+from tailrace.cli.failures import StreamError
+from tailrace.errors import CommandError, DamagedInputError, UsageError
+
+COMMANDS: Final = {
+    "replay": "tailrace.cli.replay",
+    "token": "tailrace.cli.token",
+}
+
+FAILED: Final = 1
+USED_WRONGLY: Final = 2
+INTERRUPTED: Final = 130
+NO_READER: Final = 141
+
+
+class Command(Protocol):
+    """What a module in `COMMANDS` offers."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's options."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; the exit code."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        if sys.stdout is not None:  # it is None for a process started with its output closed
+            sys.stdout.flush()
+    except (UsageError, CommandError) as error:
+        return _say(error, USED_WRONGLY)
+    except (DamagedInputError, StreamError) as error:
+        return _say(error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_output()
+        return NO_READER
+    except OSError as error:
+        _abandon_output()
+        place = f" {error.filename}" if error.filename else ""
+        return _say(f"cannot read or write{place}: {error.strerror or error}", FAILED)
+    except Exception as error:
+        return _say(_internal(error), FAILED)
+    return code
+
+
+def _run(argv: list[str]) -> int:
+    if argv and argv[0] in COMMANDS:
+        command = _command(argv[0])
+        parser = _Parser(prog=f"tailrace {argv[0]}", description=command.HELP, allow_abbrev=False)
+        command.add_arguments(parser)
+        return command.run(parser.parse_args(argv[1:]))
+    if argv and not argv[0].startswith("-"):
+        raise UsageError(f"there is no command {argv[0]}; there are: {', '.join(COMMANDS)}")
+    _overview(with_commands="-h" in argv or "--help" in argv).parse_args(argv)
+    raise UsageError("no command was given; see `tailrace --help`")
+
+
+def _command(name: str) -> Command:
+    return cast("Command", import_module(COMMANDS[name]))
+
+
+def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
+    """The parser of a command line that names no command."""
+    parser = _Parser(
+        prog="tailrace",
+        usage="tailrace COMMAND ...",
+        description="MongoDB change streams in Python: oplogs in, change streams out.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"tailrace {tailrace.__version__}")
+    if with_commands:
+        lines = [f"  {name:<12}{_command(name).HELP}" for name in COMMANDS]
+        parser.epilog = "\n".join(["commands:", *lines, "", "`tailrace COMMAND --help` says more."])
+    return parser
+
+
+def _abandon_output() -> None:
+    """Python flushes standard output once more when it ends; that must not fail again."""
+    with suppress(OSError):  # a caller that replaced standard output by something without a descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(error: Exception | str, code: int) -> int:
+    """One line, whatever the message contains."""
+    print("tailrace:", " ".join(str(error).split()), file=sys.stderr)
+    return code
+
+
+def _internal(error: Exception) -> str:
+    """For the report of a fault in Tailrace itself: what happened and where."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"internal error, please report it: {type(error).__name__}: {error} "
+        f"(at {Path(frame.filename).name}:{frame.lineno})"
+    )

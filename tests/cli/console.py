@@ -1,0 +1,49 @@
+"""The console script as a child process, as a shell would run it; and, for many small cases, in this one."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tailrace.cli.main import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    output: bytes
+    error: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.output.decode().splitlines()
+
+    @property
+    def sentence(self) -> str:
+        """The one line on standard error that a failure leaves."""
+        lines = self.error.splitlines()
+        assert len(lines) == 1, f"one sentence was expected on standard error, not {self.error!r}"
+        assert lines[0].startswith("tailrace: ")
+        assert "Traceback" not in lines[0]
+        assert "internal error" not in lines[0]
+        return lines[0].removeprefix("tailrace: ")
+
+
+def tailrace(*arguments: str | Path) -> Outcome:
+    command = [sys.executable, "-m", "tailrace", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    return Outcome(done.returncode, done.stdout, done.stderr.decode())
+
+
+class Here:
+    """The same without the start of an interpreter."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def __call__(self, *arguments: str | Path) -> Outcome:
+        code = main([str(argument) for argument in arguments])
+        output, error = self._capture.readouterr()
+        return Outcome(code, output, error.decode())

@@ -1,0 +1,87 @@
+"""The console script: its table of commands, its sentences and its exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+from tests.cli.console import tailrace
+
+import tailrace as package
+from tailrace.cli import main as console_main
+
+
+def test_help_names_every_command() -> None:
+    outcome = tailrace("--help")
+    assert outcome.code == 0
+    for name in console_main.COMMANDS:
+        assert f"\n  {name} " in outcome.output.decode()
+
+
+@pytest.mark.parametrize("name", console_main.COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    outcome = tailrace(name, "--help")
+    assert outcome.code == 0
+    assert outcome.output.decode().startswith(f"usage: tailrace {name}")
+    assert outcome.error == ""
+
+
+def test_version() -> None:
+    outcome = tailrace("--version")
+    assert (outcome.code, outcome.lines) == (0, [f"tailrace {package.__version__}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no command"),
+        (["nonsense"], "nonsense"),
+        (["--nonsense"], "--nonsense"),
+        (["replay", "--nonsense"], "--nonsense"),
+        (["replay", "--pipe", "[]"], "--pipe"),
+        (["replay", "--engine", "abacus", "x"], "abacus"),
+        (["replay", "--options"], "--options"),
+    ],
+)
+def test_wrong_use_is_one_sentence(arguments: list[str], words: str) -> None:
+    outcome = tailrace(*arguments)
+    assert outcome.code == 2
+    assert words in outcome.sentence
+    assert outcome.output == b""
+
+
+def test_small_commands_do_not_load_the_pipeline() -> None:
+    code = (
+        "import sys; from tailrace.cli.main import main; main(['token', '--nonsense']); "
+        "print('tailrace.stages.plan' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "sentence"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left on device", "/out"), 1, "cannot read or write /out: No space left"),
+        (
+            ZeroDivisionError("a\nb"),
+            1,
+            "internal error, please report it: ZeroDivisionError: a b (at test_main.py:",
+        ),
+    ],
+)
+def test_what_nobody_expected_is_a_sentence_too(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: BaseException,
+    code: int,
+    sentence: str,
+) -> None:
+    def fail(_argv: list[str]) -> int:
+        raise raised
+
+    monkeypatch.setattr(console_main, "_run", fail)
+    assert console_main.main([]) == code
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == (1 if sentence else 0)
