@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Binary, DatetimeMS, Int64, Timestamp
+from bson import Int64, Timestamp
 from tests.cli.console import Here, Outcome, tailrace
+from tests.store.archive_samples import UUID, entry
 
 from tailrace.bsonio import documents, extjson
 from tailrace.model.resume_token import ResumeToken
 from tailrace.testing.history import History, dump
 from tailrace.testing.workload import generate
 
-UUID = Binary(bytes(16), 4)
 EXPANDED = '{"showExpandedEvents": true}'
 
 
@@ -49,21 +49,6 @@ def lines_of(raw_documents: Iterable[bytes]) -> bytes:
     return "".join(extjson.dumps_canonical(raw) + "\n" for raw in raw_documents).encode()
 
 
-def entry(number: int, **fields: Any) -> bytes:
-    envelope: dict[str, Any] = {
-        "op": "i",
-        "ns": "shop.orders",
-        "ui": UUID,
-        "o": {"_id": number},
-        "o2": {"_id": number},
-        "ts": Timestamp(100, number),
-        "t": Int64(1),
-        "v": Int64(2),
-        "wall": DatetimeMS(number),
-    }
-    return documents.encode(envelope | fields)
-
-
 def write(path: Path, *raw_entries: bytes) -> Path:
     path.write_bytes(b"".join(raw_entries))
     return path
@@ -78,14 +63,14 @@ def ids(outcome: Outcome) -> list[int]:
 
 
 def test_events_are_canonical_json_in_the_servers_field_order(tmp_path: Path) -> None:
-    outcome = tailrace("replay", write(tmp_path / "oplog.bson", entry(1)))
+    outcome = tailrace("replay", write(tmp_path / "oplog.bson", entry(1, o={"_id": 1})))
     assert outcome.code == 0
     (line,) = outcome.lines
     token = ResumeToken.parse_data(json.loads(line)["_id"]["_data"])
     assert token.cluster_time == 100 << 32 | 1
     assert line == (
         f'{{"_id": {{"_data": "{token.data}"}}, "operationType": "insert", '
-        '"clusterTime": {"$timestamp": {"t": 100, "i": 1}}, "wallTime": {"$date": {"$numberLong": "1"}}, '
+        '"clusterTime": {"$timestamp": {"t": 100, "i": 1}}, "wallTime": {"$date": {"$numberLong": "1001"}}, '
         '"fullDocument": {"_id": {"$numberInt": "1"}}, "ns": {"db": "shop", "coll": "orders"}, '
         '"documentKey": {"_id": {"$numberInt": "1"}}}'
     )
@@ -232,7 +217,7 @@ def test_a_pre_image_belongs_to_its_shard(here: Here, tmp_path: Path) -> None:
 
 
 def test_current_documents_come_from_dumps(here: Here, tmp_path: Path) -> None:
-    update = {"op": "u", "o": {"$v": 2, "diff": {"u": {"x": 1}}}}
+    update: dict[str, Any] = {"op": "u", "o": {"$v": 2, "diff": {"u": {"x": 1}}}}
     oplog = write(tmp_path / "oplog.bson", *(entry(n, **update, o2={"_id": n}) for n in (1, 2)))
     dumped = write(tmp_path / "orders.bson", documents.encode({"_id": 2, "now": "here"}))
     arguments = ["--options", '{"fullDocument": "updateLookup"}', "--documents", f"shop.orders={dumped}"]
@@ -246,7 +231,7 @@ def test_current_documents_come_from_dumps(here: Here, tmp_path: Path) -> None:
 
 
 def test_scope_pipeline_and_start(here: Here, tmp_path: Path) -> None:
-    other = {"ns": "shop.other"}
+    other: dict[str, Any] = {"ns": "shop.other"}
     oplog = write(
         tmp_path / "oplog.bson", entry(1), entry(2, **other), entry(3), entry(4, ns="b.orders"), entry(5)
     )
@@ -275,7 +260,7 @@ def test_variables_and_collation(here: Here, tmp_path: Path) -> None:
 
 def test_a_server_parameter(here: Here, tmp_path: Path) -> None:
     operation = {"op": "i", "ns": "shop.orders", "ui": UUID, "o": {"_id": 1}, "o2": {"_id": 1}}
-    session = {
+    session: dict[str, Any] = {
         "lsid": {"id": 1},
         "txnNumber": Int64(1),
         "prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)},
@@ -430,7 +415,7 @@ def test_damage_on_one_shard_stops_the_stream_there(tmp_path: Path) -> None:
 def test_errors_while_the_stream_runs(
     here: Here, tmp_path: Path, arguments: list[str], words: str, before: list[int]
 ) -> None:
-    update = {"op": "u", "o": {"$v": 2, "diff": {"u": {"x": 1}}}}
+    update: dict[str, Any] = {"op": "u", "o": {"$v": 2, "diff": {"u": {"x": 1}}}}
     broken = entry(3, op="u", ns="shop.broken", o={"$set": {"x": 1}})
     oplog = write(tmp_path / "oplog.bson", entry(1), entry(2, **update), broken)
     outcome = here("replay", oplog, *arguments)
