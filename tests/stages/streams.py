@@ -21,7 +21,7 @@ def at(increment: int) -> int:
 
 def entry(increment: int, op: str, o: dict[str, Any], **fields: Any) -> bytes:
     """An oplog entry in the server's field order."""
-    session = {name: fields.pop(name) for name in ("lsid", "txnNumber") if name in fields}
+    session: dict[str, Any] = {name: fields.pop(name) for name in ("lsid", "txnNumber") if name in fields}
     previous = {"prevOpTime": fields.pop("prevOpTime")} if "prevOpTime" in fields else {}
     ns = fields.pop("ns", "shop.$cmd" if op == "c" else "shop.orders")
     o2 = fields.pop("o2", {"_id": o["_id"]} if op == "i" else None)

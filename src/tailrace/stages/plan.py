@@ -31,6 +31,7 @@ from tailrace.model.oplog_entry import EntryReader
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.resume_token import ResumeToken
 from tailrace.model.scope import Scope, ScopeKind
+from tailrace.query.collation import Collation
 from tailrace.stages.add_post_image import AddPostImage
 from tailrace.stages.add_pre_image import AddPreImage
 from tailrace.stages.check_event_size import check_event_size
@@ -133,7 +134,7 @@ class Plan:
     splits: bool
     raw_data: bool
     parameters: Mapping[str, Any]
-    collation: Any
+    collation: Collation | None
     variables: Mapping[str, Any]
     pushed: PushedMatch
 
@@ -152,14 +153,14 @@ class Plan:
     ) -> "Plan":
         """Check the options and the pipeline; raises `CommandError` for all that is wrong with them.
 
+        ``spec`` is the `$changeStream` document; as raw BSON, fields given twice are noticed.
+
         >>> plan = Plan.open(Scope.parse_ns("shop.orders"), {}, [{"$match": {"operationType": "insert"}}])
-        >>> [stage["$changeStream"]["stage"] for stage in plan.explain()["stages"]][:2]
-        ['$_internalChangeStreamOplogMatch', '$_internalChangeStreamUnwindTransaction']
+        >>> plan.explain()["stages"][1]
+        {'$changeStream': {'stage': '$_internalChangeStreamUnwindTransaction'}}
         """
         options = ChangeStreamOptions.parse(spec, scope, on_router=on_router)
         stages, splits = read_pipeline(pipeline)
-        if collation is not None:
-            from tailrace.query.collation import Collation
         parsed_collation = None if collation is None else Collation.parse(collation)
         variables: dict[str, Any] = {"NOW": DatetimeMS(int(time() * 1000)), **(let or {})}
         UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now

@@ -12,21 +12,15 @@ from tailrace.bsonio.compare import equal
 from tailrace.bsonio.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.collation import Collation
+from tailrace.query.reshape import compile_stage
+from tailrace.query.stage_names import is_stage
 from tailrace.stages.stage import Batch, Row
 
 ALLOWED: Final = frozenset({
     "$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact",
 })  # fmt: skip
 SPLIT: Final = "$changeStreamSplitLargeEvent"
-# Stages that exist but may not follow $changeStream; any other name is not a stage at all.
-_FORBIDDEN: Final = frozenset({
-    "$bucket", "$bucketAuto", "$collStats", "$count", "$currentOp", "$densify", "$documents", "$facet",
-    "$fill", "$geoNear", "$graphLookup", "$group", "$indexStats", "$limit", "$listLocalSessions",
-    "$listSampledQueries", "$listSearchIndexes", "$listSessions", "$lookup", "$merge", "$out",
-    "$planCacheStats", "$queryStats", "$querySettings", "$rankFusion", "$sample", "$scoreFusion",
-    "$search", "$searchMeta", "$setWindowFields", "$shardedDataDistribution", "$skip", "$sort",
-    "$sortByCount", "$unionWith", "$unwind", "$vectorSearch",
-})  # fmt: skip
 
 UserStage: TypeAlias = tuple[str, Any]
 """(name, specification)"""
@@ -57,7 +51,7 @@ def read_pipeline(pipeline: Sequence[Any]) -> tuple[list[UserStage], bool]:
             stages.append((name, spec))
         elif name == "$changeStream":
             raise CommandError(40602, "$changeStream is only valid as the first stage of a pipeline")
-        elif name in _FORBIDDEN or name.startswith("$_internal"):
+        elif is_stage(name):
             raise CommandError(
                 ErrorCode.IllegalOperation, f"the stage {name} is not permitted in a $changeStream pipeline"
             )
@@ -127,10 +121,8 @@ class UserStages:
     """Rows in; the rows that the user's stages keep, as they leave them, out."""
 
     def __init__(
-        self, stages: Sequence[UserStage], variables: Mapping[str, Any], collation: Any = None
+        self, stages: Sequence[UserStage], variables: Mapping[str, Any], collation: Collation | None = None
     ) -> None:
-        if stages:
-            from tailrace.query.reshape import compile_stage
         self._stages: list[Reshape] = [
             compile_stage(name, spec, variables=variables, collation=collation) for name, spec in stages
         ]
@@ -141,19 +133,24 @@ class UserStages:
         kept: list[Row] = []
         try:
             for row in batch.items:
-                document: dict[str, Any] | None = decode(row.raw)
-                for stage in self._stages:
-                    document = stage(document)
-                    if document is None:
-                        break
-                else:
-                    if self._reshapes:
-                        _check_id(document, row)
-                        row.raw = encode(document)
-                    kept.append(row)
+                document = self._run(decode(row.raw))
+                if document is None:
+                    continue
+                if self._reshapes:
+                    _check_id(document, row)
+                    row.raw = encode(document)
+                kept.append(row)
         except CommandError as error:
             return batch.having(kept, error)
         return batch.having(kept)
+
+    def _run(self, document: dict[str, Any]) -> dict[str, Any] | None:
+        for stage in self._stages:
+            result = stage(document)
+            if result is None:
+                return None
+            document = result
+        return document
 
 
 def _check_id(document: Mapping[str, Any], row: Row) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios measured within one run, because machines are shared and noisy."""
