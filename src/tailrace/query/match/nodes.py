@@ -87,8 +87,7 @@ class AnyOf:
 
     def __init__(self, children: Sequence[Node]) -> None:
         self._children = children
-        tests = tuple(child.matches for child in children)
-        self.matches: DocumentTest = lambda document: any(test(document) for test in tests)
+        self.matches: DocumentTest = some([child.matches for child in children])
 
     def locate(self, document: Document, position: Position) -> bool:
         """See `Node`; the first child that matches decides."""
@@ -97,11 +96,8 @@ class AnyOf:
 
 def none_of(children: Sequence[Node]) -> Node:
     """None of the children matches, so that no element can be the one that made it match."""
-    tests = tuple(child.matches for child in children)
-    if len(tests) == 1:
-        (only,) = tests
-        return Judgement(lambda document: not only(document))
-    return Judgement(lambda document: not any(test(document) for test in tests))
+    one_matches = some([child.matches for child in children])
+    return Judgement(lambda document: not one_matches(document))
 
 
 def conjunction(nodes: Sequence[Node]) -> Node:
@@ -110,15 +106,31 @@ def conjunction(nodes: Sequence[Node]) -> Node:
 
 
 def every(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    """A test that all tests pass; short-cut for the usual small numbers of them."""
-    if not tests:
-        return lambda _value: True
+    """A test that passes if all tests do."""
     if len(tests) == 1:
         return tests[0]
-    if len(tests) == 2:
-        first, second = tests
-        return lambda value: first(value) and second(value)
-    return lambda value: all(test(value) for test in tests)
+
+    def holds(value: Any) -> bool:
+        for test in tests:  # noqa: SIM110 - a generator would cost more than most tests
+            if not test(value):
+                return False
+        return True
+
+    return holds
+
+
+def some(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
+    """A test that passes if one of the tests does."""
+    if len(tests) == 1:
+        return tests[0]
+
+    def holds(value: Any) -> bool:
+        for test in tests:  # noqa: SIM110 - see above
+            if test(value):
+                return True
+        return False
+
+    return holds
 
 
 class ValueCondition:

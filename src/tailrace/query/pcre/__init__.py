@@ -16,8 +16,9 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.errors import CommandError
+from tailrace.query.pcre.options import Options
 from tailrace.query.pcre.reader import PatternError
-from tailrace.query.pcre.translate import Options, Translator
+from tailrace.query.pcre.translate import Translator
 
 __all__ = ["compile_pattern", "regex_options", "regex_pattern"]
 

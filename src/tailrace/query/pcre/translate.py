@@ -10,10 +10,10 @@ callouts, ``\K``, ``\G``, ``\C``, ``\X`` and the backtracking verbs have no coun
 """
 
 import re
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from tailrace.query.pcre.classes import read_class, write_set
+from tailrace.query.pcre.options import Options, with_letters
 from tailrace.query.pcre.reader import PatternError, Reader
 
 _MAX_REPEAT: Final = 65535
@@ -46,25 +46,6 @@ _ASCII_ESCAPES: Final = {"d": r"(?a:\d)", "D": r"(?a:\D)", "w": r"(?a:\w)", "W":
 _ASSERTION_ESCAPES: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"(?a:\b)", "B": r"(?!(?a:\b))"}
 _UNICODE_BOUNDARIES: Final = {"b": r"\b", "B": r"(?!\b)"}
 _NEWLINE_SEQUENCE: Final = r"(?>\r\n|[\n-\r\x85\u2028\u2029])"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options in force at some place of a pattern."""
-
-    ignore_case: bool = False
-    multi_line: bool = False
-    dot_all: bool = False
-    extended: bool = False
-    extended_more: bool = False
-    no_auto_capture: bool = False
-    ungreedy: bool = False
-
-
-_OPTIONS_BY_LETTER: Final = {
-    "i": ("ignore_case",), "m": ("multi_line",), "s": ("dot_all",), "x": ("extended",),
-    "xx": ("extended", "extended_more"), "n": ("no_auto_capture",), "U": ("ungreedy",),
-}  # fmt: skip
 
 
 class _Piece(NamedTuple):
@@ -402,8 +383,8 @@ class Translator:
         if match[1]:
             # Everything but the ungreedy option.
             changed = Options(ungreedy=options.ungreedy)
-        changed = _with_letters(changed, match[2], True)
-        changed = _with_letters(changed, match[4] or "", False)
+        changed = with_letters(changed, match[2], True)
+        changed = with_letters(changed, match[4] or "", False)
         return changed if end == ")" else self._body("(?:", changed, options.ignore_case)
 
     def _verb(self, options: Options) -> _Piece | None:
@@ -421,14 +402,3 @@ class Translator:
         if match is not None and at_start and match[1] in _HARMLESS_AT_START:
             return None
         raise PatternError(f"the verb {match[0] if match else '(*'} is not supported here")
-
-
-def _with_letters(options: Options, letters: str, value: bool) -> Options:
-    for letter in re.findall("xx|.", letters):
-        names = _OPTIONS_BY_LETTER.get("xx" if letter == "x" and not value else letter)
-        if names is None:
-            raise PatternError(f"unknown or unsupported kind of group or option {letter!r}")
-        if letter == "x" and value:
-            options = replace(options, extended_more=False)
-        options = replace(options, **dict.fromkeys(names, value))
-    return options

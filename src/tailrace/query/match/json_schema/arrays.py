@@ -7,8 +7,8 @@ from tailrace.query.match.json_schema.enums import unordered_key
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
     checked_bool,
-    checked_count,
     only_for,
+    size_limit,
     type_mismatch,
 )
 from tailrace.query.paths import Test
@@ -45,10 +45,7 @@ def parse_additional_items(keyword: Keyword) -> Test | None:
 
 def parse_size(keyword: Keyword) -> Test:
     """``minItems`` and ``maxItems``."""
-    limit = checked_count(keyword)
-    if keyword.name == "minItems":
-        return only_for(list, lambda array: len(array) >= limit)
-    return only_for(list, lambda array: len(array) <= limit)
+    return size_limit(keyword, list)
 
 
 def parse_unique_items(keyword: Keyword) -> Test | None:

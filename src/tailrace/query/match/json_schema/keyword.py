@@ -1,6 +1,6 @@
 """What the parser of a ``$jsonSchema`` keyword is given, and the checks its argument has to pass."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, NamedTuple, TypeAlias
 
 from tailrace.error_codes import ErrorCode
@@ -68,14 +68,6 @@ def checked_string(keyword: Keyword) -> str:
     return keyword.argument
 
 
-def checked_count(keyword: Keyword) -> int:
-    """The argument, which must be an integer that is not negative."""
-    count = integral_value(keyword.argument)
-    if count is None or count < 0:
-        raise failed_to_parse(f"$jsonSchema keyword '{keyword.name}' must be a non-negative integer")
-    return count
-
-
 def checked_names(what: str, names: Any) -> list[str]:
     """An array of different strings, at least one."""
     if not isinstance(names, list):
@@ -93,3 +85,13 @@ def checked_names(what: str, names: Any) -> list[str]:
 def only_for(kind: type, test: Test) -> Test:
     """A test that says nothing about values of other types."""
     return lambda value: not isinstance(value, kind) or test(value)
+
+
+def size_limit(keyword: Keyword, kind: type[Sized]) -> Test:
+    """A test of the size of values of one type: at least the argument for ``min...``, else at most."""
+    limit = integral_value(keyword.argument)
+    if limit is None or limit < 0:
+        raise failed_to_parse(f"$jsonSchema keyword '{keyword.name}' must be a non-negative integer")
+    if keyword.name.startswith("min"):
+        return only_for(kind, lambda value: len(value) >= limit)
+    return only_for(kind, lambda value: len(value) <= limit)

@@ -4,13 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tailrace.query.match.json_schema.keyword import Keyword, checked_array
-from tailrace.query.match.nodes import every
+from tailrace.query.match.nodes import every, some
 from tailrace.query.match.scope import bad_value
 from tailrace.query.paths import Test
-
-
-def _any_of(tests: Sequence[Test]) -> Test:
-    return lambda value: any(test(value) for test in tests)
 
 
 def _one_of(tests: Sequence[Test]) -> Test:
@@ -19,7 +15,7 @@ def _one_of(tests: Sequence[Test]) -> Test:
 
 _COMBINATIONS: Final[dict[str, Callable[[Sequence[Test]], Test]]] = {
     "allOf": every,
-    "anyOf": _any_of,
+    "anyOf": some,
     "oneOf": _one_of,
 }
 

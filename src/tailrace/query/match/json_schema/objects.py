@@ -5,11 +5,11 @@ from typing import Any
 
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
-    checked_count,
     checked_names,
     checked_object,
     failed_to_parse,
     only_for,
+    size_limit,
     type_mismatch,
 )
 from tailrace.query.paths import Test
@@ -71,10 +71,7 @@ def parse_required(keyword: Keyword) -> Test:
 
 def parse_size(keyword: Keyword) -> Test:
     """``minProperties`` and ``maxProperties``."""
-    limit = checked_count(keyword)
-    if keyword.name == "minProperties":
-        return only_for(dict, lambda document: len(document) >= limit)
-    return only_for(dict, lambda document: len(document) <= limit)
+    return size_limit(keyword, dict)
 
 
 def parse_dependencies(keyword: Keyword) -> Test:

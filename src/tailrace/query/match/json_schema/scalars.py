@@ -8,10 +8,10 @@ from tailrace.query.expressions.operands import Number, is_number
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
     checked_bool,
-    checked_count,
     checked_string,
     failed_to_parse,
     only_for,
+    size_limit,
     type_mismatch,
 )
 from tailrace.query.match.value_tests import pattern_test, range_test
@@ -62,10 +62,7 @@ def _divides(divisor: Decimal, dividend: Decimal) -> bool:
 
 def parse_length(keyword: Keyword) -> Test:
     """``minLength`` and ``maxLength``, in code points."""
-    limit = checked_count(keyword)
-    if keyword.name == "minLength":
-        return only_for(str, lambda text: len(text) >= limit)
-    return only_for(str, lambda text: len(text) <= limit)
+    return size_limit(keyword, str)
 
 
 def parse_pattern(keyword: Keyword) -> Test:
