@@ -29,9 +29,10 @@ operators.
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.nodes import Document, Node, Position
 from tailrace.query.match.operators import FIELD_OPERATORS, TOP_OPERATORS
-from tailrace.query.match.scope import Collating, Scope
+from tailrace.query.match.scope import Scope
 
 __all__ = ["Matcher", "compile_match"]
 
@@ -66,5 +67,5 @@ def compile_match(
     collation: Collating | None = None,
 ) -> Matcher:
     """Compile a filter; ``variables`` are what ``$expr`` can refer to with ``$$``, ``NOW`` among them."""
-    scope = Scope(FIELD_OPERATORS, TOP_OPERATORS, variables or {}, collation)
+    scope = Scope(FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation)
     return Matcher(scope.filter(filter))

@@ -11,7 +11,7 @@ is handed.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bson import Regex
 
@@ -19,16 +19,10 @@ from tailrace.bsonio.compare import StringKey
 from tailrace.bsonio.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.nodes import Condition, Conjunction, Node, ValueCondition, conjunction
 from tailrace.query.match.value_tests import equality_test, regex_test
 from tailrace.query.paths import Path
-
-
-class Collating(Protocol):
-    """What a filter needs of a collation."""
-
-    def string_key(self, text: str, /) -> Any:
-        """A key that orders as the collation orders the text."""
 
 
 class Operation(NamedTuple):
