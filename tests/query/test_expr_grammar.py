@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from bson import DatetimeMS, Int64, MinKey, Timestamp
+from tests.query.expr_helpers import CaseInsensitive
+from tests.query.expr_helpers import evaluate as evaluate_with
 
 from tailrace.bsonio.values import Undefined
 from tailrace.errors import CommandError
@@ -22,8 +24,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def evaluate(spec: Any, document: dict[str, Any] = DOCUMENT, **variables: Any) -> Any:
-    expression = parse_expression(spec, variables=frozenset(variables))
-    return expression(environment(document, {"NOW": NOW, "CLUSTER_TIME": Timestamp(5, 1), **variables}))
+    return evaluate_with(spec, document, **{"NOW": NOW, "CLUSTER_TIME": Timestamp(5, 1), **variables})
 
 
 @pytest.mark.parametrize(
@@ -219,12 +220,34 @@ def test_no_matching_branch() -> None:
     assert caught.value.code == 40066
 
 
-class _CaseInsensitive:
-    def string_key(self, text: str, /) -> str:
-        return text.lower()
-
-
 def test_collation_decides_how_strings_compare() -> None:
-    expression = parse_expression({"$eq": ["$a", "ABC"]}, collation=_CaseInsensitive())
+    expression = parse_expression({"$eq": ["$a", "ABC"]}, collation=CaseInsensitive())
     assert expression(environment({"a": "abc"}, {})) is True
     assert evaluate({"$eq": ["$a", "ABC"]}, {"a": "abc"}) is False
+
+
+def test_a_constant_is_computed_once() -> None:
+    first, second = (parse_expression({"$concatArrays": [[1], [2]]})(environment({}, {})) for _ in range(2))
+    assert first == second == [1, 2]
+    expression = parse_expression({"$concatArrays": [[1], {"$map": {"input": [1], "in": 2}}]})
+    assert expression(environment({}, {})) is expression(environment({}, {}))
+
+
+def test_a_constant_that_fails_does_so_only_where_it_is_evaluated() -> None:
+    failing = {"$divide": [1, 0]}
+    assert evaluate({"$cond": [{"$eq": ["$_id", 1]}, "fine", failing]}) == "fine"
+    with pytest.raises(CommandError) as caught:
+        evaluate({"$cond": [{"$eq": ["$_id", 1]}, failing, "fine"]})
+    assert caught.value.code == 2
+
+
+def test_nesting_without_end_is_refused() -> None:
+    spec: Any = 1
+    for _ in range(100):
+        spec = {"$abs": [spec]}
+    assert evaluate(spec) == 1
+    for _ in range(5000):
+        spec = {"$abs": [spec]}
+    with pytest.raises(CommandError) as caught:
+        parse_expression(spec)
+    assert caught.value.code == 15

@@ -7,6 +7,7 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.query.expr_helpers import CaseInsensitive
 
 from tailrace.errors import CommandError
 from tailrace.query.reshape import STAGE_NAMES, compile_stage
@@ -319,13 +320,8 @@ def test_variables_reach_every_stage() -> None:
     assert run("$redact", {"$cond": ["$$v", "$$KEEP", "$$PRUNE"]}, {"a": 1}, v=False) is None
 
 
-class _CaseInsensitive:
-    def string_key(self, text: str, /) -> str:
-        return text.lower()
-
-
 def test_collation_reaches_the_expressions() -> None:
-    stage = compile_stage("$addFields", {"same": {"$eq": ["$a", "ABC"]}}, collation=_CaseInsensitive())
+    stage = compile_stage("$addFields", {"same": {"$eq": ["$a", "ABC"]}}, collation=CaseInsensitive())
     assert stage({"a": "abc"}) == {"a": "abc", "same": True}
 
 

@@ -10,6 +10,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.expressions.scope import Collating, Environment, Expression, Scope
 
@@ -21,7 +23,10 @@ def parse_expression(
 ) -> Expression:
     """Compile a specification; unknown operators, undefined variables and bad arguments fail here."""
     string_key = None if collation is None else collation.string_key
-    return Scope(OPERATORS, variables, string_key).parse(spec)
+    try:
+        return Scope(OPERATORS, variables, string_key).parse(spec)
+    except RecursionError:
+        raise CommandError(ErrorCode.Overflow, "the expression is nested too deeply") from None
 
 
 def environment(root: dict[str, Any], variables: Mapping[str, Any]) -> Environment:

@@ -1,0 +1,40 @@
+"""What the tests of expressions share: evaluate a specification, and compare results with their types."""
+
+from typing import Any
+
+import pytest
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions import environment, parse_expression
+
+
+class CaseInsensitive:
+    """The simplest collation there is."""
+
+    def string_key(self, text: str, /) -> str:
+        return text.lower()
+
+
+def evaluate(spec: Any, document: dict[str, Any] | None = None, **variables: Any) -> Any:
+    expression = parse_expression(spec, variables=frozenset(variables))
+    return expression(environment(document or {}, variables))
+
+
+def typed(value: Any) -> Any:
+    """The value in a form that differs for values of different types, and for fields in another order."""
+    if isinstance(value, dict):
+        return [(name, typed(item)) for name, item in value.items()]
+    if isinstance(value, list):
+        return [typed(item) for item in value]
+    return type(value).__name__, repr(value)
+
+
+def assert_value(spec: Any, document: dict[str, Any], expected: Any) -> None:
+    """The value, with its type, both when folded at parsing and when computed from a document."""
+    assert typed(evaluate(spec, document)) == typed(expected)
+
+
+def assert_code(spec: Any, document: dict[str, Any], code: int) -> None:
+    with pytest.raises(CommandError) as caught:
+        evaluate(spec, document)
+    assert caught.value.code == code, caught.value
