@@ -4,7 +4,6 @@ Integers become doubles, except that a power of integers stays an integer as lon
 """
 
 import math
-from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -12,7 +11,8 @@ from bson import Int64
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import binary, unary
-from tailrace.query.expressions.arithmetic import add, divide, multiply, not_numeric
+from tailrace.query.expressions.arithmetic import add, divide, multiply
+from tailrace.query.expressions.number_function import DomainCheck, number_function
 from tailrace.query.expressions.numbers import (
     DECIMAL,
     Kind,
@@ -32,26 +32,17 @@ _DIGITS: Final = 34
 _WIDE: Final = Context(prec=_DIGITS + 16, Emin=DECIMAL.Emin * 2, Emax=DECIMAL.Emax * 2, traps=[])
 
 
-def _one_number(
-    name: str,
-    on_double: Callable[[float], float],
-    on_decimal: Callable[[Decimal], Decimal],
-    *,
-    refused: Callable[[float | Decimal], bool] = lambda _: False,
-    code: int = 0,
-    domain: str = "",
-) -> OperatorParser:
-    def apply(value: Any) -> Any:
-        if is_nullish(value):
-            return None
-        if not is_number(value):
-            raise not_numeric(name, value)
-        number = to_decimal(value) if kind_of(value) is Kind.DECIMAL else to_double(value)
-        if refused(number):
-            raise CommandError(code, f"{name}'s argument must be {domain}, but is {number}")
-        return decimal128(on_decimal(number)) if isinstance(number, Decimal) else on_double(number)
+def _positive(name: str, code: int) -> DomainCheck:
+    def check(number: float | Decimal) -> None:
+        if number <= 0:
+            raise CommandError(code, f"{name}'s argument must be a positive number, but is {number}")
 
-    return unary(apply)
+    return check
+
+
+def _check_square(number: float | Decimal) -> None:
+    if number < 0:
+        raise CommandError(28714, f"$sqrt's argument must be greater than or equal to 0, but is {number}")
 
 
 def _exp(value: float) -> float:
@@ -139,17 +130,11 @@ def sigmoid(value: Any) -> Any:
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
-    "$exp": _one_number("$exp", _exp, DECIMAL.exp),
-    "$ln": _one_number(
-        "$ln", math.log, DECIMAL.ln, refused=lambda n: n <= 0, code=28766, domain="a positive number"
-    ),
+    "$exp": number_function("$exp", _exp, DECIMAL.exp),
+    "$ln": number_function("$ln", math.log, DECIMAL.ln, _positive("$ln", 28766)),
     "$log": binary(logarithm),
-    "$log10": _one_number(
-        "$log10", math.log10, DECIMAL.log10, refused=lambda n: n <= 0, code=28761, domain="a positive number"
-    ),
+    "$log10": number_function("$log10", math.log10, DECIMAL.log10, _positive("$log10", 28761)),
     "$pow": binary(power),
     "$sigmoid": unary(sigmoid),
-    "$sqrt": _one_number(
-        "$sqrt", math.sqrt, DECIMAL.sqrt, refused=lambda n: n < 0, code=28714, domain="0 or greater"
-    ),
+    "$sqrt": number_function("$sqrt", math.sqrt, DECIMAL.sqrt, _check_square),
 }

@@ -7,52 +7,30 @@ from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions import decimal_trigonometry as decimals
-from tailrace.query.expressions.arguments import binary, unary
-from tailrace.query.expressions.arithmetic import not_numeric
+from tailrace.query.expressions.arguments import binary
+from tailrace.query.expressions.number_function import DomainCheck, number_function
 from tailrace.query.expressions.numbers import DECIMAL, Kind, decimal128, kind_of, to_decimal, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import OperatorParser
 
-_Real = float | Decimal
 _RADIANS_PER_DEGREE: Final = DECIMAL.divide(decimals.pi(), 180)
 _DEGREES_PER_RADIAN: Final = DECIMAL.divide(180, decimals.pi())
 
 
-def _anywhere(_: _Real) -> bool:
-    return True
-
-
-def _finite(number: _Real) -> bool:
-    return not math.isinf(number)
-
-
-def _unit_interval(number: _Real) -> bool:
-    return -1 <= number <= 1
-
-
-def _from_one(number: _Real) -> bool:
-    return number >= 1
-
-
-def _function(
-    name: str,
-    on_double: Callable[[float], float],
-    on_decimal: Callable[[Decimal], Decimal],
-    accepts: Callable[[_Real], bool] = _anywhere,
-) -> OperatorParser:
-    def apply(value: Any) -> Any:
-        if is_nullish(value):
-            return None
-        if not is_number(value):
-            raise not_numeric(name, value)
-        number = to_decimal(value) if kind_of(value) is Kind.DECIMAL else to_double(value)
-        if number != number:
-            return value
+def _bounds(name: str, accepts: Callable[[float | Decimal], bool]) -> DomainCheck:
+    def check(number: float | Decimal) -> None:
         if not accepts(number):
             raise CommandError(50989, f"cannot apply {name} to {number}, it is out of bounds")
-        return decimal128(on_decimal(number)) if isinstance(number, Decimal) else on_double(number)
 
-    return unary(apply)
+    return check
+
+
+def _finite(name: str) -> DomainCheck:
+    return _bounds(name, lambda number: number not in (math.inf, -math.inf))
+
+
+def _unit_interval(name: str) -> DomainCheck:
+    return _bounds(name, lambda number: -1 <= number <= 1)
 
 
 def _at_infinity(
@@ -93,29 +71,33 @@ def _atan2(y: Any, x: Any) -> Any:
 _itself: Final = DECIMAL.plus
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
-    "$acos": _function("$acos", math.acos, decimals.acos, _unit_interval),
-    "$acosh": _function("$acosh", math.acosh, _at_infinity(decimals.acosh, _itself), _from_one),
-    "$asin": _function("$asin", math.asin, decimals.asin, _unit_interval),
-    "$asinh": _function("$asinh", math.asinh, _at_infinity(decimals.asinh, _itself)),
-    "$atan": _function(
+    "$acos": number_function("$acos", math.acos, decimals.acos, _unit_interval("$acos")),
+    "$acosh": number_function(
+        "$acosh", math.acosh, _at_infinity(decimals.acosh, _itself), _bounds("$acosh", lambda x: x >= 1)
+    ),
+    "$asin": number_function("$asin", math.asin, decimals.asin, _unit_interval("$asin")),
+    "$asinh": number_function("$asinh", math.asinh, _at_infinity(decimals.asinh, _itself)),
+    "$atan": number_function(
         "$atan", math.atan, _at_infinity(decimals.atan, lambda x: decimals.atan2(x, Decimal(1)))
     ),
     "$atan2": binary(_atan2),
-    "$atanh": _function("$atanh", _atanh, decimals.atanh, _unit_interval),
-    "$cos": _function("$cos", math.cos, decimals.cos, _finite),
-    "$cosh": _function("$cosh", _overflowing(math.cosh), _at_infinity(decimals.cosh, abs)),
-    "$degreesToRadians": _function(
+    "$atanh": number_function("$atanh", _atanh, decimals.atanh, _unit_interval("$atanh")),
+    "$cos": number_function("$cos", math.cos, decimals.cos, _finite("$cos")),
+    "$cosh": number_function("$cosh", _overflowing(math.cosh), _at_infinity(decimals.cosh, abs)),
+    "$degreesToRadians": number_function(
         "$degreesToRadians",
         lambda x: x * (math.pi / 180),
         lambda x: DECIMAL.multiply(x, _RADIANS_PER_DEGREE),
     ),
-    "$radiansToDegrees": _function(
+    "$radiansToDegrees": number_function(
         "$radiansToDegrees",
         lambda x: x * (180 / math.pi),
         lambda x: DECIMAL.multiply(x, _DEGREES_PER_RADIAN),
     ),
-    "$sin": _function("$sin", math.sin, decimals.sin, _finite),
-    "$sinh": _function("$sinh", _overflowing(math.sinh), _at_infinity(decimals.sinh, _itself)),
-    "$tan": _function("$tan", math.tan, decimals.tan, _finite),
-    "$tanh": _function("$tanh", math.tanh, _at_infinity(decimals.tanh, lambda x: Decimal(1).copy_sign(x))),
+    "$sin": number_function("$sin", math.sin, decimals.sin, _finite("$sin")),
+    "$sinh": number_function("$sinh", _overflowing(math.sinh), _at_infinity(decimals.sinh, _itself)),
+    "$tan": number_function("$tan", math.tan, decimals.tan, _finite("$tan")),
+    "$tanh": number_function(
+        "$tanh", math.tanh, _at_infinity(decimals.tanh, lambda x: Decimal(1).copy_sign(x))
+    ),
 }
