@@ -30,6 +30,8 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
 # A hit proves nothing; `_is_lossy` walks the document then.
 _MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e][^\0]*\0|\$ref\0", re.DOTALL)
 _USER_SUBTYPE_255: Final = 255
+_UUID_SUBTYPES: Final = (3, 4)
+_UUID_VALUE_SIZE: Final = 4 + 1 + 16
 _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
 
 
@@ -39,8 +41,9 @@ def decode(raw: bytes) -> dict[str, Any]:
         return _decode_document(raw, 0)
     try:
         return bson.decode(raw, _OPTIONS)
-    except InvalidBSON as error:
-        raise BsonError(str(error)) from None
+    except InvalidBSON:
+        # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
+        return _decode_document(raw, 0)
 
 
 def _is_lossy(raw: bytes, start: int) -> bool:
@@ -69,6 +72,8 @@ def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
     """One value as `decode` would give it."""
     if kind == rawbson.DOCUMENT:
         return _decode_document(raw, start)
+    if kind == rawbson.BINARY and raw[start + 4] in _UUID_SUBTYPES and end - start != _UUID_VALUE_SIZE:
+        return Binary(raw[start + 5 : end], raw[start + 4])  # PyMongo insists on 16 bytes, MongoDB does not
     if kind == rawbson.ARRAY:
         return [decode_value(raw, k, s, e) for k, _, s, e in rawbson.elements(raw, start)]
     if kind == rawbson.CODE_WITH_SCOPE:
