@@ -20,15 +20,11 @@ def _chunks(seeds: range, size: int) -> Iterator[range]:
 _quick = range(BASE_SEED, BASE_SEED + HISTORIES)
 _slow = range(_quick.stop, _quick.stop + SLOW_HISTORIES)
 
+_quick_chunks = [pytest.param(chunk, id=str(chunk.start)) for chunk in _chunks(_quick, CHUNK)]
+_slow_chunks = [
+    pytest.param(chunk, id=str(chunk.start), marks=pytest.mark.slow) for chunk in _chunks(_slow, SLOW_CHUNK)
+]
+
 # With this scope pytest runs all laws on one chunk before the next, and its histories are made once.
-over_seeds = pytest.mark.parametrize(
-    "seeds",
-    [
-        *(pytest.param(chunk, id=str(chunk.start)) for chunk in _chunks(_quick, CHUNK)),
-        *(
-            pytest.param(chunk, id=str(chunk.start), marks=pytest.mark.slow)
-            for chunk in _chunks(_slow, SLOW_CHUNK)
-        ),
-    ],
-    scope="session",
-)
+over_seeds = pytest.mark.parametrize("seeds", _quick_chunks + _slow_chunks, scope="session")
+over_slow_seeds = pytest.mark.parametrize("seeds", _slow_chunks, scope="session")
