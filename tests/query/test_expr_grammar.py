@@ -165,7 +165,6 @@ def test_a_builtin_that_the_run_lacks_is_an_error() -> None:
         ({"$not": [0]}, True),
         ({"$not": "$a"}, False),
         ({"$not": [[False]]}, False),
-        ({"$or": [True, {"$switch": {"branches": [{"case": False, "then": 1}]}}]}, True),
         ({"$cond": [True, 1, 2]}, 1),
         ({"$cond": {"if": "$absent", "else": "no", "then": "yes"}}, "no"),
         ({"$cond": [True, "$absent", 2]}, MISSING),
@@ -233,12 +232,23 @@ def test_a_constant_is_computed_once() -> None:
     assert expression(environment({}, {})) is expression(environment({}, {}))
 
 
-def test_a_constant_that_fails_does_so_only_where_it_is_evaluated() -> None:
-    failing = {"$divide": [1, 0]}
-    assert evaluate({"$cond": [{"$eq": ["$_id", 1]}, "fine", failing]}) == "fine"
+@pytest.mark.parametrize(
+    "spec", [{"$divide": [1, 0]}, {"$cond": [{"$eq": ["$_id", 1]}, 1, {"$divide": [1, 0]}]}]
+)
+def test_a_constant_that_fails_does_so_before_any_document(spec: Any) -> None:
     with pytest.raises(CommandError) as caught:
-        evaluate({"$cond": [{"$eq": ["$_id", 1]}, failing, "fine"]})
+        parse_expression(spec)
     assert caught.value.code == 2
+
+
+def test_a_branch_that_is_not_taken_never_fails() -> None:
+    document = {"zero": 0}
+    failing = {"$divide": [1, "$zero"]}
+    assert evaluate({"$cond": [{"$eq": ["$zero", 0]}, "fine", failing]}, document) == "fine"
+    assert evaluate({"$or": [True, failing]}, document) is True
+    assert evaluate({"$and": ["$zero", failing]}, document) is False
+    assert evaluate({"$ifNull": ["$zero", failing]}, document) == 0
+    assert evaluate({"$switch": {"branches": [{"case": True, "then": 1}], "default": failing}}, document) == 1
 
 
 def test_nesting_without_end_is_refused() -> None:

@@ -133,6 +133,7 @@ def test_project_specification_error(spec: Any, code: int) -> None:
 
 
 ADD_FIELDS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({}, {"_id": 1}, {"_id": 1}),
     ({"n": 1}, {"_id": 1}, {"_id": 1, "n": 1}),
     ({"b": "$a", "a": "$b"}, {"a": 1, "b": 2}, {"a": 2, "b": 1}),
     ({"x": 3, "y": 4}, {"_id": 3, "y": 1, "z": 1}, {"_id": 3, "y": 4, "z": 1, "x": 3}),
@@ -167,7 +168,6 @@ def test_add_fields(
     ("spec", "code"),
     [
         (1, 40272), ([], 40272), ("a", 40272),
-        ({}, 40177),
         ({"a": 1, "a.b": 1}, 40176),
         ({"a.b": 1, "a": 1}, 40176),
         ({"a": {"b": 1}, "a.b": 1}, 40176),

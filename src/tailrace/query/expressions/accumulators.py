@@ -138,7 +138,7 @@ def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey | None], A
 
 
 def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
-    samples = _parse_samples(name, spec, scope, {})
+    samples = _parse_samples(name, spec, scope, not_object=7436201)
 
     def apply(env: Environment) -> float | None:
         return _quantile(samples(env), 0.5)
@@ -147,7 +147,7 @@ def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
 
 
 def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
-    samples = _parse_samples(name, spec, scope, {"p": int(ErrorCode.IDLFailedToParse)})
+    samples = _parse_samples(name, spec, scope, "p", not_object=7436200)
     fractions = scope.parse(spec["p"])
     if isinstance(fractions, Constant):
         _checked_fractions(name, fractions.value)
@@ -161,11 +161,14 @@ def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
 
 
 def _parse_samples(
-    name: str, spec: Any, scope: Scope, more: dict[str, int]
+    name: str, spec: Any, scope: Scope, *more: str, not_object: int
 ) -> Callable[[Environment], list[float]]:
-    required = {key: int(ErrorCode.IDLFailedToParse) for key in _QUANTILE_ARGUMENTS} | more
     specs = named_specs(
-        name, spec, required=required, not_object=7436100, unknown=int(ErrorCode.IDLUnknownField)
+        name,
+        spec,
+        required=dict.fromkeys((*_QUANTILE_ARGUMENTS, *more), int(ErrorCode.IDLFailedToParse)),
+        not_object=not_object,
+        unknown=int(ErrorCode.IDLUnknownField),
     )
     if specs["method"] != "approximate":
         raise CommandError(

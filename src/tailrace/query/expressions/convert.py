@@ -101,7 +101,9 @@ def _checked_subtype(name: str, subtype: Any) -> int:
     if not is_number(subtype):
         raise CommandError(4341108, f"{name}'s binary subtype must be numeric, but is {type_name(subtype)}")
     number = int32_value(subtype)
-    if number is None or number not in _SUBTYPES:
+    if number is None:
+        raise CommandError(4341106, f"{name}'s binary subtype must be an integer, but is {subtype}")
+    if number not in _SUBTYPES:
         raise CommandError(4341107, f"{name} found an invalid binary subtype: {subtype}")
     return number
 

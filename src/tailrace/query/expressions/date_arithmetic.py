@@ -35,6 +35,12 @@ _DURATIONS: Final = {
 }
 _MONTHS: Final = {Unit.YEAR: 12, Unit.QUARTER: 3, Unit.MONTH: 1}
 _DAYS: Final = {Unit.WEEK: 7, Unit.DAY: 1}
+# No two dates are farther apart than so many units.
+_MOST_UNITS: Final = {
+    **{unit: 2**64 // duration for unit, duration in _DURATIONS.items()},
+    **{unit: 2**64 // (civil.DAY * days) for unit, days in _DAYS.items()},
+    **{unit: 2**64 // (civil.DAY * 30 * months) for unit, months in _MONTHS.items()},
+}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _REFERENCE_YEAR: Final = 2000
 _REFERENCE_DAYS: Final = civil.days_since_epoch(_REFERENCE_YEAR, 1, 1)
@@ -67,7 +73,9 @@ def _shift(sign: int) -> OperatorParser:
             zone = zone_or_none(zone_argument(env))
             if zone is None:
                 return None
-            return checked_date(name, _shifted(date_millis(date), checked, sign * number, zone))
+            if abs(number) > _MOST_UNITS[checked]:
+                raise CommandError(5976500, f"invalid 'amount' parameter of {name}: {number} {checked.value}")
+            return checked_date(name, _shifted(date_millis(date), checked, sign * number, zone), 5166406)
 
         return apply
 
@@ -183,7 +191,8 @@ def _parse_date_trunc(name: str, spec: Any, scope: Scope) -> Expression:
             return None
         if not is_date(value):
             raise CommandError(5439012, f"{name} requires 'date' to be a date, but got {type_name(value)}")
-        return checked_date(name, _truncated(date_millis(value), _checked_bin_size(name, size), *arguments))
+        start = _truncated(date_millis(value), _checked_bin_size(name, size), *arguments)
+        return checked_date(name, start, 5439000)
 
     return apply
 

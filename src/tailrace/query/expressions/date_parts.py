@@ -121,7 +121,8 @@ def _parse_date_from_parts(name: str, spec: Any, scope: Scope) -> Expression:
         to_days = civil.days_since_epoch if calendar is _CALENDAR else civil.days_of_iso_week
         hour, minute, second_of_minute, millis = clock
         local = to_days(first, second, third) * civil.DAY + hour * civil.HOUR + minute * civil.MINUTE
-        return checked_date(name, zone.to_utc(local + second_of_minute * civil.SECOND + millis))
+        moment = zone.to_utc(local + second_of_minute * civil.SECOND + millis)
+        return checked_date(name, moment, _DURATION_OVERFLOW)
 
     return apply
 

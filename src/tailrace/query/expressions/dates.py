@@ -6,7 +6,6 @@ from typing import Any
 
 from bson import DatetimeMS, ObjectId, Timestamp
 
-from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers import fits_int64
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
@@ -44,10 +43,10 @@ def date_millis(value: Any) -> int:
     raise CommandError(16006, f"can't convert from BSON type {type_name(value)} to Date")
 
 
-def checked_date(name: str, millis: int) -> DatetimeMS:
-    """A computed date, if a BSON date can hold it."""
+def checked_date(name: str, millis: int, overflow: int) -> DatetimeMS:
+    """A computed date, if a BSON date can hold it; `overflow` is the code of the error otherwise."""
     if not fits_int64(millis):
-        raise CommandError(ErrorCode.Overflow, f"{name} overflowed: the date is out of range")
+        raise CommandError(overflow, f"{name} overflowed: the date is out of range")
     return DatetimeMS(millis)
 
 

@@ -6,8 +6,8 @@ returns is a BSON value, or `MISSING` where a path leads nowhere. Expressions ne
 
 Everything that can be wrong with a specification is found while parsing. An operator's parser gets its name,
 its argument as written, and the `Scope`, with which it parses the parts that are expressions again. An
-operator that turns out to depend on no variable is computed once, here; should that fail, the failure
-belongs to whoever evaluates it, because a branch that is never taken never fails.
+operator that turns out to depend on no variable is computed once, here, and fails here if it fails: MongoDB,
+too, refuses ``{$divide: [1, 0]}`` before it has seen a document, even in a branch that is never taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -116,7 +116,7 @@ class Scope:
             raise CommandError(ErrorCode.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
         before = self._dependencies.count
         expression = parser(name, argument, self)
-        return expression if self._dependencies.count != before else folded(expression)
+        return expression if self._dependencies.count != before else Constant(expression({}))
 
     def _parse_path(self, path: str) -> Expression:
         if path == "$":
@@ -145,16 +145,6 @@ class Scope:
             return value.get(name, MISSING) if isinstance(value, dict) else walk(value, components)
 
         return one_field
-
-
-def folded(expression: Expression) -> Expression:
-    """The constant that an expression without dependencies amounts to, unless computing it fails."""
-    if isinstance(expression, Constant):
-        return expression
-    try:
-        return Constant(expression({}))
-    except CommandError:
-        return expression
 
 
 def lookup(env: Environment, variable: str) -> Any:

@@ -52,9 +52,13 @@ def _sorter(name: str, spec: Any, string_key: StringKey | None) -> Callable[[lis
 
 
 def _is_descending(name: str, direction: Any) -> bool:
+    if not is_number(direction):
+        raise CommandError(2942507, f"{name} can only sort by 1 or -1, or by a document of fields with these")
     number = integral_value(direction)
     if number not in (1, -1):
-        raise CommandError(2942507, f"{name} can only sort by 1 or -1, or by a document of fields with these")
+        raise CommandError(
+            2942506, f"The sortBy element of {name} must be either 1 or -1, but is {direction}"
+        )
     return number == -1
 
 
@@ -72,10 +76,15 @@ def _at(value: Any, components: tuple[str, ...]) -> Any:
     return value
 
 
-def _pick(choose: Callable[[list[Any], int, StringKey | None], list[Any]]) -> OperatorParser:
+def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], list[Any]]) -> OperatorParser:
     def parse(name: str, spec: Any, scope: Scope) -> Expression:
         named = named_expressions(
-            name, spec, scope, required={"n": 5787906, "input": 5787907}, not_object=5787900, unknown=5787901
+            name,
+            spec,
+            scope,
+            required={"n": 5787906, "input": 5787907},
+            not_object=not_object,
+            unknown=5787901,
         )
         count, source = named["n"], named["input"]
         string_key = scope.string_key
@@ -110,9 +119,9 @@ def _extremes(array: list[Any], n: int, string_key: StringKey | None, descending
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
-    "$firstN": _pick(lambda array, n, _: array[:n]),
-    "$lastN": _pick(lambda array, n, _: array[-n:]),
-    "$maxN": _pick(lambda array, n, string_key: _extremes(array, n, string_key, descending=True)),
-    "$minN": _pick(lambda array, n, string_key: _extremes(array, n, string_key, descending=False)),
+    "$firstN": _pick(5787801, lambda array, n, _: array[:n]),
+    "$lastN": _pick(5787801, lambda array, n, _: array[-n:]),
+    "$maxN": _pick(5787900, lambda array, n, string_key: _extremes(array, n, string_key, descending=True)),
+    "$minN": _pick(5787900, lambda array, n, string_key: _extremes(array, n, string_key, descending=False)),
     "$sortArray": _parse_sort_array,
 }

@@ -14,8 +14,6 @@ def compile_add_fields(name: str, spec: Any, context: StageContext) -> Stage:
     """The stage; nested documents in its specification are paths, empty ones and operators are values."""
     if not isinstance(spec, Mapping):
         raise CommandError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
-    if not spec:
-        raise CommandError(40177, f"{name} specification must have at least one field")
     root = ComputedFields()
     for path, value in spec.items():
         _add(name, root, split_path(path), value, context)
