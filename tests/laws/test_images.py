@@ -47,38 +47,23 @@ def check_event(event: bytes, truth: dict[tuple[int, int], Change], *, all_recor
         assert rawbson.find(event, b"fullDocument") is None
 
 
-def images_where_recorded(history: History) -> None:
-    rng = random.Random(history.seed)
-    spec = {
-        "fullDocument": "whenAvailable",
-        "fullDocumentBeforeChange": "whenAvailable",
-        "startAtOperationTime": history.start,
-    }
+def check_images(history: History, mode: str) -> None:
+    spec = {"fullDocument": mode, "fullDocumentBeforeChange": mode, "startAtOperationTime": history.start}
+    scope = any_scope(history, random.Random(history.seed))
     truth = truth_of(history)
-    for event in Stream(history, any_scope(history, rng), spec).events():
-        check_event(event, truth, all_recorded=False)
+    for event in Stream(history, scope, spec).events():
+        check_event(event, truth, all_recorded=mode == "required")
 
 
 @over_seeds
 def test_recorded_images_are_the_documents_before_and_after(seeds: range) -> None:
-    check_histories(seeds, images_where_recorded)
-
-
-def images_required(history: History) -> None:
-    rng = random.Random(history.seed)
-    spec = {
-        "fullDocument": "required",
-        "fullDocumentBeforeChange": "required",
-        "startAtOperationTime": history.start,
-    }
-    truth = truth_of(history)
-    for event in Stream(history, any_scope(history, rng), spec).events():
-        check_event(event, truth, all_recorded=True)
+    check_histories(seeds, lambda history: check_images(history, "whenAvailable"))
 
 
 @over_seeds
 def test_required_images_are_there_where_every_collection_records_them(seeds: range) -> None:
-    check_histories(seeds, images_required, replace(EVERYTHING, images="always"))
+    always = replace(EVERYTHING, images="always")
+    check_histories(seeds, lambda history: check_images(history, "required"), always)
 
 
 def current_documents(history: History) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from tests.laws.law_seeds import over_seeds
 
 from tailrace.bsonio import raw as rawbson
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.model.scope import Scope
 from tailrace.testing.choices import is_users
 from tailrace.testing.deployment import INTERNAL_DATABASES
 from tailrace.testing.folding import Fold, unordered
-from tailrace.testing.history import Change, Documents, History, as_timestamp, identity
+from tailrace.testing.history import Change, Documents, History, identity
 from tailrace.testing.seeds import check_histories
 from tailrace.testing.streams import Stream, cluster_time_of, operation_type, transaction_index_of
 
@@ -46,10 +47,10 @@ def follow(
     for event in events:
         if cluster_time_of(event) > time:
             position = advance(truth, changes, position, time)
-            assert fold.content() == truth.content(), as_timestamp(time)
+            assert fold.content() == truth.content(), to_timestamp(time)
             time = cluster_time_of(event)
             # Documents may change without an event only between two events, and then not at all.
-            assert position == len(changes) or changes[position].timestamp >= time, as_timestamp(time)
+            assert position == len(changes) or changes[position].timestamp >= time, to_timestamp(time)
         fold.apply(event)
     advance(truth, changes, position, history.timestamps[-1])
     assert fold.content() == truth.content()
@@ -75,7 +76,7 @@ def some_start(history: History) -> int:
 
 def cluster_replay(history: History) -> None:
     start = some_start(history)
-    spec = {"showRawUpdateDescription": True, "startAtOperationTime": as_timestamp(start)}
+    spec = {"showRawUpdateDescription": True, "startAtOperationTime": to_timestamp(start)}
     follow(history, Stream(history, Scope.cluster(), spec).events(), start, is_users)
 
 
@@ -90,7 +91,7 @@ def complete_replay(history: History) -> None:
         "showRawUpdateDescription": True,
         "showMigrationEvents": True,
         "showSystemEvents": True,
-        "startAtOperationTime": as_timestamp(start),
+        "startAtOperationTime": to_timestamp(start),
     }
     events = Stream(history, Scope.cluster(), spec, raw_data=True).events()
     follow(history, events, start, is_shown_with_system_events, migrated=True)
@@ -111,7 +112,7 @@ def collection_replay(history: History) -> None:
         return
     namespace = rng.choice(namespaces)
     start = some_start(history)
-    spec = {"showRawUpdateDescription": True, "startAtOperationTime": as_timestamp(start)}
+    spec = {"showRawUpdateDescription": True, "startAtOperationTime": to_timestamp(start)}
     outcome = Stream(history, Scope.parse_ns(namespace), spec).run()
     assert outcome.error is None
     events, end = outcome.events, history.timestamps[-1]

@@ -9,9 +9,10 @@ from tests.laws.law_seeds import over_seeds, over_slow_seeds
 from tailrace.bsonio import documents as bsondocs
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import CLASSIC_TYPES
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.model.resume_token import ResumeToken
 from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History, as_timestamp
+from tailrace.testing.history import History
 from tailrace.testing.seeds import check_histories
 from tailrace.testing.streams import cluster_time_of, operation_type, token_of, with_token
 
@@ -25,7 +26,7 @@ def after_every_event(history: History, at_most: int | None = None) -> None:
         event = events[position]
         if operation_type(event) == "invalidate":
             rest = stream.resumed(startAfter=token_of(event)).events()
-            behind = as_timestamp(cluster_time_of(event) + 1)
+            behind = to_timestamp(cluster_time_of(event) + 1)
             assert rest == stream.resumed(startAtOperationTime=behind).events()
         else:
             option = rng.choice(("resumeAfter", "startAfter"))
@@ -77,7 +78,7 @@ def from_any_time(history: History) -> None:
         expected = [event for event in events if cluster_time_of(event) >= time]
         if not expected and events and operation_type(events[-1]) == "invalidate":
             continue  # the stream had ended by then
-        assert stream.resumed(startAtOperationTime=as_timestamp(time)).events() == expected
+        assert stream.resumed(startAtOperationTime=to_timestamp(time)).events() == expected
         assert stream.resumed(resumeAfter=bsondocs.decode(mark)).events() == expected
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.bsonio import documents as bsondocs
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.testing.commands import CommandMaker
 from tailrace.testing.deployment import Collection, Deployment, uuid_value
-from tailrace.testing.history import as_timestamp
 from tailrace.testing.oplog_writer import Operation, command
 from tailrace.testing.statements import StatementMaker
 
@@ -93,7 +93,7 @@ class BackgroundMaker:
             },
             {
                 "namespacePlacementChanged": 1, "ns": {"db": collection.database, "coll": collection.name},
-                "committedAt": as_timestamp(self._deployment.oplog.now),
+                "committedAt": to_timestamp(self._deployment.oplog.now),
             },
         )  # fmt: skip
         self._notice(collection, rng.choice(payloads))

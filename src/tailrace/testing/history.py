@@ -14,6 +14,7 @@ from bson import Timestamp
 
 from tailrace.bsonio import keystring
 from tailrace.bsonio import raw as rawbson
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.testing.oplog_writer import uuid_element
 
 Documents = dict[str, dict[bytes, bytes]]
@@ -80,7 +81,7 @@ class History:
     @property
     def start(self) -> Timestamp:
         """The time of the first entry."""
-        return as_timestamp(self.timestamps[0])
+        return to_timestamp(self.timestamps[0])
 
     def documents_at(self, timestamp: int, *, migrated: bool = False) -> Documents:
         """Every collection as a reader at ``timestamp`` sees it.
@@ -152,15 +153,6 @@ class History:
             shard_of[timestamp] = shard
             logs[shard].append(entry)
         return logs
-
-
-def as_timestamp(value: int) -> Timestamp:
-    """A 64-bit time as BSON's type.
-
-    >>> as_timestamp(7 << 32 | 2)
-    Timestamp(7, 2)
-    """
-    return Timestamp(value >> 32, value & 0xFFFFFFFF)
 
 
 def timestamp_of(entry: bytes) -> int:

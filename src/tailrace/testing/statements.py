@@ -13,11 +13,12 @@ from tailrace.bsonio import documents as bsondocs
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.values import Undefined
 from tailrace.errors import CommandError
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.model.update_diff import compute_diff
 from tailrace.query.update import compile_update
 from tailrace.testing.deployment import Collection, Statement
 from tailrace.testing.documents import DocumentMaker
-from tailrace.testing.history import as_timestamp, identity
+from tailrace.testing.history import identity
 from tailrace.testing.modifiers import ModifierMaker
 from tailrace.testing.oplog_writer import Operation, OplogWriter
 
@@ -82,7 +83,7 @@ class StatementMaker:
         result = compile_update(update).apply(
             bsondocs.decode(raw),
             now=DatetimeMS(self._oplog.wall),
-            cluster_time=as_timestamp(self._oplog.now),
+            cluster_time=to_timestamp(self._oplog.now),
         )
         if not result.modified or result.diff is None or not keeps_shard_key(collection, result.document):
             return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tailrace.bsonio import documents as bsondocs
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.testing.deployment import Collection, Deployment, Statement, create_operation
-from tailrace.testing.history import as_timestamp
 from tailrace.testing.oplog_writer import NULL_OPTIME, Operation, Session, apply_ops, command
 from tailrace.testing.statements import StatementMaker, keeps_shard_key
 
@@ -112,7 +112,7 @@ class TransactionMaker:
             end = command("admin", {"abortTransaction": 1})
         else:
             time = self._rng.choice((session.last[0], oplog.now))
-            end = command("admin", {"commitTransaction": 1, "commitTimestamp": as_timestamp(time)})
+            end = command("admin", {"commitTransaction": 1, "commitTimestamp": to_timestamp(time)})
         oplog.write(end, session=session, previous=session.last)
 
     def _draft(self, new_collection: Collection | None) -> Draft:
