@@ -8,12 +8,13 @@ About every third oplog entry is an update, so this is the hottest code of the p
 and never decoded; a section at the top level, whose names need no prefix, is copied as one block.
 """
 
+import re
 from typing import Final
 
-from tailrace.bsonio.raw import EMPTY, INT32_LE, elements, string
+from tailrace.bsonio.raw import EMPTY, INT32_LE, elements, prefixed, string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.update_diff.disambiguate import disambiguated_paths, is_ambiguous_name
+from tailrace.model.update_diff.disambiguate import disambiguated_paths
 from tailrace.model.update_diff.grammar import is_array_diff, read_array_diff, read_document_diff
 
 _pack_int32 = INT32_LE.pack
@@ -31,6 +32,8 @@ _GROWTH_EXPANDED: Final = 4 + len(_UPDATED) + len(_NOTHING_ELSE_EXPANDED) - 8
 _VALUE_SECTIONS: Final = frozenset({b"\x03u\0", b"\x03i\0"})
 _SMALLEST_SECTION_DIFF: Final = 13
 _DOT: Final = ord(".")
+# An ambiguous name has a dot in it or is a number; neither proves anything, it may be in a value.
+_MAY_BE_AMBIGUOUS: Final = re.compile(rb"\.|[0-9]\0").search
 
 
 def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
@@ -65,20 +68,19 @@ def _describe_any(raw_diff: bytes, *, expanded: bool) -> bytes:
     parts = [_UPDATED, _framed(description.updated), _REMOVED, _framed(description.removed)]
     parts += (_TRUNCATED, _framed(description.truncated))
     if expanded:
-        parts += (_DISAMBIGUATED, disambiguated_paths(raw_diff) if description.may_be_ambiguous else EMPTY)
+        parts += (_DISAMBIGUATED, disambiguated_paths(raw_diff) if _MAY_BE_AMBIGUOUS(raw_diff) else EMPTY)
     return _framed(parts)
 
 
 class _Description:
     """What the walk has found so far: finished elements."""
 
-    __slots__ = ("may_be_ambiguous", "removed", "truncated", "updated")
+    __slots__ = ("removed", "truncated", "updated")
 
     def __init__(self) -> None:
         self.updated: list[bytes] = []
         self.removed: list[bytes] = []
         self.truncated: list[bytes] = []
-        self.may_be_ambiguous = False
 
 
 def _framed(parts: list[bytes]) -> bytes:
@@ -91,29 +93,16 @@ def _framed(parts: list[bytes]) -> bytes:
 def _describe_document(raw: bytes, start: int, prefix: bytes, out: _Description) -> None:
     """One level of a document diff; ``prefix`` is empty at the top level and ends with a dot below it."""
     deletes, updates, inserts, binaries, sub_diffs = read_document_diff(raw, start)
-    updated = out.updated
     for section in (updates, inserts, binaries):
-        if not section:
-            continue
-        if not prefix:
-            block = raw[section + 4 : section + _read_int32(raw, section)[0] - 1]
-            updated.append(block)
-            if _DOT in block:
-                out.may_be_ambiguous = True
-            continue
-        for kind, name, value_start, value_end in elements(raw, section):
-            updated.append(b"%c%b%b\0%b" % (kind, prefix, name, raw[value_start:value_end]))
-            if is_ambiguous_name(name, is_first=False):
-                out.may_be_ambiguous = True
+        if section and prefix:
+            out.updated += prefixed(raw, section, prefix)
+        elif section:
+            out.updated.append(raw[section + 4 : section + _read_int32(raw, section)[0] - 1])
     if deletes:
         removed = out.removed
         for _, name, _, _ in elements(raw, deletes):
             removed.append(string(b"%d" % len(removed), prefix + name))
-            if is_ambiguous_name(name, is_first=not prefix):
-                out.may_be_ambiguous = True
     for name, sub_start in sub_diffs:
-        if is_ambiguous_name(name, is_first=not prefix):
-            out.may_be_ambiguous = True
         if is_array_diff(raw, sub_start):
             _describe_array(raw, sub_start, prefix + name, out)
         else:
