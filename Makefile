@@ -1,5 +1,7 @@
 # Everything here sets itself up: a virtual environment, the packages, the checks.
-PYTHON ?= python3
+# The first Python on the path that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -7,6 +9,7 @@ READY  := $(VENV)/.ready
 .PHONY: run test test-slow check bench clean
 
 $(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
