@@ -146,32 +146,36 @@ class EntryReader:
 
     def read(self, raw: bytes) -> OplogEntry:
         """The entry whose BSON this is."""
-        # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they do
-        # not, the slice is some other bytes and the table does not know it.
         try:
-            start = 50 + raw[18] + (raw[19] << 8)
-            head = self._heads.get(raw[4:start])
-            if head is not None:
-                end = start + _read_int32(raw, start)[0]
-                o = raw[start:end]
-                o2 = None
-                if raw[end] == 3:  # the only document that can follow `o` in a plain entry is `o2`
-                    start = end + 4
-                    end = start + _read_int32(raw, start)[0]
-                    o2 = raw[start:end]
-                if end + _TAIL_SIZE == len(raw):
-                    ts_name, ts, t_name, term, v_name, _, wall_name, wall, nul = _read_tail(raw, end)
-                    if (
-                        ts_name == b"\x11ts\0"
-                        and t_name == b"\x12t\0"
-                        and v_name == b"\x12v\0"
-                        and wall_name == b"\x09wall\0"
-                        and nul == b"\0"
-                    ):
-                        return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
-        except (IndexError, ValueError, struct.error):
+            head, o, o2, end = self._beginning(raw)
+            if head is not None and end + _TAIL_SIZE == len(raw):
+                ts_name, ts, t_name, term, v_name, _, wall_name, wall, nul = _read_tail(raw, end)
+                if (
+                    ts_name == b"\x11ts\0"
+                    and t_name == b"\x12t\0"
+                    and v_name == b"\x12v\0"
+                    and wall_name == b"\x09wall\0"
+                    and nul == b"\0"
+                ):
+                    return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
+        except (IndexError, struct.error):
             pass  # not a plain entry, or not BSON: the general road says which
         return self._read_any(raw)
+
+    def _beginning(self, raw: bytes) -> tuple[Head | None, bytes, bytes | None, int]:
+        """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head."""
+        # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they do
+        # not, the slice is some other bytes and the table does not know it.
+        start = 50 + raw[18] + (raw[19] << 8)
+        head = self._heads.get(raw[4:start])
+        if head is None:
+            return None, b"", None, 0
+        end = start + _read_int32(raw, start)[0]
+        if raw[end : end + 4] != b"\x03o2\0":
+            return head, raw[start:end], None, end
+        start_o2 = end + 4
+        end_o2 = start_o2 + _read_int32(raw, start_o2)[0]
+        return head, raw[start:end], raw[start_o2:end_o2], end_o2
 
     def _read_any(self, raw: bytes) -> OplogEntry:
         entry = parse_entry(raw, self._head)
@@ -203,19 +207,10 @@ class EntryReader:
         ``extras`` is what it gets from the transaction; the operation's own flags are added to it.
         """
         try:
-            start = 50 + raw[18] + (raw[19] << 8)
-            head = self._heads.get(raw[4:start])
-            if head is not None:
-                end = start + _read_int32(raw, start)[0]
-                o = raw[start:end]
-                o2 = None
-                if raw[end] == 3:
-                    start = end + 4
-                    end = start + _read_int32(raw, start)[0]
-                    o2 = raw[start:end]
-                if end + 1 == len(raw):
-                    return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras)
-        except (IndexError, ValueError, struct.error):
+            head, o, o2, end = self._beginning(raw)
+            if head is not None and end + 1 == len(raw):
+                return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras)
+        except (IndexError, struct.error):
             pass  # as in `read`
         inner = _parse(raw, self._head, needs_envelope=False)
         self._remember(inner)
