@@ -282,9 +282,13 @@ def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> Oplog
             multi_op_type = _read_int32(raw, start)[0]
         elif name == b"prevOpTime" and kind == rawbson.DOCUMENT:
             previous = _optime(raw[start:end])
+    if o is None and op == "n":
+        o = rawbson.EMPTY  # the message of a no-op may be bare text, and nobody reads it
     if op is None or ns is None or o is None:
+        what = "oplog entry" if needs_envelope else "operation inside an applyOps entry"
         raise CommandError(
-            MALFORMED_ENTRY, "an oplog entry lacks `op`, `ns` or `o`, or has them with a wrong type"
+            MALFORMED_ENTRY if needs_envelope else 40532,
+            f"an {what} lacks `op`, `ns` or `o`, or has them with a wrong type",
         )
     if needs_envelope and (ts is None or wall is None):
         raise CommandError(

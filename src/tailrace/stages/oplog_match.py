@@ -28,6 +28,7 @@ _NOOPS: Final = (
     b"reshardCollection",
 )  # fmt: skip
 _SYSTEM_NOOPS: Final = (b"migrateLastChunkFromShard", b"reshardBlockingWrites")
+_INSIDE_TRANSACTIONS: Final = frozenset({b"create", b"createIndexes"})
 _BUCKETS: Final = "system.buckets."
 
 EntryPredicate: TypeAlias = Callable[[OplogEntry], bool]
@@ -91,7 +92,7 @@ class EntryFilter:
         if head.op == "c":
             command = entry.command
             if command == "applyOps":
-                return _commits_itself(entry.o) and self._passes(self._pushed.transaction, entry)
+                return self._sees_transaction(entry) and self._passes(self._pushed.transaction, entry)
             if command == "commitTransaction":
                 return self._passes(self._pushed.transaction, entry)
             if not self._names.sees_commands(head.ns):
@@ -99,12 +100,7 @@ class EntryFilter:
             return self._sees_command(entry, command) and (
                 self._invalidates(command) or self._passes(self._pushed.operation, entry)
             )
-        if head.op == "n" and entry.o2 is not None:
-            if self._names.sees(head.ns):
-                return any(name in self._noops for _, name, _, _ in rawbson.elements(entry.o2))
-            ended = rawbson.find(entry.o2, b"endOfTransaction")
-            return ended is not None and self.sees_any(_strings(entry.o2, ended))
-        return False
+        return head.op == "n" and entry.o2 is not None and self._sees_noop(head, entry.o2)
 
     def sees_inner(self, entry: OplogEntry) -> bool:
         """Whether an operation inside a transaction is visible."""
@@ -137,20 +133,59 @@ class EntryFilter:
             and entry.head.op == "c"
             and self._names.sees_commands(entry.head.ns)
             and entry.command in ("create", "createIndexes")
-            and self._names.sees_collection(_command_target(entry))
+            and self._sees_command(entry, entry.command)
         )
 
     def _sees_command(self, entry: OplogEntry, command: str) -> bool:
+        if command == "dropDatabase":
+            return not self._is_collection
+        target = _command_target(entry.o)
+        if target is None:
+            return False
         if command in self._commands:
-            return self._names.sees_collection(_command_target(entry))
+            return self._names.sees_collection(target)
         if command == "renameCollection":
-            to = rawbson.find(entry.o, b"to")
-            target = rawbson.string_value(entry.o, to[2], to[3]) if to and to[0] == rawbson.STRING else ""
-            return self._names.sees(_command_target(entry)) or self._names.sees(target)
+            to = _text(rawbson.find(entry.o, b"to"), entry.o)
+            return self._names.sees(target) or (to is not None and self._names.sees(to))
         if command == "upgradeDowngradeViewlessTimeseries":
-            name = _command_target(entry).removeprefix(_BUCKETS)
+            name = target.removeprefix(_BUCKETS)
             return not self._is_collection or name == (self._scope.coll or "").removeprefix(_BUCKETS)
-        return command == "dropDatabase" and not self._is_collection
+        return False
+
+    def _sees_transaction(self, entry: OplogEntry) -> bool:
+        """Whether an applyOps takes effect at its own position and may hold something of this stream."""
+        operations = None
+        for kind, name, start, _ in rawbson.elements(entry.o):
+            if name == b"applyOps" and kind == rawbson.ARRAY:
+                operations = start
+            elif name in (b"prepare", b"partialTxn") and kind == rawbson.BOOL and entry.o[start]:
+                return False
+        if operations is None:
+            return False
+        previous = entry.extras.previous
+        # Only a link that says "there is nothing before this" tells that these are all operations there are.
+        if previous is None or not previous.is_null:
+            return True
+        return any(
+            kind == rawbson.DOCUMENT and self._names_watched(entry.o[start:end])
+            for kind, _, start, end in rawbson.elements(entry.o, operations)
+        )
+
+    def _names_watched(self, operation: bytes) -> bool:
+        ns = _text(rawbson.find(operation, b"ns"), operation)
+        if ns is None or not self._names.sees_commands(ns):
+            return ns is not None and self._names.sees(ns)
+        o = rawbson.subdocument(operation, b"o") or rawbson.EMPTY
+        target = _command_target(o) if rawbson.first_name(o) in _INSIDE_TRANSACTIONS else None
+        return target is not None and self._names.sees_collection(target)
+
+    def _sees_noop(self, head: Head, payload: bytes) -> bool:
+        if self._names.sees(head.ns) and any(
+            name in self._noops for _, name, _, _ in rawbson.elements(payload)
+        ):
+            return True
+        ended = rawbson.find(payload, b"endOfTransaction")
+        return ended is not None and self.sees_any(_strings(payload, ended))
 
     def _invalidates(self, command: str) -> bool:
         if self._is_collection:
@@ -162,21 +197,16 @@ class EntryFilter:
         return predicate is None or predicate(entry)
 
 
-def _command_target(entry: OplogEntry) -> str:
-    for kind, _, start, end in rawbson.elements(entry.o):
-        return rawbson.string_value(entry.o, start, end) if kind == rawbson.STRING else ""
-    return ""
+def _command_target(o: bytes) -> str | None:
+    """The name that a command's first field holds; None if it holds something else."""
+    return _text(next(rawbson.elements(o), None), o)
 
 
-def _commits_itself(o: bytes) -> bool:
-    """Whether an applyOps takes effect at its own position: it is neither a part nor only prepared."""
-    is_array = False
-    for kind, name, start, _ in rawbson.elements(o):
-        if name == b"applyOps":
-            is_array = kind == rawbson.ARRAY
-        elif name in (b"prepare", b"partialTxn") and kind == rawbson.BOOL and o[start]:
-            return False
-    return is_array
+def _text(element: rawbson.Element | None, raw: bytes) -> str | None:
+    """The text of an element; None if it is missing or no string."""
+    if element is None or element[0] != rawbson.STRING:
+        return None
+    return rawbson.string_value(raw, element[2], element[3])
 
 
 def _strings(raw: bytes, element: rawbson.Element) -> list[str]:
@@ -218,7 +248,8 @@ class OplogMatch:
                 if decision:
                     keep(entry)
         except CommandError as error:
-            return batch.having(kept, error, scanned)
+            # The time of an entry that cannot be read is not known, but it is later than the last one.
+            return batch.having(kept, error, scanned + 1)
         finally:
             self.scanned = scanned
         return batch.having(kept)

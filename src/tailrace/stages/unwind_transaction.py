@@ -13,13 +13,18 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
-from tailrace.model.oplog_entry import EntryReader, Extras, OplogEntry, OpTime, parse_entry
+from tailrace.model.oplog_entry import MALFORMED_ENTRY, EntryReader, Extras, OplogEntry, OpTime, parse_entry
 from tailrace.stages.lookups import EntryLookup
 from tailrace.stages.oplog_match import EntryFilter
 from tailrace.stages.stage import Batch
 
 _APPLIED_SEPARATELY: Final = 1
 _ALLOWED_COMMANDS: Final = frozenset({"create", "createIndexes"})
+_SESSION_TYPES: Final = {
+    b"lsid": rawbson.DOCUMENT,
+    b"txnNumber": rawbson.INT64,
+    b"prevOpTime": rawbson.DOCUMENT,
+}
 
 
 class UnwindTransaction:
@@ -63,6 +68,8 @@ class UnwindTransaction:
 
     def _operations(self, entry: OplogEntry, command: str) -> Iterator[OplogEntry]:
         outer = entry.extras
+        if outer.lsid is None or outer.txn_number is None or outer.previous is None:
+            _check_session(entry.raw)
         is_batch = outer.multi_op_type != 0
         shared = Extras(
             lsid=None if is_batch else outer.lsid,
@@ -101,6 +108,8 @@ class UnwindTransaction:
         positions: list[OpTime] = []
         link = entry.extras.previous if entry.extras.multi_op_type != _APPLIED_SEPARATELY else None
         while link is not None and not link.is_null:
+            if link.ts >= (positions[-1] if positions else entry).ts:
+                raise CommandError(MALFORMED_ENTRY, "an entry of a transaction points to a later one")
             positions.append(link)
             link = self._find(link).extras.previous
         for position in reversed(positions):
@@ -130,6 +139,13 @@ class UnwindTransaction:
         )
         shared.txn_op_index = count
         return self._reader.synthetic("admin.$cmd", payload, entry, shared)
+
+
+def _check_session(raw: bytes) -> None:
+    """What reading an entry leaves out because of its type is a fault where it decides about events."""
+    for kind, name, _, _ in rawbson.elements(raw):
+        if _SESSION_TYPES.get(name, kind) != kind:
+            raise CommandError(40532, f"the field {name.decode()} of a transaction's entry has a wrong type")
 
 
 def _inner_operations(o: bytes) -> Iterator[bytes]:
