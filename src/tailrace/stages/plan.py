@@ -18,10 +18,7 @@ then, with the server's codes. The parts it hands out hold the state of one run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import time
 from typing import Any
-
-from bson import DatetimeMS
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -55,6 +52,7 @@ from tailrace.stages.user_stages import (
     read_pipeline,
     split_by_images,
 )
+from tailrace.stages.variables import stream_variables
 
 END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
 EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
@@ -160,9 +158,9 @@ class Plan:
         {'$changeStream': {'stage': '$_internalChangeStreamUnwindTransaction'}}
         """
         options = ChangeStreamOptions.parse(spec, scope, on_router=on_router)
-        stages, splits = read_pipeline(pipeline)
+        stages, splits = read_pipeline(pipeline, on_router=on_router)
         parsed_collation = None if collation is None else Collation.parse(collation)
-        variables: dict[str, Any] = {"NOW": DatetimeMS(int(time() * 1000)), **(let or {})}
+        variables = stream_variables(let)
         UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now
         token = options.resume_token
         if token is not None and token.fragment is not None and not splits:

@@ -5,7 +5,7 @@ reshape it work on the decoded event and may do anything to it but change its `_
 the stream is resumed with.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tailrace.bsonio.compare import equal
@@ -21,13 +21,15 @@ ALLOWED: Final = frozenset({
     "$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact",
 })  # fmt: skip
 SPLIT: Final = "$changeStreamSplitLargeEvent"
+# What a stage that holds pipelines answers to a $changeStream inside them, before it is itself refused.
+_NESTED_STREAM: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
 
 UserStage: TypeAlias = tuple[str, Any]
 """(name, specification)"""
 Reshape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
-def read_pipeline(pipeline: Sequence[Any]) -> tuple[list[UserStage], bool]:
+def read_pipeline(pipeline: Sequence[Any], *, on_router: bool = False) -> tuple[list[UserStage], bool]:
     """The user's stages, and whether large events are to be split; checks what may stand where.
 
     >>> read_pipeline([{"$match": {"operationType": "insert"}}, {"$changeStreamSplitLargeEvent": {}}])
@@ -51,13 +53,28 @@ def read_pipeline(pipeline: Sequence[Any]) -> tuple[list[UserStage], bool]:
             stages.append((name, spec))
         elif name == "$changeStream":
             raise CommandError(40602, "$changeStream is only valid as the first stage of a pipeline")
-        elif is_stage(name):
-            raise CommandError(
-                ErrorCode.IllegalOperation, f"the stage {name} is not permitted in a $changeStream pipeline"
-            )
         else:
-            raise CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
+            raise _refused(name, spec, on_router=on_router)
     return stages, splits
+
+
+def _refused(name: str, spec: Any, *, on_router: bool) -> CommandError:
+    if not is_stage(name):
+        return CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
+    if on_router and name.startswith("$_internal"):
+        return CommandError(50988, f"the stage {name} is internal; a router does not accept it from clients")
+    if name in _NESTED_STREAM and _holds_stream(spec):
+        return CommandError(_NESTED_STREAM[name], f"$changeStream cannot stand inside {name}")
+    return CommandError(
+        ErrorCode.IllegalOperation, f"the stage {name} is not permitted in a $changeStream pipeline"
+    )
+
+
+def _holds_stream(spec: Any) -> bool:
+    """Whether one of the pipelines in a stage's specification has the stage `$changeStream`."""
+    pipelines = spec.values() if isinstance(spec, Mapping) else ()
+    stages = [stage for pipeline in pipelines if isinstance(pipeline, list) for stage in pipeline]
+    return any(isinstance(stage, Mapping) and "$changeStream" in stage for stage in stages)
 
 
 def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, list[UserStage]]:
@@ -79,15 +96,22 @@ def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | No
 
     The first runs before images are looked up, so that no image is required for an event nobody wants.
     """
-    conjuncts: list[dict[str, Any]] = []
-    for name, condition in user_filter.items():
-        if name == "$and" and isinstance(condition, list):
-            conjuncts += [dict(part) for part in condition]
-        else:
-            conjuncts.append({name: condition})
+    conjuncts = list(_conjuncts(user_filter))
     free = [part for part in conjuncts if not _touches_images(part)]
     bound = [part for part in conjuncts if _touches_images(part)]
     return _conjunction(free), _conjunction(bound)
+
+
+def _conjuncts(user_filter: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The conditions that all have to hold, each by itself."""
+    for name, condition in user_filter.items():
+        if name == "$and":
+            for part in condition:
+                yield from _conjuncts(part)
+        elif name == "$nor":
+            yield from ({name: [part]} for part in condition)
+        else:
+            yield {name: condition}
 
 
 def _conjunction(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -111,7 +135,8 @@ def _touches_images(user_filter: Mapping[str, Any]) -> bool:
 
 def _mentions_images(expression: Any) -> bool:
     if isinstance(expression, Mapping):
-        return any(_mentions_images(value) for value in expression.values())
+        # $getField names its field without a dollar, and may compute the name.
+        return "$getField" in expression or any(_mentions_images(value) for value in expression.values())
     if isinstance(expression, list):
         return any(_mentions_images(value) for value in expression)
     return isinstance(expression, str) and expression.startswith(("$fullDocument", "$$ROOT", "$$CURRENT"))

@@ -1,0 +1,47 @@
+"""The variables that the user's stages may use: the builtin ones, and those of the command's `let`.
+
+`let` holds expressions. They are computed once, when the stream is opened and before there is any event, in
+the order they are written; each may use those before it.
+"""
+
+from collections.abc import Mapping
+from time import time
+from typing import Any, Final
+
+from bson import DatetimeMS, Timestamp
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions import parse_expression
+from tailrace.query.expressions.scope import check_variable_write
+from tailrace.query.missing import MISSING
+
+_NOT_AVAILABLE: Final = 51144
+
+
+def stream_variables(let: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All variables by name.
+
+    `CLUSTER_TIME` stands for the moment of opening, like `NOW`: an oplog that is replayed has no clock.
+
+    >>> stream_variables({"low": 3, "high": {"$add": ["$$low", 4]}})["high"]
+    7
+    """
+    now = time()
+    variables: dict[str, Any] = {
+        "NOW": DatetimeMS(int(now * 1000)),
+        "CLUSTER_TIME": Timestamp(int(now), 1),
+    }
+    for name, spec in (let or {}).items():
+        check_variable_write(name)
+        compute = parse_expression(spec, variables=frozenset(variables))
+        try:
+            value = compute(dict(variables))
+        except CommandError as error:
+            if error.code != _NOT_AVAILABLE:
+                raise
+            raise CommandError(
+                4890500, f"the variable {name} of let asks for a field, but there is no document yet"
+            ) from None
+        if value is not MISSING:
+            variables[name] = value
+    return variables
