@@ -17,7 +17,7 @@ from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import from_timestamp
-from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
+from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken, cluster_time_of
 from tailrace.model.scope import CLUSTER_DATABASE, Scope, ScopeKind
 
 FULL_DOCUMENT: Final = ("default", "updateLookup", "whenAvailable", "required")
@@ -74,7 +74,7 @@ class ChangeStreamOptions:
         _check_start(found)
         for name in ("resume_after", "start_after"):
             if name in found:
-                found[name] = ResumeToken.parse(documents.encode(found[name]))
+                found[name] = _read_token(found[name])
         options = cls(**found, given=dict(given))
         options._check_token(scope)
         options._check_supported_events(on_router)
@@ -105,12 +105,12 @@ class ChangeStreamOptions:
             raise CommandError(40674, "startAtOperationTime cannot be combined with a resume token")
         if self.resume_after is not None and token.from_invalidate:
             raise _invalid_token("resumeAfter cannot go on after an invalidate event; use startAfter")
-        if scope.kind is not ScopeKind.COLLECTION or token.uuid is not None or token.is_high_water_mark:
-            return
-        if token.operation_type != _EVENT_WITHOUT_COLLECTION:
+        belongs_to_collection = token.uuid is not None or token.operation_type == _EVENT_WITHOUT_COLLECTION
+        if scope.kind is ScopeKind.COLLECTION and not (belongs_to_collection or token.is_high_water_mark):
             raise _invalid_token(
                 f"the resume token names an event that belongs to no collection; {scope} cannot resume there"
             )
+        token.key_string()  # the stream's first position is this token, so one that cannot be written fails
 
     def _check_supported_events(self, on_router: bool) -> None:
         names = self.supported_events
@@ -178,6 +178,13 @@ def _check_start(found: Mapping[str, Any]) -> None:
         )
     if "resume_after" in found and "start_after" in found:
         raise CommandError(50865, "only one of resumeAfter and startAfter can be given")
+
+
+def _read_token(document: Mapping[str, Any]) -> ResumeToken:
+    token = ResumeToken.parse(documents.encode(document))
+    # A token as such may start with anything, but a stream needs to know where to read.
+    cluster_time_of(document["_data"])
+    return token
 
 
 def _invalid_token(message: str) -> CommandError:
