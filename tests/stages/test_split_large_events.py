@@ -237,16 +237,17 @@ def test_the_stage_stands_last_and_takes_nothing(
     assert error.value.code == code
 
 
+@pytest.mark.parametrize("key", [1, "a long key has a long token" * 300])
 @pytest.mark.parametrize(("excess", "fragments"), [(0, 1), (1, 2)])
-def test_the_limit_counts_the_event_and_its_token(excess: int, fragments: int) -> None:
+def test_the_limit_counts_the_event_and_its_token(key: Any, excess: int, fragments: int) -> None:
     """An event of exactly the limit passes whole; one byte more and it is split."""
-    (probe,) = events_of_insert("x")
+    (probe,) = events_of_insert(key, "x")
     token = rawbson.subdocument(probe, b"_id") or b""
     text = "x" * (1 + LIMIT - len(probe) - len(token) + excess)
-    assert len(events_of_insert(text)) == fragments
+    assert len(events_of_insert(key, text)) == fragments
 
 
-def events_of_insert(text: str) -> list[bytes]:
+def events_of_insert(key: Any, text: str) -> list[bytes]:
     writer = Writer()
-    writer.insert({"_id": 1, "text": text})
+    writer.insert({"_id": key, "text": text})
     return stream_of(writer.deployment.history(1)).events()
