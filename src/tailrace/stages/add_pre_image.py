@@ -31,11 +31,12 @@ def image_element(name: bytes, image: bytes | None) -> bytes:
 
 def image_missing(what: str, event: ChangeEvent) -> CommandError:
     """The error of a required image that is not there."""
-    kind = event.kind
+    kind, extras = event.kind, event.entry.extras
+    in_transaction = "" if extras.txn_number is None else f" in transaction {extras.txn_number}"
     return CommandError(
         ErrorCode.NoMatchingDocument,
         f"the required {what} of the {kind.operation_type} event of {kind.database}.{kind.collection} at "
-        f"{in_words(event.entry.ts)} is not available",
+        f"{in_words(event.entry.ts)}{in_transaction} is not available",
     )
 
 
