@@ -24,7 +24,7 @@ def entry(increment: int, op: str, o: dict[str, Any], **fields: Any) -> bytes:
     session: dict[str, Any] = {name: fields.pop(name) for name in ("lsid", "txnNumber") if name in fields}
     previous = {"prevOpTime": fields.pop("prevOpTime")} if "prevOpTime" in fields else {}
     ns = fields.pop("ns", "shop.$cmd" if op == "c" else "shop.orders")
-    o2 = fields.pop("o2", {"_id": o["_id"]} if op == "i" else None)
+    o2 = fields.pop("o2", {"_id": o.get("_id")} if op == "i" else None)
     ui = fields.pop("ui", UUID)
     return encode({
         **session, "op": op, "ns": ns,

@@ -82,6 +82,16 @@ def test_a_failing_shard_stops_the_stream_where_it_failed() -> None:
     assert raised.value.code == 6741200
 
 
+def test_what_stands_before_an_unreadable_entry_is_told() -> None:
+    engine = two_shards()
+    engine.push("a", [insert(1, 1), encode({"op": "i", "ns": "shop.orders"})])
+    engine.push("b", [insert(2, 2), insert(9, 9)])
+    assert keys(engine.drain()) == [1]
+    with pytest.raises(CommandError) as raised:
+        engine.drain()
+    assert raised.value.code == 8881102
+
+
 def test_pre_images_come_from_the_shard_of_the_event() -> None:
     def images(marker: int) -> Lookups:
         return Lookups(pre_image=lambda _uuid, _ts, _index: encode({"_id": 1, "shard": marker}))

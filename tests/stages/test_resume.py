@@ -1,5 +1,8 @@
 """Resuming: where a stream goes on, and when it refuses to."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from bson import Int64, Timestamp
 from tests.stages.streams import at, command, delete, entry, insert, open_engine, stream, types, update
@@ -62,11 +65,56 @@ def test_a_token_of_no_event_fails_when_a_later_event_arrives() -> None:
     assert raised.value.labels == ("NonResumableChangeStreamError",)
 
 
-def test_a_filter_that_removes_the_resume_event_makes_the_resume_fail() -> None:
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$match": {"operationType": "delete"}},
+        {"$match": {"fullDocument._id": {"$ne": 2}}},
+        {"$redact": {"$cond": [{"$eq": ["$documentKey._id", 2]}, "$$PRUNE", "$$KEEP"]}},
+    ],
+)
+def test_a_filter_that_removes_the_resume_event_makes_the_resume_fail(stage: dict[str, Any]) -> None:
     token = stream(PLAIN)[1]["_id"]
     with pytest.raises(CommandError) as raised:
-        stream(PLAIN, {"resumeAfter": token}, [{"$match": {"operationType": "delete"}}])
+        stream(PLAIN, {"resumeAfter": token}, [stage])
     assert raised.value.code == 280
+
+
+def test_a_plain_stream_cannot_resume_after_an_expanded_event() -> None:
+    oplog = [command(1, {"create": "orders"}), insert(2, 2)]
+    token = stream(oplog, {"showExpandedEvents": True})[0]["_id"]
+    assert types(stream(oplog, {"showExpandedEvents": True, "resumeAfter": token})) == ["insert"]
+    with pytest.raises(CommandError) as raised:
+        stream(oplog, {"resumeAfter": token})
+    assert raised.value.code == 280
+
+
+def test_a_version_1_token_of_an_expanded_event_names_its_type() -> None:
+    oplog = [command(1, {"create": "orders", "capped": True}), insert(2, 2)]
+    first, second = stream(oplog, {"showExpandedEvents": True})
+    old = replace(ResumeToken.parse(encode(first["_id"])), version=1)
+    assert stream(oplog, {"showExpandedEvents": True, "resumeAfter": decode(old.to_bson())}) == [second]
+
+
+def test_a_start_in_the_future_waits_at_its_position() -> None:
+    engine = open_engine({"startAtOperationTime": Timestamp(1_700_000_000, 9)})
+    engine.push("", PLAIN)
+    assert engine.drain() == []
+    assert engine.post_batch_resume_token == ResumeToken.high_water_mark(at(9)).to_bson()
+    engine.push("", [insert(9, 9)])
+    assert len(engine.drain()) == 1
+
+
+def test_the_first_position_is_the_token_itself() -> None:
+    token = stream(PLAIN)[1]["_id"]
+    engine = open_engine({"resumeAfter": {"_data": token["_data"].lower()}})
+    assert decode(engine.post_batch_resume_token) == token
+    engine.push("", PLAIN[:2])
+    assert engine.drain() == []
+    assert decode(engine.post_batch_resume_token) == token
+    mark = decode(ResumeToken.high_water_mark(at(3), 1).to_bson())
+    current = ResumeToken.high_water_mark(at(3)).to_bson()
+    assert open_engine({"startAfter": mark}).post_batch_resume_token == current
 
 
 def test_history_that_is_gone() -> None:
@@ -76,6 +124,9 @@ def test_history_that_is_gone() -> None:
     initiating = entry(1, "n", {"msg": "initiating set"}, ns="", ui=None)
     later = [initiating, *PLAIN[1:]]
     assert stream(later, {"startAtOperationTime": Timestamp(1_600_000_000, 1)}) == stream(PLAIN)[1:]
+    with pytest.raises(CommandError) as raised:
+        stream([insert(1, 1, msg="initiating set")], {"startAtOperationTime": Timestamp(1_600_000_000, 1)})
+    assert raised.value.code == 286
 
 
 def test_start_after_an_invalidate_goes_on_until_the_next_one() -> None:

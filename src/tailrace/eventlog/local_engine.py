@@ -133,4 +133,5 @@ def _lost_history(oldest: bytes, start: int) -> bool:
     entry = parse_entry(oldest)
     if entry.ts <= start:
         return False
-    return rawbson.field(entry.o, b"msg") != (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
+    message = rawbson.field(entry.o, b"msg")
+    return entry.head.op != "n" or message != (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
