@@ -7,7 +7,8 @@
     │   ├── BsonError       bytes that are not BSON (InvalidBSON)
     │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
     ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
-    └── UsageError          the command line was used wrongly: one sentence with cause and remedy
+    ├── UsageError          the command line was used wrongly: one sentence with cause and remedy
+    └── WireError           bytes that break the wire protocol: the connection has to be closed
 
 Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
 command line and the Spark sources each translate them once, at their edge.
@@ -94,3 +95,7 @@ class DamagedInputError(TailraceError):
 
 class UsageError(TailraceError):
     """The command line, or a file given to it, was used wrongly."""
+
+
+class WireError(TailraceError):
+    """Bytes that break the wire protocol, in one sentence; the connection they came from has to be closed."""

@@ -1,0 +1,1 @@
+"""MongoDB's wire protocol without I/O: bytes in, requests out; replies in, bytes out."""
