@@ -37,13 +37,16 @@ _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.
 
 def decode(raw: bytes) -> dict[str, Any]:
     """The document as a dict, every BSON type kept apart."""
-    if _MAYBE_LOSSY.search(raw) and _is_lossy(raw, 0):
-        return _decode_document(raw, 0)
     try:
-        return bson.decode(raw, _OPTIONS)
-    except InvalidBSON:
-        # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
-        return _decode_document(raw, 0)
+        if _MAYBE_LOSSY.search(raw) and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        try:
+            return bson.decode(raw, _OPTIONS)
+        except InvalidBSON:
+            # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
+            return _decode_document(raw, 0)
+    except RecursionError:
+        raise BsonError("the document is nested too deeply") from None
 
 
 def _is_lossy(raw: bytes, start: int) -> bool:
@@ -62,10 +65,13 @@ def _scope_start(raw: bytes, start: int) -> int:
 
 
 def _decode_document(raw: bytes, start: int) -> dict[str, Any]:
-    return {
-        name.decode(): decode_value(raw, kind, value_start, end)
-        for kind, name, value_start, end in rawbson.elements(raw, start)
-    }
+    try:
+        return {
+            name.decode(): decode_value(raw, kind, value_start, end)
+            for kind, name, value_start, end in rawbson.elements(raw, start)
+        }
+    except UnicodeDecodeError:
+        raise BsonError(f"a field name in the document at byte {start} is not UTF-8") from None
 
 
 def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.errors import CommandError
+from tailrace.errors import BsonError, CommandError
 
 MALFORMED_ENTRY: Final = 8881102
 
@@ -126,7 +126,10 @@ class OplogEntry:
     def command(self) -> str:
         """The name of a command entry's command: the first field of `o`."""
         name = rawbson.first_name(self.o)
-        return "" if name is None else name.decode()
+        try:
+            return "" if name is None else name.decode()
+        except UnicodeDecodeError:
+            raise BsonError("the name of a command in an oplog entry is not UTF-8") from None
 
 
 class EntryReader:
