@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.keystring import decode
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
+from tailrace.errors import CommandError, KeyStringError
 
 EVENT: Final = 128
 HIGH_WATER_MARK: Final = 0
@@ -34,7 +34,12 @@ class TokenComponents(NamedTuple):
 
 def read_components(data: bytes, type_bits: bytes) -> TokenComponents:
     """The components of the token whose KeyString is ``data``."""
-    values = decode(data, type_bits)
+    try:
+        values = decode(data, type_bits)
+    except KeyStringError as error:
+        # Whoever reads this gave a token and knows nothing of KeyStrings.
+        reason = error.message.partition(": ")[2]
+        raise CommandError(error.code, f"the resume token is damaged: {reason}") from None
     if not values:
         raise CommandError(40649, "the resume token is empty")
     rest = iter(values)
