@@ -17,6 +17,7 @@ from tests.store.archive_samples import entries, entry, times
 from tailrace.bsonio import documents, extjson
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import DamagedInputError, UsageError
+from tailrace.store import archive_documents
 from tailrace.store.archive import ArchivedOplog, EntryBatch
 from tailrace.store.archive_documents import MAX_BATCH
 from tailrace.store.archive_entries import entry_time
@@ -163,6 +164,8 @@ def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
         ArchivedOplog([str(tmp_path / "missing.bson")])
     with pytest.raises(UsageError, match="holds no oplog files"):
         ArchivedOplog([str(tmp_path)])
+    with pytest.raises(UsageError, match="is empty"):
+        ArchivedOplog([""])
 
 
 # Damage
@@ -220,6 +223,29 @@ def test_a_broken_line_is_named_by_its_offset(tmp_path: Path, broken: bytes) -> 
     assert damage.offset == len(canonical(good)) + 4
 
 
+def test_a_line_holds_no_more_than_a_document_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = entry(9, o={"_id": 9, "blob": bytes(rawbson.MAX_INTERNAL_SIZE)})
+    path = tmp_path / "oplog.json"
+    path.write_bytes(canonical([entry(1), large]))
+    found, damage = read(path)
+    assert found == [entry(1)]
+    assert damage is not None
+    assert damage.offset == len(canonical([entry(1)]))
+    assert f"a document of {len(large)} bytes" in damage.reason
+    monkeypatch.setattr(archive_documents, "MAX_LINE", 8 << 20)
+    path.write_bytes(canonical([entry(1)]) + b"x" * (13 << 20))
+    found, damage = read(path)
+    assert found == [entry(1)]
+    assert damage is not None
+    assert "longer than any document" in damage.reason
+
+
+def test_only_a_no_op_can_do_without_a_document(tmp_path: Path) -> None:
+    path = tmp_path / "oplog.bson"
+    path.write_bytes(entry(1, op="n", o="bare text"))
+    assert read(path) == ([path.read_bytes()], None)
+
+
 def test_unknown_content_is_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "README"
     path.write_text("Hello, this is a text.")
@@ -249,12 +275,17 @@ def test_a_bson_length_that_looks_like_gzip_is_bson(tmp_path: Path) -> None:
     assert read(path) == ([raw], None)
 
 
+def noisy_entries(count: int, *, noise: int) -> list[bytes]:
+    """Entries that do not compress well."""
+    return [entry(n, o={"_id": n, "noise": random.Random(n).randbytes(noise)}) for n in range(1, count + 1)]
+
+
 @settings(derandomize=False, print_blob=True, max_examples=60)
 @given(st.data())
 def test_a_cut_gzip_file_gives_a_prefix_and_says_where(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    good = [entry(n, o={"_id": n, "noise": random.Random(n).randbytes(40)}) for n in range(1, 60)]
+    good = noisy_entries(60, noise=40)
     content = b"".join(good)
     packed = gzip.compress(content)
     cut = data.draw(st.integers(0, len(packed) - 1))
@@ -277,8 +308,7 @@ def test_a_cut_gzip_file_gives_a_prefix_and_says_where(
 def test_a_corrupt_gzip_file_never_gives_wrong_entries_silently(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    good = [entry(n, o={"_id": n, "noise": random.Random(n).randbytes(40)}) for n in range(1, 60)]
-    packed = bytearray(gzip.compress(b"".join(good)))
+    packed = bytearray(gzip.compress(b"".join(noisy_entries(60, noise=40))))
     place = data.draw(st.integers(20, len(packed) - 1))
     packed[place] ^= data.draw(st.integers(1, 255))
     path = tmp_path_factory.mktemp("corrupt") / "oplog.bson.gz"
@@ -287,7 +317,7 @@ def test_a_corrupt_gzip_file_never_gives_wrong_entries_silently(
 
 
 def test_what_was_unpacked_before_corruption_is_not_lost(tmp_path: Path) -> None:
-    good = [entry(n, o={"_id": n, "noise": random.Random(n).randbytes(400)}) for n in range(1, 400)]
+    good = noisy_entries(400, noise=400)
     content = b"".join(good)
     packer = zlib.compressobj(wbits=31)
     head = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)

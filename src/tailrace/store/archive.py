@@ -6,7 +6,7 @@ names the file and the byte.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +36,16 @@ class ArchivedOplog:
     """One oplog, kept in files. The files are given in order; a folder stands for the files in it."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self.files = [file for path in paths for file in _files(Path(path))]
-        self.size = sum(file.stat().st_size for file in self.files)
+        try:
+            self.files = [file for path in paths for file in _files(path)]
+            self.size = sum(file.stat().st_size for file in self.files)
+        except OSError as error:
+            raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from None
         """bytes on disk"""
         self.consumed = 0
         """bytes on disk that were read so far"""
 
-    def batches(self) -> Iterator[EntryBatch]:
+    def batches(self) -> Generator[EntryBatch, None, None]:
         """The entries from the beginning, at most a few megabytes at a time."""
         order = EntryOrder()
         finished = 0
@@ -61,17 +64,24 @@ class ArchivedOplog:
             finished = self.consumed
 
 
-def _files(path: Path) -> list[Path]:
+def _files(name: str) -> list[Path]:
+    if not name:
+        raise UsageError("the path of an oplog is empty")
+    path = Path(name)
     if not path.exists():
         raise UsageError(f"there is no file or folder {path}")
-    if not os.access(path, os.R_OK):
-        raise UsageError(f"{path} may not be read by this user")
     if not path.is_dir():
-        return [path]
+        return [_readable(path)]
     files = sorted(file for file in path.iterdir() if file.is_file() and _may_hold_entries(file.name))
     if not files:
         raise UsageError(f"the folder {path} holds no oplog files")
-    return _in_time_order(files)
+    return _in_time_order([_readable(file) for file in files])
+
+
+def _readable(path: Path) -> Path:
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} may not be read by this user")
+    return path
 
 
 def _may_hold_entries(name: str) -> bool:

@@ -35,10 +35,12 @@ def open_stream(file: BinaryIO, path: str) -> ByteStream:
 
     The content decides rather than the name: `mongodump --gzip` writes a compressed `oplog.bson`.
     """
-    first = file.read(_COMPRESSED_PIECE)
+    first, failure = _read(file, _COMPRESSED_PIECE)
+    if failure is not None:
+        raise DamagedInputError(path, 0, failure)
     if path.lower().endswith(".gz") or looks_like_gzip(first):
         return _GzipStream(file, path, first)
-    return _PlainStream(file, first)
+    return _PlainStream(file, path, first)
 
 
 def looks_like_gzip(first: bytes) -> bool:
@@ -50,14 +52,27 @@ def looks_like_gzip(first: bytes) -> bool:
     return first.startswith(_GZIP_MAGIC) and not _BSON_AFTER_LENGTH.match(first, 4)
 
 
+def _read(file: BinaryIO, size: int) -> tuple[bytes, str | None]:
+    """The next bytes of a file on disk, or why the disk does not give them."""
+    try:
+        return file.read(size), None
+    except OSError as error:
+        return b"", f"it cannot be read: {error.strerror}"
+
+
 class _PlainStream:
-    def __init__(self, file: BinaryIO, first: bytes) -> None:
+    def __init__(self, file: BinaryIO, path: str, first: bytes) -> None:
         self._file = file
+        self._path = path
         self._first = first
         self.consumed = 0
 
     def read(self) -> bytes:
-        piece, self._first = self._first or self._file.read(PIECE), b""
+        piece, self._first = self._first, b""
+        if not piece:
+            piece, failure = _read(self._file, PIECE)
+            if failure is not None:
+                raise DamagedInputError(self._path, self.consumed, failure)
         self.consumed += len(piece)
         return piece
 
@@ -88,7 +103,9 @@ class _GzipStream:
         raise DamagedInputError(self._path, self._produced, self._failure)
 
     def _refill(self) -> bool:
-        self._input = self._file.read(_COMPRESSED_PIECE)
+        self._input, failure = _read(self._file, _COMPRESSED_PIECE)
+        if failure is not None:
+            self._fail(failure)
         self.consumed += len(self._input)
         return bool(self._input)
 

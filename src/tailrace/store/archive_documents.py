@@ -113,24 +113,26 @@ def _bson_batches(path: str, stream: ByteStream, buffer: bytes) -> Iterator[Docu
 
 def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[DocumentBatch]:
     base = 0  # the offset of the line at hand
-    rest = b""  # the beginning of a line whose end is in a later piece
+    unfinished: list[bytes] = []  # the beginning of a line whose end is in a later piece
+    size = 0  # its bytes
     if piece.startswith(_BYTE_ORDER_MARK):
         base, piece = len(_BYTE_ORDER_MARK), piece.removeprefix(_BYTE_ORDER_MARK)
-    while piece or rest:
-        lines = (rest + piece).split(b"\n")
-        # The last line may go on in the next piece; at the end of the file it is a line like the others.
-        rest = lines.pop() if piece else b""
+    while piece or unfinished:
+        lines = piece.split(b"\n")
+        if len(lines) > 1 or not piece:
+            lines[0] = b"".join([*unfinished, lines[0]])
+            unfinished, size = [], 0
+        if piece:  # its last line may go on in the next one
+            unfinished.append(lines.pop())
+            size += len(unfinished[-1])
         batch = DocumentBatch(consumed=stream.consumed, from_json=True)
         damage = None
         for line in lines:
             if line and not line.isspace():
                 try:
-                    batch.documents.append(extjson.loads(line.decode()))
-                except UnicodeDecodeError:
-                    damage = "the line that begins there is not UTF-8"
-                    break
-                except CommandError as error:
-                    damage = f"the line that begins there does not parse: {error.message}"
+                    batch.documents.append(_document_of(line))
+                except ValueError as error:
+                    damage = f"the line that begins there {error}"
                     break
                 batch.offsets.append(base)
                 if len(batch.documents) == MAX_BATCH:
@@ -139,8 +141,21 @@ def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[Docum
             base += len(line) + 1
         if batch.documents:
             yield batch
-        if damage is None and len(rest) > MAX_LINE:
+        if damage is None and size > MAX_LINE:
             damage = "the line that begins there is longer than any document"
         if damage is not None:
             raise DamagedInputError(path, base, damage)
         piece = stream.read()
+
+
+def _document_of(line: bytes) -> bytes:
+    """The BSON of a line; `ValueError` says what is wrong with it."""
+    try:
+        document = extjson.loads(line.decode())
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except CommandError as error:
+        raise ValueError(f"does not parse: {error.message}") from None
+    if len(document) > rawbson.MAX_INTERNAL_SIZE:
+        raise ValueError(f"holds a document of {len(document)} bytes, more than MongoDB allows")
+    return document

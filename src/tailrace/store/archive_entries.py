@@ -1,8 +1,9 @@
 """What makes a document an oplog entry, as far as an archive can tell without interpreting it.
 
-An entry has a Timestamp `ts`, strings `op` and `ns`, and a document `o`. Everything else is the pipeline's to
-judge. Nearly all entries of an oplog have these fields in the same places: `op`, `ns`, `ui` and `o` in front,
-`ts` right behind `o` or `o2`. Those take one match and a few comparisons; the others are walked.
+An entry has a Timestamp `ts`, strings `op` and `ns`, and a document `o`, which only a no-op can do without.
+Everything else is the pipeline's to judge. Nearly all entries of an oplog have these fields in the same
+places: `op`, `ns`, `ui` and `o` in front, `ts` right behind `o` or `o2`. Those take one match and a few
+comparisons; the others are walked.
 """
 
 import re
@@ -26,6 +27,7 @@ _NEEDED: Final = {
 _PLAIN_BEGINNING: Final = re.compile(
     rb"\x02op\0....[^\0]*\0\x02ns\0....[^\0]*\0(?:\x05ui\0\x10\0\0\0\x04.{16})?\x03o\0", re.DOTALL
 )
+_NO_OP: Final = b"\x02\0\0\0n\0"
 # Numbers of the envelope that are 64 bits wide, by the path to them.
 _WIDE: Final = frozenset({b"t", b"v", b"txnNumber", b"prevOpTime.t", b"lsid.txnNumber"})
 
@@ -84,11 +86,13 @@ def _time_by_walking(raw: bytes) -> int:
     missing = set(_NEEDED)
     time = 0
     try:
-        for kind, name, start, _ in rawbson.elements(raw):
+        for kind, name, start, end in rawbson.elements(raw):
             if name in missing and kind == _NEEDED[name][0]:
                 missing.remove(name)
                 if name == b"ts":
                     time = _read_uint64(raw, start)[0]
+                elif name == b"op" and raw[start:end] == _NO_OP:
+                    missing.discard(b"o")
     except BsonError as error:
         raise ValueError(error.message) from None
     for name in _NEEDED:

@@ -9,7 +9,7 @@ Entries are fed in order with `add`, before they go down the pipeline. A chain w
 findable until `release` is called, which is to happen when the pipeline is done with what was fed so far.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from tempfile import SpooledTemporaryFile
 from typing import Final, NamedTuple
 
@@ -28,6 +28,8 @@ class _Place(NamedTuple):
     term: int
     previous: int
     """`ts` of the entry before this one in its chain, 0 if it is the first"""
+    origin: tuple[str, int]
+    """the file it was read from, and where it begins there"""
 
 
 class EntrySpool:
@@ -51,13 +53,16 @@ class EntrySpool:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, entries: Iterable[bytes]) -> None:
-        """Keep the entries that a later one may refer to; notice the ones that end a chain."""
-        for raw in entries:
+    def add(self, entries: Sequence[bytes], path: str = "", offsets: Sequence[int] = ()) -> None:
+        """Keep the entries that a later one may refer to; notice the ones that end a chain.
+
+        ``path`` and ``offsets`` say where they were read from.
+        """
+        for number, raw in enumerate(entries):
             # Hardly any entry contains these words, and looking for bytes costs next to nothing.
             if b"partialTxn\0" in raw or b"prepare\0" in raw or (self._places and b"prevOpTime\0" in raw):
                 try:
-                    self._look_at(raw, parse_entry(raw))
+                    self._look_at(raw, parse_entry(raw), (path, offsets[number] if offsets else 0))
                 except CommandError:
                     continue  # whoever interprets the entry reports what is wrong with it
 
@@ -66,8 +71,12 @@ class EntrySpool:
         place = self._places.get(ts)
         if place is None or place.term != term:
             return None
-        self._file.seek(place.offset)
-        return self._file.read(place.length)
+        return self._read(place)
+
+    def kept(self) -> Iterator[tuple[bytes, str, int]]:
+        """Every entry that can be found, with its file and its offset there."""
+        for place in self._places.values():
+            yield self._read(place), *place.origin
 
     def release(self) -> None:
         """Forget the chains whose ends were fed."""
@@ -82,10 +91,15 @@ class EntrySpool:
         elif self._end > _WORTH_COMPACTING:
             self._compact()
 
-    def _look_at(self, raw: bytes, entry: OplogEntry) -> None:
+    def _read(self, place: _Place) -> bytes:
+        self._file.seek(place.offset)
+        return self._file.read(place.length)
+
+    def _look_at(self, raw: bytes, entry: OplogEntry, origin: tuple[str, int]) -> None:
         previous = entry.extras.previous
         if _is_pending(entry):
-            self._places[entry.ts] = _Place(self._end, len(raw), entry.term, previous.ts if previous else 0)
+            before = previous.ts if previous else 0
+            self._places[entry.ts] = _Place(self._end, len(raw), entry.term, before, origin)
             self._file.seek(self._end)
             self._file.write(raw)
             self._end += len(raw)
@@ -98,8 +112,7 @@ class EntrySpool:
             return
         end = 0
         for ts, place in sorted(self._places.items(), key=lambda item: item[1].offset):
-            self._file.seek(place.offset)
-            raw = self._file.read(place.length)
+            raw = self._read(place)
             self._file.seek(end)
             self._file.write(raw)
             self._places[ts] = place._replace(offset=end)
