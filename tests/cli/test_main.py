@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.console import tailrace
+from tests.cli.console import Here, tailrace
 
 import tailrace as package
 from tailrace.cli import main as console_main
@@ -25,6 +25,12 @@ def test_every_command_has_help(name: str) -> None:
     assert outcome.error == ""
 
 
+def test_a_process_without_standard_error_keeps_its_exit_code() -> None:
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "tailrace", "nonsense"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_version() -> None:
     outcome = tailrace("--version")
     assert (outcome.code, outcome.lines) == (0, [f"tailrace {package.__version__}"])
@@ -40,10 +46,11 @@ def test_version() -> None:
         (["replay", "--pipe", "[]"], "--pipe"),
         (["replay", "--engine", "abacus", "x"], "abacus"),
         (["replay", "--options"], "--options"),
+        (["token", "--json=--"], "--json has no value"),
     ],
 )
-def test_wrong_use_is_one_sentence(arguments: list[str], words: str) -> None:
-    outcome = tailrace(*arguments)
+def test_wrong_use_is_one_sentence(here: Here, arguments: list[str], words: str) -> None:
+    outcome = here(*arguments)
     assert outcome.code == 2
     assert words in outcome.sentence
     assert outcome.output == b""

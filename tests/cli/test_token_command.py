@@ -1,12 +1,14 @@
 """`tailrace token`: what it prints for people and for programs, and how it fails."""
 
 import json
+import os
 import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from tests.cli.console import Here, tailrace
 
 from tailrace.cli.main import main
 
@@ -23,15 +25,10 @@ INSERT_V2 = (
 MARK = "8263515EAC000000022B0429296E1404"
 
 
-def tailrace(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tailrace", "token", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
 def test_a_process_explains_an_event() -> None:
-    done = tailrace(INSERT_V2)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = dict(line.split("  ", 1) for line in done.stdout.splitlines() if "  " in line)
+    outcome = tailrace("token", INSERT_V2)
+    assert (outcome.code, outcome.error) == (0, "")
+    lines = dict(line.split("  ", 1) for line in outcome.lines if "  " in line)
     rows = {label.strip(): text.strip() for label, text in lines.items()}
     assert rows["cluster time"] == "2022-10-19T15:37:04Z, increment 1 (Timestamp(1666193824, 1))"
     assert rows["version"].startswith("2, written by MongoDB 7.0")
@@ -39,18 +36,43 @@ def test_a_process_explains_an_event() -> None:
     assert rows["collection UUID"] == "ab1154ac-acd8-49a4-8c61-756d70d3b21f"
     assert rows["operation"] == "insert"
     assert rows["document key"] == '{"_id": {"$oid": "635019a078be67426d7cf4d2"}}'
-    assert "behind this one" in done.stdout.splitlines()[-1]
+    assert "behind this one" in outcome.lines[-1]
 
 
 @pytest.mark.parametrize(
-    "token", ["82", "", "xyz", '{"_data": 1}', '{"_data": ', "{}", "8260...", "zz...", MARK[:20]]
+    ("token", "words"),
+    [
+        ("82", "the resume token is damaged: the bytes end in the middle of a value; give the whole"),
+        (f"{MARK[:-4]}FF04", "the resume token is damaged: 0xFF is not a type byte; give the whole"),
+        ("", "the resume token is empty"),
+        ("xyz", "hex digits"),
+        ("\udcff", "TOKEN is not UTF-8"),
+        ('{"_data": 1}', "string field _data"),
+        ('{"_data": ', "TOKEN does not parse"),
+        ("{}", "string field _data"),
+        ("8260...", "cut off within its cluster time"),
+        ("zz...", "cut off within its cluster time"),
+        (MARK[:20], "the resume token"),
+    ],
 )
-def test_a_process_refuses_what_is_no_token_in_one_sentence(token: str) -> None:
-    done = tailrace(token)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert "Traceback" not in done.stderr
+def test_what_is_no_token_is_refused_in_one_sentence(here: Here, token: str, words: str) -> None:
+    outcome = here("token", token)
+    assert (outcome.code, outcome.output) == (2, b"")
+    assert words in outcome.sentence
+
+
+def test_a_process_refuses_it_too() -> None:
+    outcome = tailrace("token", "82")
+    assert (outcome.code, outcome.output) == (2, b"")
+    assert "(15 Overflow)" in outcome.sentence
+
+
+def test_the_output_is_utf8_in_every_locale() -> None:
+    token = f"{INSERT_V1[: INSERT_V1.index('46645F696400')]}463C61003CC3A4000004"
+    command = [sys.executable, "-m", "tailrace", "token", token]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=True, timeout=60)
+    assert '{"a": "ä"}' in done.stdout.decode()
 
 
 def explained(capsys: pytest.CaptureFixture[str], token: str) -> str:

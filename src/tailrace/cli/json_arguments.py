@@ -1,4 +1,4 @@
-"""Arguments that are Extended JSON, and arguments of the form NAME=SOMETHING."""
+"""Arguments that are text, Extended JSON, or of the form NAME=SOMETHING."""
 
 from typing import Any
 
@@ -7,23 +7,38 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError, UsageError
 
 
+def utf8_argument(option: str, text: str) -> str:
+    """Text that can be written as UTF-8; the shell hands over any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the argument of {option} is not UTF-8") from None
+    return text
+
+
 def value_argument(option: str, text: str) -> Any:
     """Any Extended JSON value."""
     kind, raw = _parsed(option, text)
-    return documents.decode_value(raw, kind, 0, len(raw))
+    try:
+        return documents.decode_value(raw, kind, 0, len(raw))
+    except RecursionError:
+        raise UsageError(f"the argument of {option} is nested too deeply") from None
 
 
 def raw_document_argument(option: str, text: str) -> bytes:
     """A document as BSON, repeated fields included."""
     kind, raw = _parsed(option, text)
     if kind != rawbson.DOCUMENT:
-        raise UsageError(f"{option} must be an Extended JSON document, such as {{}}")
+        raise _not_a_document(option)
     return raw
 
 
 def document_argument(option: str, text: str) -> dict[str, Any]:
     """A document."""
-    return documents.decode(raw_document_argument(option, text))
+    value = value_argument(option, text)
+    if not isinstance(value, dict):
+        raise _not_a_document(option)
+    return value
 
 
 def stages_argument(option: str, text: str) -> list[dict[str, Any]]:
@@ -42,8 +57,12 @@ def named_argument(option: str, text: str, what: str) -> tuple[str, str]:
     return name, value
 
 
+def _not_a_document(option: str) -> UsageError:
+    return UsageError(f"{option} must be an Extended JSON document, such as {{}}")
+
+
 def _parsed(option: str, text: str) -> tuple[int, bytes]:
     try:
-        return extjson.loads_value(text)
+        return extjson.loads_value(utf8_argument(option, text))
     except CommandError as error:
         raise UsageError(f"the argument of {option} does not parse: {error.message}") from None

@@ -1,8 +1,10 @@
 """What a replay looks up: the dumps named on the command line, and who may ask them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tailrace.cli.json_arguments import named_argument
 from tailrace.errors import UsageError
@@ -11,29 +13,59 @@ from tailrace.store.document_files import DocumentFiles
 from tailrace.store.pre_image_files import PreImageFiles
 
 
-def open_lookups(
-    stack: ExitStack, entries: Mapping[str, EntryLookup], pre_images: Sequence[str], documents: Sequence[str]
-) -> dict[str, Lookups]:
-    """The look-ups of every shard in ``entries``; the files stay open for as long as ``stack`` lasts."""
-    collections: dict[str, list[str]] = {}
-    for text in documents:
-        namespace, path = named_argument("--documents", text, "NS=PATH")
-        collections.setdefault(namespace, []).append(_file("--documents", path))
-    current = stack.enter_context(DocumentFiles(collections))
+class PreImageDump(NamedTuple):
+    """A dump of pre-images and the shards it belongs to."""
 
-    images: dict[str, list[PreImageFiles]] = {shard: [] for shard in entries}
-    for text in pre_images:
-        # Shards may have entries with equal times, so a pre-image belongs to its shard if that is named.
-        shard, equals, path = text.partition("=")
-        is_of_one = bool(shard and equals and shard in images)
-        file = _file("--pre-images", path if is_of_one else text)
-        opened = stack.enter_context(PreImageFiles([file]))
-        for owner in [shard] if is_of_one else images:
-            images[owner].append(opened)
-    return {
-        shard: Lookups(entry=find_entry, pre_image=_first_of(images[shard]), document=current.find)
-        for shard, find_entry in entries.items()
-    }
+    path: str
+    shards: Collection[str]
+
+
+@dataclass(frozen=True)
+class Dumps:
+    """The files to look things up in, as the command line names them."""
+
+    pre_images: Sequence[PreImageDump]
+    documents: Mapping[str, Sequence[str]]
+    """by namespace"""
+
+    @classmethod
+    def of_arguments(
+        cls, shards: Collection[str], pre_images: Sequence[str], documents: Sequence[str]
+    ) -> "Dumps":
+        """The arguments of --pre-images and --documents, taken apart."""
+        collections: dict[str, list[str]] = {}
+        for text in documents:
+            namespace, path = named_argument("--documents", text, "NS=PATH")
+            collections.setdefault(namespace, []).append(path)
+        return cls([_pre_image_dump(shards, text) for text in pre_images], collections)
+
+    @property
+    def paths(self) -> list[str]:
+        """All files."""
+        return [dump.path for dump in self.pre_images] + [
+            p for paths in self.documents.values() for p in paths
+        ]
+
+    def open(self, stack: ExitStack, entries: Mapping[str, EntryLookup]) -> dict[str, Lookups]:
+        """The look-ups of every shard in ``entries``; the files stay open for as long as ``stack`` lasts."""
+        for path in self.paths:
+            _check_is_file(path)
+        current = stack.enter_context(DocumentFiles(self.documents))
+        images: dict[str, list[PreImageFiles]] = {shard: [] for shard in entries}
+        for dump in self.pre_images:
+            opened = stack.enter_context(PreImageFiles([dump.path]))
+            for shard in dump.shards:
+                images[shard].append(opened)
+        return {
+            shard: Lookups(entry=find_entry, pre_image=_first_of(images[shard]), document=current.find)
+            for shard, find_entry in entries.items()
+        }
+
+
+def _pre_image_dump(shards: Collection[str], text: str) -> PreImageDump:
+    # Shards may have entries with equal times, so a pre-image belongs to its shard if that is named.
+    shard, equals, path = text.partition("=")
+    return PreImageDump(path, [shard]) if equals and shard in shards else PreImageDump(text, shards)
 
 
 def _first_of(dumps: Sequence[PreImageFiles]) -> PreImageLookup:
@@ -47,7 +79,11 @@ def _first_of(dumps: Sequence[PreImageFiles]) -> PreImageLookup:
     return find
 
 
-def _file(option: str, path: str) -> str:
-    if not Path(path).is_file():
-        raise UsageError(f"{option}: there is no file {path}")
-    return path
+def _check_is_file(path: str) -> None:
+    try:
+        if Path(path).is_file():
+            with open(path, "rb"):
+                return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    raise UsageError(f"there is no regular file {path}, and a dump has to be one: it is searched")

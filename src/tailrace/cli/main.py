@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol, cast
 
 import tailrace
-from tailrace.cli.failures import StreamError
+from tailrace.cli.failures import STANDARD_OUTPUT, StreamError, writing_to
 from tailrace.errors import CommandError, DamagedInputError, UsageError
 
 COMMANDS: Final = {
@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         if sys.stdout is not None:  # it is None for a process started with its output closed
-            sys.stdout.flush()
+            with writing_to(STANDARD_OUTPUT):
+                sys.stdout.flush()
     except (UsageError, CommandError) as error:
         return _say(error, USED_WRONGLY)
     except (DamagedInputError, StreamError) as error:
@@ -81,6 +82,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    try:
+        return _dispatch(argv)
+    except SystemExit as end:  # how argparse leaves behind --help and --version
+        return int(end.code or 0)
+
+
+def _dispatch(argv: list[str]) -> int:
+    for text in argv:
+        # argparse takes this for the end of the options, and gives the option no value at all.
+        if text.startswith("--") and text.endswith("=--"):
+            raise UsageError(f"{text.removesuffix('=--')} has no value; see `tailrace --help`")
     if argv and argv[0] in COMMANDS:
         command = _command(argv[0])
         parser = _Parser(prog=f"tailrace {argv[0]}", description=command.HELP, allow_abbrev=False)
@@ -114,13 +126,17 @@ def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
 
 def _abandon_output() -> None:
     """Python flushes standard output once more when it ends; that must not fail again."""
+    if sys.stdout is None:
+        return
     with suppress(OSError):  # a caller that replaced standard output by something without a descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(error: Exception | str, code: int) -> int:
-    """One line, whatever the message contains."""
-    print("tailrace:", " ".join(str(error).split()), file=sys.stderr)
+    """One line, whatever the message contains; nothing if there is nowhere to write it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print("tailrace:", " ".join(str(error).split()), file=sys.stderr)
     return code
 
 

@@ -15,7 +15,8 @@ def progress_bar(total: int, *, beside_terminal_output: bool) -> Iterator[Callab
     Nothing is shown for a small input, when nobody looks at standard error, or when the output itself runs
     over the same screen.
     """
-    if total < WORTH_SHOWING or not sys.stderr.isatty() or beside_terminal_output:
+    nobody_looks = sys.stderr is None or not sys.stderr.isatty()
+    if total < WORTH_SHOWING or nobody_looks or beside_terminal_output:
         yield lambda _done: None
         return
     # rich takes a while to import, and most runs do without it

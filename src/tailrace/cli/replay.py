@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="*",
         metavar="PATH",
-        help="oplog files (.bson or lines of Extended JSON, also .gz) or folders of them, read in sequence",
+        help="oplog files (.bson or lines of Extended JSON, also .gz) or folders of them, read in sequence; "
+        "- is standard input",
     )
     add(
         "--shard",
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameter",
         action="append",
         default=[],
-        metavar="NAME=JSON",
+        metavar="NAME=BOOLEAN",
         help="a server parameter or feature flag that differs from its default",
     )
     add("--engine", choices=["local"], default="local", help="what computes the events")

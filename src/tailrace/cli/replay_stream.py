@@ -5,12 +5,13 @@ given scope, options and pipeline would have delivered, in order. Without a star
 stream begins with the first entry.
 """
 
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from tailrace.bsonio import documents
 from tailrace.bsonio import raw as rawbson
@@ -20,22 +21,28 @@ from tailrace.cli.json_arguments import (
     named_argument,
     raw_document_argument,
     stages_argument,
-    value_argument,
+    utf8_argument,
 )
-from tailrace.cli.lookup_files import open_lookups
+from tailrace.cli.lookup_files import Dumps
 from tailrace.cli.output import EventLines
 from tailrace.cli.progress import progress_bar
 from tailrace.cli.shard_feed import ShardFeed
-from tailrace.errors import CommandError, UsageError
+from tailrace.errors import BsonError, CommandError, DamagedInputError, UsageError
 from tailrace.eventlog.local_engine import LocalEngine
 from tailrace.model.scope import Scope
-from tailrace.stages.plan import Plan
+from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.store.soundness import damage_in_file
+
+PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
+"""what --parameter may set"""
 
 
 def replay(arguments: Namespace) -> int:
     """Run `tailrace replay`."""
     shards = _shards(arguments)
+    dumps = Dumps.of_arguments(shards or [""], arguments.pre_images, arguments.documents)
     plan = _plan(arguments)
+    _spare_inputs(arguments.out, [*(path for paths in shards.values() for path in paths), *dumps.paths])
     if arguments.explain:
         with EventLines(arguments.out) as lines:
             lines.write([documents.encode(plan.explain())])
@@ -44,9 +51,7 @@ def replay(arguments: Namespace) -> int:
         raise UsageError("no oplog was given; name its files, or every shard's with --shard NAME=PATH")
     with ExitStack() as stack:
         feeds = {name: stack.enter_context(ShardFeed(paths)) for name, paths in shards.items()}
-        _spare_inputs(arguments.out, feeds)
-        entries = {name: feed.find for name, feed in feeds.items()}
-        lookups = open_lookups(stack, entries, arguments.pre_images, arguments.documents)
+        lookups = dumps.open(stack, {name: feed.find for name, feed in feeds.items()})
         lines = stack.enter_context(EventLines(arguments.out))
         show_progress = stack.enter_context(
             progress_bar(
@@ -56,6 +61,9 @@ def replay(arguments: Namespace) -> int:
         )
         try:
             _pump(LocalEngine(plan, lookups), feeds, lines, show_progress)
+        except (BsonError, RecursionError) as error:
+            failure = error if isinstance(error, BsonError) else BsonError("a document is nested too deeply")
+            raise _damage(feeds, dumps) or StreamError(failure) from None
         except CommandError as error:
             raise StreamError(error) from None
     return 0
@@ -66,36 +74,48 @@ def _shards(arguments: Namespace) -> dict[str, list[str]]:
     if arguments.paths and arguments.shard:
         raise UsageError("PATH and --shard exclude each other; give every oplog with --shard, or none")
     if arguments.paths:
-        return {"": arguments.paths}
+        return {"": [_input(path) for path in arguments.paths]}
     shards: dict[str, list[str]] = {}
     for text in arguments.shard:
         name, path = named_argument("--shard", text, "NAME=PATH")
-        shards.setdefault(name, []).append(path)
+        shards.setdefault(name, []).append(_input(path))
     return shards
 
 
+def _input(path: str) -> str:
+    return "/dev/stdin" if path == "-" else path
+
+
 def _plan(arguments: Namespace) -> Plan:
-    parameters = {}
-    for text in arguments.parameter:
-        name, value = named_argument("--parameter", text, "NAME=JSON")
-        parameters[name] = value_argument(f"--parameter {name}", value)
     spec = raw_document_argument("--options", arguments.options)
-    return Plan.open(
-        _scope(arguments.ns, spec),
-        spec,
-        stages_argument("--pipeline", arguments.pipeline),
-        on_router=bool(arguments.shard),
-        raw_data=arguments.raw_data,
-        parameters=parameters,
-        collation=_optional_document("--collation", arguments.collation),
-        let=_optional_document("--let", arguments.let),
-    )
+    try:
+        return Plan.open(
+            _scope(arguments.ns, spec),
+            spec,
+            stages_argument("--pipeline", arguments.pipeline),
+            on_router=bool(arguments.shard),
+            raw_data=arguments.raw_data,
+            parameters=dict(map(_parameter, arguments.parameter)),
+            collation=_optional_document("--collation", arguments.collation),
+            let=_optional_document("--let", arguments.let),
+        )
+    except RecursionError:
+        raise UsageError("the options or the pipeline are nested too deeply") from None
+
+
+def _parameter(text: str) -> tuple[str, bool]:
+    name, value = named_argument("--parameter", text, "NAME=true or NAME=false")
+    if name not in PARAMETERS:
+        raise UsageError(f"--parameter: none is called {name}; there are {' and '.join(PARAMETERS)}")
+    if value not in ("true", "false"):
+        raise UsageError(f"--parameter {name} takes true or false, not {value!r}")
+    return name, value == "true"
 
 
 def _scope(ns: str | None, spec: bytes) -> Scope:
     if ns is None:
         return Scope.cluster()
-    db, dot, coll = ns.partition(".")
+    db, dot, coll = utf8_argument("--ns", ns).partition(".")
     for_cluster = rawbson.field(spec, b"allChangesForCluster") == (rawbson.BOOL, b"\x01")
     return Scope.of(db, coll if dot else None, all_changes_for_cluster=for_cluster)
 
@@ -104,12 +124,21 @@ def _optional_document(option: str, text: str | None) -> dict[str, Any] | None:
     return None if text is None else document_argument(option, text)
 
 
-def _spare_inputs(out: str, feeds: Mapping[str, ShardFeed]) -> None:
-    if out == "-" or not Path(out).exists():
+def _spare_inputs(out: str, inputs: Iterable[str]) -> None:
+    """Refuse an output that is one of the inputs, or one of the files in a folder that is."""
+    if out == "-" or not os.path.isfile(out):
         return
-    for feed in feeds.values():
-        if any(file.samefile(out) for file in feed.oplog.files):
-            raise UsageError(f"--out {out} would overwrite an oplog that is read; choose another file")
+    for path in inputs:
+        is_folder = os.path.isdir(path) and os.access(path, os.R_OK)
+        files = [os.path.join(path, name) for name in os.listdir(path)] if is_folder else [path]
+        if any(os.path.exists(file) and os.path.samefile(file, out) for file in files):
+            raise UsageError(f"--out {out} would overwrite a file that is read; choose another one")
+
+
+def _damage(feeds: Mapping[str, ShardFeed], dumps: Dumps) -> DamagedInputError | None:
+    """The place in an input that made the stream fail on bytes that are no BSON, if there is one."""
+    damages = chain((feed.damage() for feed in feeds.values()), map(damage_in_file, dumps.paths))
+    return next((damage for damage in damages if damage is not None), None)
 
 
 def _pump(
@@ -133,7 +162,7 @@ def _pump(
             engine.finish(name)
         else:
             engine.push(name, entries)
-            feeds[name].pushed()
         while events := engine.drain():
             lines.write(events)
+        feeds[name].release()
         show_progress(sum(feed.oplog.consumed for feed in feeds.values()))

@@ -1,7 +1,9 @@
 """One shard's archived oplog on its way into an engine."""
 
-from tailrace.store.archive import ArchivedOplog
+from tailrace.errors import DamagedInputError
+from tailrace.store.archive import ArchivedOplog, EntryBatch
 from tailrace.store.entry_spool import EntrySpool
+from tailrace.store.soundness import damage_among
 
 
 class ShardFeed:
@@ -12,6 +14,7 @@ class ShardFeed:
         self.position = -1
         """cluster time of the newest entry handed out; -1 before the first"""
         self._batches = self.oplog.batches()
+        self._last: EntryBatch | None = None
         self._spool = EntrySpool()
         self.find = self._spool.find
 
@@ -19,6 +22,7 @@ class ShardFeed:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._batches.close()
         self._spool.__exit__()
 
     def next_entries(self, start: int) -> list[bytes] | None:
@@ -30,12 +34,25 @@ class ShardFeed:
         for batch in self._batches:
             is_first = self.position < 0
             self.position = batch.last_time
-            self._spool.add(batch.entries)
+            self._last = batch
+            self._spool.add(batch.entries, batch.path, batch.offsets)
             if is_first or batch.last_time >= start:
                 return batch.entries
             self._spool.release()
         return None
 
-    def pushed(self) -> None:
-        """Note that the engine is done with the batch handed out last."""
+    def damage(self) -> DamagedInputError | None:
+        """What is wrong with the entries of the events that are under way, if they are not sound BSON.
+
+        Those are the batch handed out last, and the earlier parts of transactions.
+        """
+        for raw, path, offset in self._spool.kept():
+            if damage := damage_among(path, [raw], [offset]):
+                return damage
+        if self._last is None:
+            return None
+        return damage_among(self._last.path, self._last.entries, self._last.offsets)
+
+    def release(self) -> None:
+        """Note that the batch handed out last has led to all the events it will lead to."""
         self._spool.release()

@@ -11,6 +11,8 @@ from bson import Binary
 from tailrace.bsonio import extjson
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import encode
+from tailrace.cli.json_arguments import raw_document_argument, utf8_argument
+from tailrace.cli.output import print_line
 from tailrace.errors import CommandError, UsageError
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.model.resume_token import ResumeToken
@@ -44,12 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
     explanation = _read(arguments.token.strip())
-    print(_as_json(explanation) if arguments.json else _as_text(explanation))
+    print_line(_as_json(explanation) if arguments.json else _as_text(explanation))
     return 0
 
 
 def _read(text: str) -> TokenExplanation:
-    document = extjson.loads(text) if text.startswith("{") else encode({"_data": text})
+    if text.startswith("{"):
+        document = raw_document_argument("TOKEN", text)
+    else:
+        document = encode({"_data": utf8_argument("TOKEN", text)})
     data = rawbson.find(document, b"_data")
     if data is not None and data[0] == rawbson.STRING:
         shown = rawbson.string_value(document, data[2], data[3])
@@ -59,7 +64,7 @@ def _read(text: str) -> TokenExplanation:
     try:
         return explain(ResumeToken.parse(document))
     except CommandError as error:
-        raise CommandError(error.code, f"no valid resume token: {error.message}; {_REMEDY}") from None
+        raise CommandError(error.code, f"{error.message}; {_REMEDY}") from None
 
 
 def _read_cut_off(data: str) -> TokenExplanation:
