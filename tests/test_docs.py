@@ -1,22 +1,21 @@
 """The documentation names real files, functions, options and targets, and shows real output."""
 
 import argparse
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from bson import DatetimeMS, Int64, Timestamp
+from bson import Int64
 
-from tailrace.bsonio import extjson
 from tailrace.bsonio.documents import encode
-from tailrace.cli.main import COMMANDS, main
-from tailrace.eventlog.local_engine import LocalEngine
+from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.model.resume_token import ResumeToken
-from tailrace.model.scope import Scope
-from tailrace.stages.plan import Plan
-from tailrace.testing.deployment import uuid_value
 from tailrace.testing.sample import shop_story
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +23,8 @@ PACKAGE = ROOT / "src" / "tailrace"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 README = (ROOT / "README.md").read_text()
 ONE_EVENT = (ROOT / "docs" / "one-event.md").read_text()
+COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -91,23 +92,6 @@ def test_every_step_of_one_event_names_what_its_files_hold(step: list[str]) -> N
     assert not [name for name in identifiers if not re.search(rf"\b{re.escape(name)}\b", text)]
 
 
-def test_one_event_shows_what_really_comes_out() -> None:
-    """The entry of the page, run through the engine; what the page leaves out may be anything."""
-    entry = encode(
-        {
-            "op": "i", "ns": "shop.orders", "ui": uuid_value(bytes(range(16))),
-            "o": {"_id": 1, "item": "lamp"}, "o2": {"_id": 1},
-            "ts": Timestamp(1700000000, 4), "t": Int64(1), "v": Int64(2), "wall": DatetimeMS(1700000000000),
-        }
-    )  # fmt: skip
-    engine = LocalEngine(Plan.open(Scope.parse_ns("shop.orders"), {}))
-    engine.push("", [entry])
-    (event,) = engine.drain()
-    (shown,) = blocks(ONE_EVENT, "json")
-    pattern = re.escape(re.sub(r"\s*\n\s*", " ", shown.strip())).replace("…", ".+")
-    assert re.fullmatch(pattern, extjson.dumps_canonical(event)), extjson.dumps_canonical(event)
-
-
 def test_the_token_taken_apart_is_a_token() -> None:
     page = (ROOT / "docs" / "resume-token.md").read_text()
     block = next(body for body in blocks(page) if body.startswith("82 6553F100"))
@@ -119,22 +103,79 @@ def test_the_token_taken_apart_is_a_token() -> None:
     assert token.cluster_time == 1700000000 << 32 | 2
 
 
-def test_every_command_and_option_is_documented_truly() -> None:
-    for name in COMMANDS:
-        assert f"tailrace {name}" in README
-    for line in re.findall(r"tailrace (\w+)((?:[^\n]|\\\n)*)", "\n".join(code_of(README))):
-        command, rest = line
-        parser = argparse.ArgumentParser()
-        import_module(COMMANDS[command]).add_arguments(parser)
-        known = {option for action in parser._actions for option in action.option_strings}
-        assert set(re.findall(r"--[a-z-]+", rest)) <= known
+def actions(command: str) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module(COMMANDS[command]).add_arguments(parser)
+    return parser._actions
 
 
-def test_the_token_in_the_readme_is_explained_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    block = next(body for body in blocks(README) if body.startswith("$ tailrace token"))
-    command, _, shown = block.partition("\n")
-    assert main(command.removeprefix("$ tailrace ").split()) == 0
-    assert capsys.readouterr().out == shown
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented_with_all_its_options(command: str) -> None:
+    assert f"tailrace {command}" in README
+    heading, _, section = COMMAND_LINE.partition(f"\n## tailrace {command}\n")
+    section = section.partition("\n## ")[0]
+    assert section, f"no section after {heading[-30:]!r}"
+    named = set(re.findall(r"(?<![\w-])--[a-z-]+|\b[A-Z]{4,}\b", section))
+    for action in actions(command):
+        names = action.option_strings or [str(action.metavar)]
+        assert named.issuperset(names), names
+        assert action.help
+    assert import_module(COMMANDS[command]).HELP
+
+
+@pages
+def test_named_options_exist(page: Path) -> None:
+    known = {"--help", "--version"}
+    for command in COMMANDS:
+        known |= {option for action in actions(command) for option in action.option_strings}
+    named = [name for code in code_of(page.read_text()) for name in re.findall(r"(?<!\S)--[a-z-]+", code)]
+    assert set(named) - {"--pipe"} <= known
+
+
+def test_every_exit_code_is_documented() -> None:
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \| ", COMMAND_LINE, re.MULTILINE)}
+    assert documented == {0, FAILED, USED_WRONGLY, INTERRUPTED, NO_READER}
+
+
+def sessions() -> Iterator[tuple[str, str]]:
+    """Blocks that show a terminal, each with the page it stands on."""
+    for page in PAGES:
+        for block in blocks(page.read_text()):
+            if block.startswith("$ "):
+                yield page.name, block
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a reader has after `make run`: the sample, and the console script."""
+    folder = tmp_path_factory.mktemp("docs")
+    script = folder / "bin" / "tailrace"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tailrace "$@"\n')
+    script.chmod(0o755)
+    subprocess.run(
+        [sys.executable, "-m", "tailrace.testing.demo"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
+    return folder
+
+
+@pytest.mark.parametrize("session", list(sessions()), ids=lambda session: session[0])
+def test_what_a_terminal_shows_is_what_it_would_show(folder: Path, session: tuple[str, str]) -> None:
+    page, block = session
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    # A command goes on in the next line behind a backslash; what follows it up to the next one is its output.
+    for command, shown in re.findall(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.stdout == shown, f"{page}: {command}"
 
 
 def test_the_python_in_the_readme_runs() -> None:
@@ -150,3 +191,9 @@ def test_every_stage_is_on_the_way_of_one_event() -> None:
     helpers |= {path.stem for path in (PACKAGE / "stages").glob("transform_*.py")}
     stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")} - helpers
     assert not [stage for stage in stages if f"{stage}.py" not in ONE_EVENT]
+
+
+def test_every_package_has_its_place_in_the_architecture() -> None:
+    levels = "\n".join(re.findall(r"^\| \d \| .*", ARCHITECTURE, re.MULTILINE))
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert not [package for package in packages if f"`{package}`" not in levels]
