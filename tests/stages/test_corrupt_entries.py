@@ -84,7 +84,9 @@ def test_what_the_filter_should_have_kept_out_has_a_code_too(op: str, o: dict[st
 def test_other_operations_are_not_seen(op: str) -> None:
     for ns in ("shop.orders", "admin.$container", ""):
         engine = open_engine(EXPANDED)
-        engine.push("", [entry(1, op, {"_id": 1}, ns=ns), insert(2, 2)])
+        engine.push(
+            "", [entry(1, op, {"_id": 1}, ns=ns, o2={"shardCollection": "shop.orders"}), insert(2, 2)]
+        )
         assert [decode(raw)["documentKey"] for raw in engine.drain()] == [{"_id": 2}]
 
 

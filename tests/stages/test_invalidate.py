@@ -101,6 +101,13 @@ def test_the_user_may_hide_the_end_but_not_prevent_it() -> None:
         assert ResumeToken.parse(engine.post_batch_resume_token).from_invalidate
 
 
+def test_a_database_stream_that_hides_its_end_ends() -> None:
+    engine = open_engine({}, [{"$match": {"operationType": "insert"}}], ns="shop")
+    engine.push("", [drop_database(1, ns="other.$cmd"), insert(2, 2), drop_database(3), insert(4, 4)])
+    assert types([decode(raw) for raw in engine.drain()]) == ["insert"]
+    assert engine.done
+
+
 def test_a_hidden_end_can_still_be_started_after() -> None:
     oplog = [command(1, {"drop": "orders"}), insert(2, 2), delete(3, 2)]
     token = stream(oplog)[-1]["_id"]

@@ -95,6 +95,7 @@ def test_links_are_exact_and_lead_back() -> None:
     other_term = {"prevOpTime": {"ts": Timestamp(1_700_000_000, 1), "t": Int64(2)}}
     assert code_of(first, apply_ops(2, [inserted(2)], **other_term)) == 286
     assert code_of(first, apply_ops(2, [], **behind(2))) == 8881102
+    assert code_of(insert(1, 1), apply_ops(2, [], **behind(1))) == 40532
     itself = apply_ops(1, [], **PART, **behind(1))
     assert code_of(itself, apply_ops(2, [], **behind(1))) == 8881102
 
@@ -104,7 +105,7 @@ def test_nothing_comes_of_entries_that_do_not_commit() -> None:
         apply_ops(1, [inserted(1)], **PART),
         apply_ops(2, [inserted(2)], o={"prepare": True}),
         command(3, {"abortTransaction": 1}, ns="admin.$cmd", ui=None),
-        apply_ops(4, [inserted(4)], o={"prepare": False, "partialTxn": False}),
+        apply_ops(4, [inserted(4)], o={"prepare": False, "partialTxn": 1, "allowAtomic": True}),
         command(5, {"applyOps": {"0": inserted(5)}}, ui=None),
         command(6, {"commitTransaction": 1}, ns="admin.$cmd", ui=None, **FIRST),
     ]
@@ -114,6 +115,17 @@ def test_nothing_comes_of_entries_that_do_not_commit() -> None:
 def test_the_namespace_of_the_entry_does_not_matter() -> None:
     for ns in ("admin.$cmd", "other.$cmd", "shop.$cmd"):
         assert keys(stream([apply_ops(1, [inserted(1)], ns=ns)])) == [1]
+
+
+def test_commands_inside_are_seen_in_their_own_database() -> None:
+    operations = [
+        {"op": "c", "ns": f"{database}.$cmd", "ui": UUID, "o": {"create": "orders"}}
+        for database in ("other", "shop", "admin")
+    ]
+    entry = apply_ops(1, [*operations, {**operations[1], "op": "x"}])
+    for ns, databases in (("shop.orders", ["shop"]), ("shop", ["shop"]), (None, ["other", "shop"])):
+        events = stream([entry], {"showExpandedEvents": True}, ns=ns)
+        assert [event["ns"]["db"] for event in events] == databases
 
 
 def test_a_transaction_of_a_migration_is_hidden_as_a_whole() -> None:
@@ -145,9 +157,10 @@ def test_malformed_operations(operation: Any, code: int) -> None:
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("field", [{"lsid": "text"}, {"txnNumber": 3}, {"prevOpTime": Timestamp(1, 1)}])
-def test_malformed_sessions(field: dict[str, Any]) -> None:
-    assert code_of(apply_ops(1, [inserted(1)], **field)) == 40532
+@pytest.mark.parametrize("wrong", [{"lsid": "text"}, {"txnNumber": 3}, {"prevOpTime": Timestamp(1, 1)}])
+def test_malformed_sessions(wrong: dict[str, Any]) -> None:
+    assert code_of(apply_ops(1, [inserted(1)], **wrong)) == 40532
+    assert code_of(apply_ops(1, [inserted(1)], **{**SESSION, **FIRST, **wrong})) == 40532
 
 
 def test_only_a_transaction_that_may_concern_the_stream_is_looked_into() -> None:
@@ -175,6 +188,13 @@ def test_the_end_of_a_transaction_names_what_it_touched() -> None:
         assert events[-1]["operationDescription"] == SESSION
         assert ResumeToken.parse(encode(events[-1]["_id"])).txn_op_index == 3
     assert stream([entry], {"showExpandedEvents": True}, ns="shop.other", **options) == []
+    for session in ({}, {"lsid": {"id": UUID}}, {"txnNumber": Int64(3)}, {**SESSION, "multiOpType": 1}):
+        batch = apply_ops(1, [inserted(1)], **session)
+        assert types(stream([batch], {"showExpandedEvents": True}, **options)) == ["insert"]
+    prepared = apply_ops(1, [inserted(1)], o={"prepare": True}, **SESSION, **FIRST)
+    commit = command(2, {"commitTransaction": 1}, ns="admin.$cmd", ui=None, **SESSION, **behind(1))
+    events = stream([prepared, commit], {"showExpandedEvents": True}, lookups=log(prepared), **options)
+    assert types(events) == ["insert"]
     drop = apply_ops(1, [{"op": "c", "ns": "shop.$cmd", "ui": UUID, "o": {"drop": "x"}}], **SESSION)
     assert code_of(drop, spec={"showExpandedEvents": True}, **options) == 7694300
 

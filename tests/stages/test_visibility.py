@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from bson import Int64
 from tests.stages.streams import UUID, command, entry, insert, stream, types
 
 SYSTEM = {"showSystemEvents": True}
@@ -82,6 +83,20 @@ def test_other_databases_are_not_seen(ns: str, other: str) -> None:
     assert not seen(command(1, {"drop": collection}, ns=f"{database}.$cmd"), ns=ns)
 
 
+@pytest.mark.parametrize("ns", SCOPES)
+def test_retryable_writes_are_seen_like_others(ns: str | None) -> None:
+    retryable: dict[str, Any] = {"lsid": {"id": UUID}, "txnNumber": Int64(1), "stmtId": 0}
+    for name in ("shop.orders", "shop.items", "other.orders", "admin.orders", "shop.system.js"):
+        assert seen(entry(1, "i", {"_id": 1}, ns=name, **retryable), ns=ns) is seen(
+            insert(1, 1, ns=name), ns=ns
+        )
+    view = {"_id": "shop.v", "viewOn": "orders", "pipeline": []}
+    assert seen(entry(1, "i", view, ns="shop.system.views", **retryable), EXPANDED, ns) is (
+        ns != "shop.orders"
+    )
+    assert not seen(entry(1, "i", view, ns="shop.system.views", **retryable), ns=ns)
+
+
 @pytest.mark.parametrize(
     ("o", "by_collection", "by_database"),
     [
@@ -102,6 +117,7 @@ def test_renames(o: dict[str, Any], by_collection: bool, by_database: bool) -> N
 @pytest.mark.parametrize("name", ["drop", "create", "collMod", "renameCollection"])
 def test_a_command_that_names_no_collection_is_not_seen(name: str, ns: str | None) -> None:
     assert not seen(command(1, {name: 5, "to": 5}), EXPANDED, ns)
+    assert not seen(command(1, {"renameCollection": "shop.system.x", "to": 5}), EXPANDED, ns)
 
 
 MOVED = {"fromMigrate": True}
