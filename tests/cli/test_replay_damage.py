@@ -185,6 +185,14 @@ def test_damage_inside_a_document_is_named_too(
     assert f"{path} is damaged at byte {len(entry(1))}:" in outcome.sentence
 
 
+def test_an_entry_that_lacks_a_field_is_named(here: Here, tmp_path: Path) -> None:
+    path = write(tmp_path / "oplog.bson", entry(1), rawbson.without(entry(2), {b"wall"}))
+    outcome = here("replay", path)
+    assert outcome.code == 1
+    assert ids(outcome) == [1]
+    assert f"{path} is damaged at byte {len(entry(1))}: an oplog entry lacks" in outcome.sentence
+
+
 def test_a_document_nested_deeper_than_any_is_damage(here: Here, tmp_path: Path) -> None:
     nested = rawbson.EMPTY
     for _ in range(900):

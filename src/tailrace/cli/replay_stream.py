@@ -29,6 +29,7 @@ from tailrace.cli.progress import progress_bar
 from tailrace.cli.shard_feed import ShardFeed
 from tailrace.errors import BsonError, CommandError, DamagedInputError, UsageError
 from tailrace.eventlog.local_engine import LocalEngine
+from tailrace.model.oplog_entry import MALFORMED_ENTRY
 from tailrace.model.scope import Scope
 from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.store.soundness import damage_in_file
@@ -61,11 +62,11 @@ def replay(arguments: Namespace) -> int:
         )
         try:
             _pump(LocalEngine(plan, lookups), feeds, lines, show_progress)
-        except (BsonError, RecursionError) as error:
-            failure = error if isinstance(error, BsonError) else BsonError("a document is nested too deeply")
-            raise _damage(feeds, dumps) or StreamError(failure) from None
         except CommandError as error:
-            raise StreamError(error) from None
+            raise _damage(error, feeds, dumps) or StreamError(error) from None
+        except RecursionError:
+            bottomless = BsonError("a document is nested too deeply")
+            raise _damage(bottomless, feeds, dumps) or StreamError(bottomless) from None
     return 0
 
 
@@ -135,8 +136,10 @@ def _spare_inputs(out: str, inputs: Iterable[str]) -> None:
             raise UsageError(f"--out {out} would overwrite a file that is read; choose another one")
 
 
-def _damage(feeds: Mapping[str, ShardFeed], dumps: Dumps) -> DamagedInputError | None:
-    """The place in an input that made the stream fail on bytes that are no BSON, if there is one."""
+def _damage(error: CommandError, feeds: Mapping[str, ShardFeed], dumps: Dumps) -> DamagedInputError | None:
+    """The place in an input that made the stream fail, if it failed because an input is damaged."""
+    if not isinstance(error, BsonError) and error.code != MALFORMED_ENTRY:
+        return None
     damages = chain((feed.damage() for feed in feeds.values()), map(damage_in_file, dumps.paths))
     return next((damage for damage in damages if damage is not None), None)
 

@@ -3,7 +3,7 @@
 from tailrace.errors import DamagedInputError
 from tailrace.store.archive import ArchivedOplog, EntryBatch
 from tailrace.store.entry_spool import EntrySpool
-from tailrace.store.soundness import damage_among
+from tailrace.store.soundness import check_entry, damage_among
 
 
 class ShardFeed:
@@ -42,16 +42,16 @@ class ShardFeed:
         return None
 
     def damage(self) -> DamagedInputError | None:
-        """What is wrong with the entries of the events that are under way, if they are not sound BSON.
+        """What is wrong with the entries of the events that are under way, if they are no BSON or no entries.
 
         Those are the batch handed out last, and the earlier parts of transactions.
         """
         for raw, path, offset in self._spool.kept():
-            if damage := damage_among(path, [raw], [offset]):
+            if damage := damage_among(path, [raw], [offset], check_entry):
                 return damage
         if self._last is None:
             return None
-        return damage_among(self._last.path, self._last.entries, self._last.offsets)
+        return damage_among(self._last.path, self._last.entries, self._last.offsets, check_entry)
 
     def release(self) -> None:
         """Note that the batch handed out last has led to all the events it will lead to."""

@@ -1,29 +1,46 @@
-"""Which document of a file is not BSON all the way down.
+"""Which document of a file is not BSON all the way down, or not an oplog entry.
 
 The pipeline copies documents without looking into them. A damaged one shows only when an event that holds it
 is decoded or written, and then nobody knows any more where it came from. These functions find the place; they
 read every value, so they are for the case that something went wrong already.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tailrace.bsonio.documents import decode
 from tailrace.bsonio.extjson import dumps_canonical
-from tailrace.errors import BsonError, DamagedInputError
+from tailrace.errors import CommandError, DamagedInputError
+from tailrace.model.oplog_entry import parse_entry
 from tailrace.store.archive_documents import read_documents
 
 
-def damage_among(path: str, documents: Iterable[bytes], offsets: Iterable[int]) -> DamagedInputError | None:
-    """The first of some documents of a file that is not sound.
+def check_sound(raw: bytes) -> None:
+    """Read every value of a document; raises `BsonError` where it is none."""
+    dumps_canonical(raw)
+    decode(raw)  # stricter about booleans
+
+
+def check_entry(raw: bytes) -> None:
+    """The same for an oplog entry, which also has to have the fields of one."""
+    check_sound(raw)
+    parse_entry(raw)
+
+
+def damage_among(
+    path: str,
+    documents: Iterable[bytes],
+    offsets: Iterable[int],
+    check: Callable[[bytes], None] = check_sound,
+) -> DamagedInputError | None:
+    """The first of some documents of a file that does not pass the check.
 
     >>> print(damage_among("a.bson", [bytes.fromhex("0500000000"), bytes.fromhex("060000000000")], [0, 5]))
     a.bson is damaged at byte 5: a value runs past the end of its document, or a string is not UTF-8
     """
     for raw, offset in zip(documents, offsets, strict=True):
         try:
-            dumps_canonical(raw)
-            decode(raw)  # stricter about booleans
-        except BsonError as error:
+            check(raw)
+        except CommandError as error:
             return DamagedInputError(path, offset, error.message)
     return None
 
