@@ -102,6 +102,21 @@ def test_an_ambiguous_look_up_ends_the_stream() -> None:
     assert code_of(OPLOG, {"fullDocument": "updateLookup"}, lookups={"": Lookups(document=two)}) == 280
 
 
+def test_a_look_up_that_fails_does_so_behind_the_events_before_it() -> None:
+    def broken(_uuid: bytes, ts: int, _index: int) -> bytes | None:
+        if ts == at(3):
+            raise CommandError(22, "the store is damaged")
+        return pre_image(bytes(UUID), ts, 0)
+
+    lookups = {"": Lookups(pre_image=broken)}
+    engine = open_engine({"fullDocumentBeforeChange": "whenAvailable"}, lookups=lookups)
+    engine.push("", OPLOG)
+    assert types([decode(raw) for raw in engine.drain()]) == ["insert", "update"]
+    with pytest.raises(CommandError) as raised:
+        engine.drain()
+    assert raised.value.code == 22
+
+
 @pytest.mark.parametrize(
     ("diff", "code"),
     [({"u": {"a": 1}, "i": {"a": 1}}, 4728000), ({"sa": {"a": True, "l": 1, "u1": 1}}, 12495901)],

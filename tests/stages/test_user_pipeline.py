@@ -132,3 +132,15 @@ def test_explain_names_the_stages_in_order() -> None:
         "OplogMatch", "UnwindTransaction", "Transform", "CheckInvalidate", "CheckResumability",
         "$match", "$match", "AddPreImage", "AddPostImage", "$changeStreamSplitLargeEvent",
     ]  # fmt: skip
+
+
+def test_a_bottomless_event_fails_alone() -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(400):
+        nested = {"a": nested}
+    engine = open_engine({}, [{"$redact": "$$DESCEND"}])
+    engine.push("", [insert(1, 1), insert(2, 2, deep=nested)])
+    assert len(engine.drain()) == 1
+    with pytest.raises(CommandError) as raised:
+        engine.drain()
+    assert raised.value.code == 15

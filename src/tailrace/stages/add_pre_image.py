@@ -53,7 +53,10 @@ class AddPreImage:
             event = row.event
             if event.kind.operation_type not in _CHANGES_A_DOCUMENT or event.document_key is None:
                 continue
-            image = find_pre_image(event, self._lookups[event.shard])
+            try:
+                image = find_pre_image(event, self._lookups[event.shard])
+            except CommandError as error:
+                return batch.having(batch.items[:index], error)
             if image is None and self._required:
                 return batch.having(batch.items[:index], image_missing("pre-image", event))
             row.raw = append_fields(row.raw, image_element(b"fullDocumentBeforeChange", image))

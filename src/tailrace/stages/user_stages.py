@@ -170,11 +170,14 @@ class UserStages:
         return batch.having(kept)
 
     def _run(self, document: dict[str, Any]) -> dict[str, Any] | None:
-        for stage in self._stages:
-            result = stage(document)
-            if result is None:
-                return None
-            document = result
+        try:
+            for stage in self._stages:
+                result = stage(document)
+                if result is None:
+                    return None
+                document = result
+        except RecursionError:
+            raise CommandError(ErrorCode.Overflow, "an event nests too deeply for the pipeline") from None
         return document
 
 
