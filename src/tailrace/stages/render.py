@@ -41,21 +41,8 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
     kind = event.kind
     if event.ddl is not None or entry.extras is not PLAIN or event.cause is not None:
         body = _render_any(event, shape, version)
-    elif event.full_document is not None:
-        body = b"".join((
-            id_element(event, version),
-            kind.lead,
-            _pack_uint64(entry.ts),
-            kind.uuid_element if shape.expanded else b"",
-            b"\x09wallTime\0",
-            entry.wall,
-            b"\x03fullDocument\0",
-            event.full_document,
-            kind.ns_element,
-            b"\x03documentKey\0",
-            event.document_key or rawbson.EMPTY,
-        ))  # fmt: skip
     else:
+        full = event.full_document
         body = b"".join((
             id_element(event, version),
             kind.lead,
@@ -63,6 +50,8 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
             kind.uuid_element if shape.expanded else b"",
             b"\x09wallTime\0",
             entry.wall,
+            b"" if full is None else b"\x03fullDocument\0",
+            full or b"",
             kind.ns_element,
             b"\x03documentKey\0",
             event.document_key or rawbson.EMPTY,
