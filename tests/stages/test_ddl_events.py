@@ -7,6 +7,7 @@ from bson import Int64
 from tests.stages.streams import OTHER_UUID, UUID, command, entry, stream
 
 from tailrace.bsonio.documents import decode, encode
+from tailrace.errors import CommandError
 from tailrace.model.resume_token import ResumeToken
 
 ALL = {"showExpandedEvents": True, "showSystemEvents": True}
@@ -126,3 +127,12 @@ def test_views(op: str, definition: dict[str, Any], kind: str, behind: dict[str,
     described = {name: value for name, value in behind.items() if name == "operationDescription"}
     assert (token.uuid, token.identifier) == (bytes(UUID), encode({"operationType": kind, **described}))
     assert stream(oplog, ns="shop") == stream(oplog, {"showExpandedEvents": True}) == []
+
+
+@pytest.mark.parametrize("o", [{}, {"_id": 5}, {"$v": 2, "diff": {"u": {"viewOn": "x"}}}])
+def test_a_view_without_a_name_stops_the_stream(o: dict[str, Any]) -> None:
+    oplog = [entry(1, "u", o, o2={"_id": "shop.v"}, ns="shop.system.views")]
+    assert stream(oplog, ns="shop") == []
+    with pytest.raises(CommandError) as raised:
+        stream(oplog, {"showExpandedEvents": True}, ns="shop")
+    assert raised.value.code == 40532

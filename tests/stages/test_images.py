@@ -161,6 +161,17 @@ def test_whatever_may_look_at_images_waits_for_them(pipeline: Any) -> None:
     assert code_of(OPLOG, spec, pipeline) == 47
 
 
+def test_no_image_is_required_before_the_resume_point() -> None:
+    deleted = [{"op": "d", "ns": "shop.orders", "ui": UUID, "o": {"_id": key}} for key in range(3)]
+    oplog = [command(1, {"applyOps": deleted}, ui=None)]
+    tokens = [event["_id"] for event in stream(oplog)]
+    stored = Lookups(pre_image=lambda _uuid, _ts, index: encode({"_id": index}) if index else None)
+    spec = {"fullDocumentBeforeChange": "required"}
+    assert code_of(oplog, spec, lookups={"": stored}) == 47
+    (last,) = stream(oplog, {**spec, "resumeAfter": tokens[1]}, lookups={"": stored})
+    assert last["fullDocumentBeforeChange"] == {"_id": 2}
+
+
 def test_filters_see_the_images() -> None:
     spec = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
     for condition, times in (

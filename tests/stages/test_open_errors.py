@@ -35,6 +35,7 @@ STREAM: list[Any] = [{"$changeStream": {}}]
         ({"$unionWith": {"coll": "items", "pipeline": STREAM}}, 31441, 31441),
         ({"$facet": {"a": [{"$match": {}}]}}, 20, 20),
         ({"$unionWith": "items"}, 20, 20),
+        ({"$merge": {"whenMatched": STREAM}}, 20, 20),
         ({"$sort": {"a": 1}}, 20, 20),
         ({"$_internalChangeStreamTransform": {}}, 20, 50988),
         ({"$changeStreams": {}}, 40324, 40324),

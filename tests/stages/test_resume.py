@@ -124,9 +124,13 @@ def test_history_that_is_gone() -> None:
     initiating = entry(1, "n", {"msg": "initiating set"}, ns="", ui=None)
     later = [initiating, *PLAIN[1:]]
     assert stream(later, {"startAtOperationTime": Timestamp(1_600_000_000, 1)}) == stream(PLAIN)[1:]
-    with pytest.raises(CommandError) as raised:
-        stream([insert(1, 1, msg="initiating set")], {"startAtOperationTime": Timestamp(1_600_000_000, 1)})
-    assert raised.value.code == 286
+    for oldest in (
+        insert(1, 1, msg="initiating set"),
+        entry(1, "n", {"msg": "periodic noop"}, ns="", ui=None),
+    ):
+        with pytest.raises(CommandError) as raised:
+            stream([oldest], {"startAtOperationTime": Timestamp(1_600_000_000, 1)})
+        assert raised.value.code == 286
 
 
 def test_start_after_an_invalidate_goes_on_until_the_next_one() -> None:
@@ -187,3 +191,26 @@ def test_post_batch_resume_token() -> None:
     engine.push("", [insert(2, 2, ns="shop.items")])
     assert engine.drain() == []
     assert engine.post_batch_resume_token == ResumeToken.high_water_mark(at(2)).to_bson()
+
+
+def test_the_position_follows_what_was_taken_out() -> None:
+    engine = open_engine({"startAtOperationTime": Timestamp(1_700_000_000, 1)})
+    engine.push("", DROPPED)
+    assert engine.post_batch_resume_token == ResumeToken.high_water_mark(at(1)).to_bson()
+    states = [engine.done]
+    last = engine.drain()[-1]
+    states.append(engine.done)
+    assert states == [False, True]
+    assert engine.post_batch_resume_token == encode(decode(last)["_id"])
+    engine.push("", [insert(9, 9)])
+    assert engine.drain() == []
+
+
+def test_nothing_follows_a_failure() -> None:
+    engine = open_engine()
+    engine.push("", [entry(1, "u", {"$set": {}}, o2={"_id": 1})])
+    engine.push("", [insert(2, 2)])
+    for _ in range(2):
+        with pytest.raises(CommandError) as raised:
+            engine.drain()
+        assert raised.value.code == 6741200

@@ -157,8 +157,8 @@ def test_the_mark_of_a_migration_needs_its_option_and_parameter() -> None:
         for event in stream([CREATE], spec, parameters=parameters)
     ]
     assert shown == [False, True, False]
-    (event,) = stream([insert(1, 1)], MIGRATIONS)
-    assert "fromMigrate" not in event
+    retryable = entry(2, "i", {"_id": 2}, lsid={"id": UUID}, txnNumber=Int64(1))
+    assert all("fromMigrate" not in event for event in stream([insert(1, 1), retryable], MIGRATIONS))
 
 
 @pytest.mark.parametrize(
