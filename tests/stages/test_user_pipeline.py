@@ -143,4 +143,4 @@ def test_a_bottomless_event_fails_alone() -> None:
     assert len(engine.drain()) == 1
     with pytest.raises(CommandError) as raised:
         engine.drain()
-    assert raised.value.code == 15
+    assert raised.value.code == 22

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from tailrace.bsonio.compare import equal
 from tailrace.bsonio.documents import decode, encode
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
+from tailrace.errors import BsonError, CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.reshape import compile_stage
 from tailrace.query.stage_names import is_stage
@@ -177,7 +177,7 @@ class UserStages:
                     return None
                 document = result
         except RecursionError:
-            raise CommandError(ErrorCode.Overflow, "an event nests too deeply for the pipeline") from None
+            raise BsonError("an event is nested too deeply") from None
         return document
 
 
