@@ -27,10 +27,10 @@ test: $(READY) ## what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(READY) ## long property runs
-	$(BIN)/pytest -m slow -n 2
+	$(BIN)/pytest -m slow -n 2 --dist worksteal
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
