@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.console import Here, tailrace
@@ -66,29 +67,36 @@ def test_small_commands_do_not_load_the_pipeline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "sentence"),
+    ("statement", "code", "sentence"),
     [
-        (KeyboardInterrupt(), 130, ""),
-        (OSError(28, "No space left on device", "/out"), 1, "cannot read or write /out: No space left"),
+        ("raise KeyboardInterrupt", 130, ""),
         (
-            ZeroDivisionError("a\nb"),
+            "raise OSError(28, 'No space left on device', '/out')",
             1,
-            "internal error, please report it: ZeroDivisionError: a b (at test_main.py:",
+            "cannot read or write /out: No space left",
+        ),
+        (
+            "raise ZeroDivisionError('a\\nb')",
+            1,
+            "internal error, please report it: ZeroDivisionError: a b (at faulty_command.py:",
         ),
     ],
 )
 def test_what_nobody_expected_is_a_sentence_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    raised: BaseException,
+    tmp_path: Path,
+    statement: str,
     code: int,
     sentence: str,
 ) -> None:
-    def fail(_argv: list[str]) -> int:
-        raise raised
-
-    monkeypatch.setattr(console_main, "_run", fail)
-    assert console_main.main([]) == code
+    """A command with a fault of its own, entered into the table like any other."""
+    command = f"HELP = 'x'\ndef add_arguments(parser): pass\ndef run(arguments): {statement}\n"
+    (tmp_path / "faulty_command.py").write_text(command)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "faulty_command", raising=False)
+    monkeypatch.setitem(console_main.COMMANDS, "faulty", "faulty_command")
+    assert console_main.main(["faulty"]) == code
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == (1 if sentence else 0)

@@ -22,20 +22,14 @@ def test_the_tour_ends_well_and_says_so(
 
 
 def test_the_tour_fails_when_the_merged_events_differ(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A shard's log that lost an entry must not go unnoticed."""
-    write = demo._write
-
-    def lose_one(*arguments: object) -> list[Path]:
-        files = write(*arguments)  # type: ignore[arg-type]
-        shard = files[2]  # its second entry is an insert
-        data = shard.read_bytes()
-        first = int.from_bytes(data[:4], "little")
-        second = int.from_bytes(data[first : first + 4], "little")
-        shard.write_bytes(data[:first] + data[first + second :])
-        return files
-
-    monkeypatch.setattr(demo, "_write", lose_one)
-    assert demo.main([str(tmp_path)]) == 1
+    files = demo.write_sample(tmp_path)
+    shard = files[2]  # its second entry is an insert
+    data = shard.read_bytes()
+    first = int.from_bytes(data[:4], "little")
+    second = int.from_bytes(data[first : first + 4], "little")
+    shard.write_bytes(data[:first] + data[first + second :])
+    assert demo.tour(tmp_path, files) == 1
     assert "DIFFERENT" in capfd.readouterr().out

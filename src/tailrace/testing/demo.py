@@ -15,7 +15,7 @@ from typing import Any, Final
 from tailrace.bsonio import documents as bsondocs
 from tailrace.bsonio import extjson
 from tailrace.cli.main import main as tailrace
-from tailrace.testing.history import History, dump
+from tailrace.testing.history import dump
 from tailrace.testing.sample import shop_story
 
 _SHARDS: Final = 3
@@ -28,9 +28,12 @@ _NARROWEST: Final = 60
 def main(arguments: Sequence[str]) -> int:
     """Run the tour; the exit code."""
     folder = Path(arguments[0]) if arguments else _FOLDER
-    story = shop_story()
-    files = _write(story, folder)
-    print(f"A shop's oplog of {len(story.entries)} entries is in {files[0]},")
+    return tour(folder, write_sample(folder))
+
+
+def tour(folder: Path, files: Sequence[Path]) -> int:
+    """Replay the oplog of the first file and the shards' logs of the others; the exit code."""
+    print(f"A shop's oplog is in {files[0]},")
     print(f"and once more, split over {_SHARDS} shards, in {', '.join(path.name for path in files[1:])}.\n")
 
     single = folder / "events.jsonl"
@@ -66,8 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _write(story: History, folder: Path) -> list[Path]:
-    """The oplog's file, then the shards'."""
+def write_sample(folder: Path) -> list[Path]:
+    """Write the sample; gives the oplog's file, then the shards'."""
+    story = shop_story()
     folder.mkdir(parents=True, exist_ok=True)
     logs = {folder / "oplog.bson": story.entries}
     for number, log in enumerate(story.split(_SHARDS, _SPLIT_SEED)):
