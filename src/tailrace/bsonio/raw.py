@@ -171,6 +171,11 @@ def first_name(raw: bytes) -> bytes | None:
     return raw[5 : raw.index(0, 5)]
 
 
+def first_text(raw: bytes) -> str | None:
+    """The text of the first field; None if there is none, or it is no string."""
+    return text(raw, next(elements(raw), None))
+
+
 def document(*parts: bytes) -> bytes:
     """A document made of finished elements.
 
@@ -209,6 +214,13 @@ def without(raw: bytes, names: Container[bytes]) -> bytes:
         return raw
     kept.append(raw[copied_from:-1])
     return document(*kept)
+
+
+def text(raw: bytes, found: Element | None) -> str | None:
+    """The text of an element of ``raw``; None if there is no element, or it is no string."""
+    if found is None or found[0] != STRING:
+        return None
+    return string_value(raw, found[2], found[3])
 
 
 def string_value(raw: bytes, start: int, end: int) -> str:

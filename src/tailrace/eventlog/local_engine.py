@@ -48,7 +48,7 @@ class LocalEngine:
         self._closed_by: ChangeEvent | None = None
         self._finished: set[str] = set()
         self._unchecked = set(self._shards) if from_oldest and plan.start is not None else set()
-        self._position: ResumeToken | bytes = plan.start_token or ResumeToken.high_water_mark(0)
+        self._position = (plan.start_token or ResumeToken.high_water_mark(0)).to_bson()
 
     @property
     def start_time(self) -> int:
@@ -104,14 +104,12 @@ class LocalEngine:
 
         The last event's token, or a high-water mark if entries were scanned past it in vain.
         """
-        version = self._view.resume.stream_version
+        resume = self._view.resume
         if self.done and self._closed_by is not None:
-            return resume_token(self._closed_by, self._view.resume.version_of(self._closed_by)).to_bson()
-        position = self._position
-        token = position if isinstance(position, ResumeToken) else ResumeToken.parse(position)
-        if not self._rows and self._scanned > token.cluster_time:
-            return ResumeToken.high_water_mark(self._scanned, version).to_bson()
-        return token.to_bson()
+            return resume_token(self._closed_by, resume.version_of(self._closed_by)).to_bson()
+        if not self._rows and self._scanned > ResumeToken.parse(self._position).cluster_time:
+            return ResumeToken.high_water_mark(self._scanned, resume.stream_version).to_bson()
+        return self._position
 
     @property
     def _scanned(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
+from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import Head, OplogEntry
 
 CLASSIC_TYPES: Final = frozenset({
@@ -142,11 +143,8 @@ class EventKinds:
         """The kind of a document change."""
         kind = self._by_head.get((head, operation_type))
         if kind is None:
-            if len(self._by_head) > 10_000:
-                self._by_head.clear()
-            kind = self._by_head[head, operation_type] = self.of(
-                operation_type, head.database, head.collection, head.ui
-            )
+            kind = self.of(operation_type, head.database, head.collection, head.ui)
+            remember(self._by_head, (head, operation_type), kind)
         return kind
 
     def of(
@@ -162,9 +160,6 @@ class EventKinds:
         facts = (operation_type, database, collection, uuid, shows_ns)
         kind = self._by_facts.get(facts)
         if kind is None:
-            if len(self._by_facts) > 10_000:
-                self._by_facts.clear()
-            kind = self._by_facts[facts] = make_kind(
-                operation_type, database, collection, uuid, shows_ns=shows_ns
-            )
+            kind = make_kind(operation_type, database, collection, uuid, shows_ns=shows_ns)
+            remember(self._by_facts, facts, kind)
         return kind

@@ -13,6 +13,7 @@ from typing import Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
+from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN
 from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
 
@@ -82,11 +83,8 @@ _FRAMES: Final[dict[int, bytes]] = {}
 
 def _frame(size: int) -> bytes:
     """Everything in front of the hex text of a token of this size."""
-    if len(_FRAMES) > 10_000:
-        _FRAMES.clear()
     pack = rawbson.INT32_LE.pack
-    frame = _FRAMES[size] = b"\x03_id\0%b\x02_data\0%b" % (pack(size + 17), pack(size + 1))
-    return frame
+    return remember(_FRAMES, size, b"\x03_id\0%b\x02_data\0%b" % (pack(size + 17), pack(size + 1)))
 
 
 # How a document key of exactly {_id: value} continues the token, by the five bytes type, "_id", NUL. None

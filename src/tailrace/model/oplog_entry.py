@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import BsonError, CommandError
+from tailrace.model.memo import remember
 
 MALFORMED_ENTRY: Final = 8881102
 
@@ -28,7 +29,6 @@ _read_tail = _PLAIN_TAIL.unpack_from
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 _HEAD_START: Final = b"\x02op\0\x02\0\0\0"
-_MAX_HEADS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +131,11 @@ class OplogEntry:
         except UnicodeDecodeError:
             raise BsonError("the name of a command in an oplog entry is not UTF-8") from None
 
+    @property
+    def command_target(self) -> str | None:
+        """What a command entry's command acts on: the text in the first field of `o`, if it is one."""
+        return rawbson.first_text(self.o)
+
 
 class EntryReader:
     """Turns raw entries into `OplogEntry` objects, remembering the beginnings it has seen.
@@ -191,18 +196,11 @@ class EntryReader:
         if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(_HEAD_START, 4):
             start = 50 + raw[18] + (raw[19] << 8)
             if raw[start - 3 : start] == b"\x03o\0" and raw.startswith(entry.o, start):
-                if len(self._heads) >= _MAX_HEADS:
-                    self._heads.clear()
-                self._heads[raw[4:start]] = head
+                remember(self._heads, raw[4:start], head)
 
     def _head(self, op: str, ns: str, ui: bytes | None) -> Head:
         facts = (op, ns, ui)
-        head = self._by_facts.get(facts)
-        if head is None:
-            if len(self._by_facts) >= _MAX_HEADS:
-                self._by_facts.clear()
-            head = self._by_facts[facts] = Head(op, ns, ui)
-        return head
+        return self._by_facts.get(facts) or remember(self._by_facts, facts, Head(op, ns, ui))
 
     def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
         """An operation inside `applyOps`; its times are those of the entry that commits it.

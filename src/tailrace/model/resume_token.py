@@ -100,10 +100,8 @@ class ResumeToken:
     @property
     def operation_type(self) -> str | None:
         """The operation type the identifier names; version 1 names those of expanded streams only."""
-        found = None if self.identifier is None else rawbson.find(self.identifier, b"operationType")
-        if self.identifier is None or found is None or found[0] != rawbson.STRING:
-            return None
-        return rawbson.string_value(self.identifier, found[2], found[3])
+        identifier = self.identifier or rawbson.EMPTY
+        return rawbson.text(identifier, rawbson.find(identifier, b"operationType"))
 
     def with_fragment(self, fragment: int) -> "ResumeToken":
         """The token of a piece of this event."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.model.change_event import ChangeEvent
-from tailrace.model.update_diff import apply_diff
+from tailrace.model.update_diff import apply_diff, diff_of
 from tailrace.stages.add_pre_image import find_pre_image, image_element, image_missing
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.render import append_fields
@@ -49,7 +49,4 @@ class AddPostImage:
         before = find_pre_image(event, self._lookups[event.shard])
         if before is None:
             return None
-        diff = rawbson.subdocument(event.update or rawbson.EMPTY, b"diff")
-        if diff is None:
-            raise CommandError(6741200, "an update entry has neither a document with _id nor a $v: 2 diff")
-        return apply_diff(before, diff)
+        return apply_diff(before, diff_of(event.update or rawbson.EMPTY))

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
+from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.scope import Scope, ScopeKind
@@ -75,10 +76,7 @@ class EntryFilter:
                 decision = False
             elif self._pushed.operation is None:
                 decision = True
-        if len(self._by_head) > 10_000:
-            self._by_head.clear()
-        self._by_head[head] = decision
-        return decision
+        return remember(self._by_head, head, decision)
 
     def sees(self, entry: OplogEntry) -> bool:
         """Whether this entry may lead to events of the stream."""
@@ -139,13 +137,13 @@ class EntryFilter:
     def _sees_command(self, entry: OplogEntry, command: str) -> bool:
         if command == "dropDatabase":
             return not self._is_collection
-        target = _command_target(entry.o)
+        target = entry.command_target
         if target is None:
             return False
         if command in self._commands:
             return self._names.sees_collection(target)
         if command == "renameCollection":
-            to = _text(rawbson.find(entry.o, b"to"), entry.o)
+            to = rawbson.text(entry.o, rawbson.find(entry.o, b"to"))
             return self._names.sees(target) or (to is not None and self._names.sees(to))
         if command == "upgradeDowngradeViewlessTimeseries":
             name = target.removeprefix(_BUCKETS)
@@ -172,11 +170,11 @@ class EntryFilter:
         )
 
     def _names_watched(self, operation: bytes) -> bool:
-        ns = _text(rawbson.find(operation, b"ns"), operation)
+        ns = rawbson.text(operation, rawbson.find(operation, b"ns"))
         if ns is None or not self._names.sees_commands(ns):
             return ns is not None and self._names.sees(ns)
         o = rawbson.subdocument(operation, b"o") or rawbson.EMPTY
-        target = _command_target(o) if rawbson.first_name(o) in _INSIDE_TRANSACTIONS else None
+        target = rawbson.first_text(o) if rawbson.first_name(o) in _INSIDE_TRANSACTIONS else None
         return target is not None and self._names.sees_collection(target)
 
     def _sees_noop(self, head: Head, payload: bytes) -> bool:
@@ -195,18 +193,6 @@ class EntryFilter:
     @staticmethod
     def _passes(predicate: EntryPredicate | None, entry: OplogEntry) -> bool:
         return predicate is None or predicate(entry)
-
-
-def _command_target(o: bytes) -> str | None:
-    """The name that a command's first field holds; None if it holds something else."""
-    return _text(next(rawbson.elements(o), None), o)
-
-
-def _text(element: rawbson.Element | None, raw: bytes) -> str | None:
-    """The text of an element; None if it is missing or no string."""
-    if element is None or element[0] != rawbson.STRING:
-        return None
-    return rawbson.string_value(raw, element[2], element[3])
 
 
 def _strings(raw: bytes, element: rawbson.Element) -> list[str]:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.errors import CommandError
 from tailrace.model.change_event import ChangeEvent, DdlParts
 from tailrace.model.event_token import id_element
 from tailrace.model.oplog_entry import PLAIN
-from tailrace.model.update_diff import describe
+from tailrace.model.update_diff import describe, diff_of
 
 _pack_int32 = rawbson.INT32_LE.pack
 _pack_int64 = rawbson.INT64_LE.pack
@@ -63,15 +62,7 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
 def _update_element(update: bytes, shape: Shape) -> bytes:
     if shape.raw_update:
         return b"\x03rawUpdateDescription\0" + update
-    # A delta is exactly {$v: 2, diff: {...}}: the diff is what lies between byte 18 and the final NUL.
-    if update[12:18] == b"\x03diff\0":
-        diff = update[18:-1]
-    else:
-        found = rawbson.subdocument(update, b"diff")
-        if found is None:
-            raise CommandError(6741200, "an update entry has neither a document with _id nor a $v: 2 diff")
-        diff = found
-    return b"\x03updateDescription\0" + describe(diff, expanded=shape.expanded)
+    return b"\x03updateDescription\0" + describe(diff_of(update), expanded=shape.expanded)
 
 
 def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:

@@ -4,19 +4,15 @@ A table picks by what the entry is: a document change, a change of a view defini
 carries an event. Stateless; what it remembers is the bytes that events of one kind share.
 """
 
-from typing import Final
-
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.model.change_event import ChangeEvent, EventKinds
 from tailrace.model.oplog_entry import OplogEntry
+from tailrace.model.update_diff import is_delta
 from tailrace.stages.stage import Batch
 from tailrace.stages.transform_command import transform_command
 from tailrace.stages.transform_noop import transform_noop
 from tailrace.stages.transform_view import transform_view
-
-_DELTA_START: Final = b"\x10$v\0\x02\0\0\0\x03diff\0"
-_read_int32 = rawbson.INT32_LE.unpack_from
 
 
 class Transform:
@@ -69,18 +65,6 @@ class Transform:
         if is_delta(entry.o):
             return ChangeEvent(entry, self._kinds.of_head(head, "update"), entry.o2, None, entry.o)
         return ChangeEvent(entry, self._kinds.of_head(head, "replace"), entry.o2, entry.o)
-
-
-def is_delta(o: bytes) -> bool:
-    """Whether an update's `o` is a `$v: 2` diff; it is a whole document if it has an `_id`."""
-    if o[4:18] == _DELTA_START and _read_int32(o, 18)[0] == len(o) - 19:
-        return True
-    if rawbson.find(o, b"_id") is not None:
-        return False
-    version = rawbson.field(o, b"$v")
-    if version != (rawbson.INT32, b"\x02\0\0\0"):
-        raise CommandError(6741200, "an update entry has neither a document with _id nor a $v: 2 diff")
-    return True
 
 
 def _id_of(document: bytes) -> bytes:

@@ -16,10 +16,10 @@ _TYPES: Final = {"i": "create", "u": "modify", "d": "drop"}
 
 def transform_view(entry: OplogEntry, kinds: EventKinds) -> ChangeEvent:
     """The event of an insert, replacement or delete of a view definition."""
-    name = rawbson.find(entry.o, b"_id")
-    if name is None or name[0] != rawbson.STRING:
+    name = rawbson.text(entry.o, rawbson.find(entry.o, b"_id"))
+    if name is None:
         raise CommandError(40532, "an entry of system.views does not name its view in `o._id`")
-    database, _, view = rawbson.string_value(entry.o, name[2], name[3]).partition(".")
+    database, _, view = name.partition(".")
     operation_type = _TYPES[entry.head.op]
     kind = kinds.of(operation_type, database, view, entry.head.ui)
     if operation_type == "drop":
@@ -35,8 +35,5 @@ def transform_view(entry: OplogEntry, kinds: EventKinds) -> ChangeEvent:
 
 
 def _ns_type(definition: bytes) -> str:
-    source = rawbson.find(definition, b"viewOn")
-    if source is None or source[0] != rawbson.STRING:
-        return "view"
-    name = rawbson.string_value(definition, source[2], source[3])
-    return "timeseries" if name.startswith("system.buckets.") else "view"
+    source = rawbson.text(definition, rawbson.find(definition, b"viewOn")) or ""
+    return "timeseries" if source.startswith("system.buckets.") else "view"

@@ -167,11 +167,8 @@ def _affected_namespace(operation: OplogEntry) -> str:
         return operation.head.ns
     if operation.command not in _ALLOWED_COMMANDS:
         raise CommandError(7694300, f"a transaction contains the command {operation.command}")
-    for kind, _, start, end in rawbson.elements(operation.o):
-        if kind == rawbson.STRING:
-            return f"{operation.head.database}.{rawbson.string_value(operation.o, start, end)}"
-        break
-    return operation.head.ns
+    target = operation.command_target
+    return operation.head.ns if target is None else f"{operation.head.database}.{target}"
 
 
 def _commit_timestamp(o: bytes) -> int | None:

@@ -78,17 +78,11 @@ def _holds_stream(spec: Any) -> bool:
 
 
 def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, list[UserStage]]:
-    """The `$match` stages that open the pipeline, as one filter, and what follows them."""
+    """The `$match` stages that open a pipeline that compiles, as one filter, and what follows them."""
     count = 0
     while count < len(stages) and stages[count][0] == "$match":
         count += 1
-    filters = [dict(spec) for _, spec in stages[:count] if isinstance(spec, Mapping)]
-    if len(filters) < count:  # a $match that is no document fails when it is compiled
-        return None, list(stages)
-    if not filters:
-        return None, list(stages)
-    merged = filters[0] if len(filters) == 1 else {"$and": filters}
-    return merged, list(stages[count:])
+    return _conjunction([dict(spec) for _, spec in stages[:count]]), list(stages[count:])
 
 
 def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

@@ -5,7 +5,8 @@ All of it works on raw BSON: values are found and copied, never decoded.
 
 from tailrace.model.update_diff.apply import apply_diff
 from tailrace.model.update_diff.compute import compute_diff
+from tailrace.model.update_diff.delta import diff_of, is_delta
 from tailrace.model.update_diff.describe import describe
 from tailrace.model.update_diff.parse import parse
 
-__all__ = ["apply_diff", "compute_diff", "describe", "parse"]
+__all__ = ["apply_diff", "compute_diff", "describe", "diff_of", "is_delta", "parse"]
