@@ -16,9 +16,9 @@ A plan is opened once for a stream: everything that can be wrong with its option
 then, with the server's codes. The parts it hands out hold the state of one run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -56,6 +56,10 @@ from tailrace.stages.variables import stream_variables
 
 END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
 EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
+
+T = TypeVar("T")
+Step: TypeAlias = tuple[Stage[T, T], list[dict[str, Any]]]
+"""A stage, and what explain shows of it"""
 
 
 class SharedPart:
@@ -213,32 +217,45 @@ class Plan:
 
     def view_part(self, lookups: Mapping[str, Lookups]) -> ViewPart:
         """The stages that run on the merged events of all shards."""
-        options = self.options
         resume = ResumePoint(self.start_token)
-        events: list[Stage[ChangeEvent, ChangeEvent]] = []
-        if self.scope.kind is not ScopeKind.CLUSTER:
-            events.append(CheckInvalidate(self.scope.kind, resume))
-        events.append(CheckResumability(resume))
-        if not options.show_expanded_events:
-            events.append(only_classic)
+        return ViewPart(
+            resume,
+            [stage for stage, _ in self._event_steps(resume)],
+            self._shape(),
+            [stage for stage, _ in self._row_steps(resume, lookups)],
+        )
 
-        rows: list[Stage[Row, Row]] = []
+    def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
+        """What happens to events before they are rendered."""
+        if self.scope.kind is not ScopeKind.CLUSTER:
+            yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
+        yield CheckResumability(resume), [_internal("CheckResumability")]
+        if not self.options.show_expanded_events:
+            yield only_classic, [{"$match": {"operationType": {"$in": sorted(CLASSIC_TYPES)}}}]
+
+    def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
+        """What happens to rendered events."""
+        before, after = self.options.full_document_before_change, self.options.full_document
         before_images, others = self._user_parts()
-        if before_images:
-            rows.append(UserStages(before_images, self.variables, self.collation))
-        if options.full_document_before_change != "off":
-            rows.append(AddPreImage(lookups, required=options.full_document_before_change == "required"))
-        if options.full_document != "default":
-            match_uuid = options.match_collection_uuid_for_update_lookup
-            rows.append(AddPostImage(lookups, options.full_document, match_uuid=match_uuid))
-        if others:
-            rows.append(UserStages(others, self.variables, self.collation))
+        yield from self._user_step(before_images)
+        if before != "off":
+            shown = _internal("AddPreImage", fullDocumentBeforeChange=before)
+            yield AddPreImage(lookups, required=before == "required"), [shown]
+        if after != "default":
+            match_uuid = self.options.match_collection_uuid_for_update_lookup
+            shown = _internal("AddPostImage", fullDocument=after)
+            yield AddPostImage(lookups, after, match_uuid=match_uuid), [shown]
+        yield from self._user_step(others)
         if self.splits:
-            rows.append(SplitLargeEvent(resume))
+            yield SplitLargeEvent(resume), [{SPLIT: {}}]
         if resume.is_event:
-            rows.append(EnsureResumeTokenPresent(resume))
-        rows.append(check_event_size)
-        return ViewPart(resume, events, self._shape(), rows)
+            yield EnsureResumeTokenPresent(resume), [_internal("EnsureResumeTokenPresent")]
+        yield check_event_size, []
+
+    def _user_step(self, stages: list[UserStage]) -> Iterator[Step[Row]]:
+        if stages:
+            shown = [{name: spec} for name, spec in stages]
+            yield UserStages(stages, self.variables, self.collation), shown
 
     def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
         """The user's stages before and behind the images."""
@@ -265,33 +282,21 @@ class Plan:
 
     def explain(self) -> dict[str, Any]:
         """The stages in the order they run, each as the server names it."""
-        options = self.options
-        stages: list[dict[str, Any]] = []
-
-        def add(name: str, **details: Any) -> None:
-            stages.append({"$changeStream": {"stage": f"$_internalChangeStream{name}", **details}})
-
         match: dict[str, Any] = {} if self.pushed.document is None else {"pushedDown": self.pushed.document}
         start = self.start
         if start is not None:
             match["startAt"] = to_timestamp(start)
-        add("OplogMatch", **match)
-        add("UnwindTransaction")
-        add("Transform", **options.to_spec())
-        if self.scope.kind is not ScopeKind.CLUSTER:
-            add("CheckInvalidate")
-        add("CheckResumability")
-        if not options.show_expanded_events:
-            stages.append({"$match": {"operationType": {"$in": sorted(CLASSIC_TYPES)}}})
-        before, others = self._user_parts()
-        stages += ({name: spec} for name, spec in before)
-        if options.full_document_before_change != "off":
-            add("AddPreImage", fullDocumentBeforeChange=options.full_document_before_change)
-        if options.full_document != "default":
-            add("AddPostImage", fullDocument=options.full_document)
-        stages += ({name: spec} for name, spec in others)
-        if self.splits:
-            stages.append({SPLIT: {}})
-        if ResumePoint(self.start_token).is_event:
-            add("EnsureResumeTokenPresent")
+        stages = [
+            _internal("OplogMatch", **match),
+            _internal("UnwindTransaction"),
+            _internal("Transform", **self.options.to_spec()),
+        ]
+        resume = ResumePoint(self.start_token)
+        for _, shown in (*self._event_steps(resume), *self._row_steps(resume, {})):
+            stages += shown
         return {"stages": stages}
+
+
+def _internal(name: str, **details: Any) -> dict[str, Any]:
+    """A stage of ours as explain shows it."""
+    return {"$changeStream": {"stage": f"$_internalChangeStream{name}", **details}}
