@@ -10,9 +10,9 @@ from bson import Int64
 
 from tailrace.bsonio import documents as bsondocs
 from tailrace.model.cluster_time import to_timestamp
+from tailrace.model.entry_bytes import Operation, command
 from tailrace.testing.commands import CommandMaker
 from tailrace.testing.deployment import Collection, Deployment, uuid_value
-from tailrace.testing.oplog_writer import Operation, command
 from tailrace.testing.statements import StatementMaker
 
 INTERNAL_NAMESPACES: Final = (

@@ -10,8 +10,8 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.bsonio import documents as bsondocs
+from tailrace.model.entry_bytes import command
 from tailrace.testing.deployment import Collection, Deployment, uuid_value
-from tailrace.testing.oplog_writer import command
 from tailrace.testing.statements import StatementMaker
 
 # One name is a prefix of another, some hold characters that mean something in a regular expression.

@@ -13,8 +13,9 @@ from typing import Any, Final
 from bson import Binary
 
 from tailrace.bsonio import raw as rawbson
+from tailrace.model.entry_bytes import NULL_OPTIME, Operation, command
 from tailrace.testing.history import Change, History, PreImageKey
-from tailrace.testing.oplog_writer import Operation, OplogWriter, Session, command
+from tailrace.testing.oplog_writer import OplogWriter, Session
 
 INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 ID_INDEX: Final = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
@@ -192,7 +193,7 @@ class Deployment:
         else:
             session = Session(self.oplog.new_uuid(), self.rng.randbytes(32))
         session.transaction_number += 1
-        session.last = (0, -1)
+        session.last = NULL_OPTIME
         return session
 
     def give_back(self, session: Session) -> None:

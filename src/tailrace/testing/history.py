@@ -15,7 +15,7 @@ from bson import Timestamp
 from tailrace.bsonio import keystring
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.testing.oplog_writer import uuid_element
+from tailrace.model.entry_bytes import uuid_element
 
 Documents = dict[str, dict[bytes, bytes]]
 """Namespace to key (see `identity`) to document."""

@@ -1,63 +1,13 @@
-"""Oplog entries as bytes, every field where MongoDB's writer puts it.
-
-An `Operation` is what an entry and an element of an `applyOps` array have in common. `OplogWriter` gives it
-a time and an envelope, and keeps the entries in order. Documents are handed over as finished BSON: what was
-stored and what was logged are the same bytes.
-"""
+"""The oplog of a simulated deployment: gives operations their time and keeps the entries in order."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from tailrace.bsonio import documents
-from tailrace.bsonio import raw as rawbson
+from tailrace.model.entry_bytes import NULL_OPTIME, Operation, entry_bytes, session_elements, session_id
+from tailrace.model.oplog_entry import OpTime
 
 FIRST_SECOND: Final = 1_700_000_000
-UUID_SUBTYPE: Final = b"\x04"
-NULL_OPTIME: Final = (0, -1)
-
-OpTime = tuple[int, int]
-"""(timestamp as a 64-bit number, term)"""
-
-
-@dataclass(slots=True)
-class Operation:
-    """One insert, update, delete, command or no-op, inside or outside of a transaction."""
-
-    op: str
-    ns: str
-    o: bytes
-    uuid: bytes | None = None
-    o2: bytes | None = None
-    is_timeseries: bool = False
-    needs_retry_image: str | None = None
-    destined_recipient: str | None = None
-    statement_ids: Sequence[int] = ()
-    from_migrate: bool | None = None
-
-    def elements(self) -> bytes:
-        """The fields between the session's and the time's, in the order of the entry's definition."""
-        parts = [_text(b"op", self.op), _text(b"ns", self.ns)]
-        if self.uuid is not None:
-            parts.append(uuid_element(b"ui", self.uuid))
-        parts.append(rawbson.element(rawbson.DOCUMENT, b"o", self.o))
-        if self.o2 is not None:
-            parts.append(rawbson.element(rawbson.DOCUMENT, b"o2", self.o2))
-        if self.is_timeseries:
-            parts.append(_TRUE % b"isTimeseries")
-        if self.needs_retry_image is not None:
-            parts.append(_text(b"needsRetryImage", self.needs_retry_image))
-        if self.destined_recipient is not None:
-            parts.append(_text(b"destinedRecipient", self.destined_recipient))
-        if len(self.statement_ids) == 1:
-            parts.append(_int32(b"stmtId", self.statement_ids[0]))
-        elif self.statement_ids:
-            items = rawbson.document(*(_int32(b"%d" % n, s) for n, s in enumerate(self.statement_ids)))
-            parts.append(rawbson.element(rawbson.ARRAY, b"stmtId", items))
-        if self.from_migrate is not None:
-            parts.append((_TRUE if self.from_migrate else _FALSE) % b"fromMigrate")
-        return b"".join(parts)
 
 
 @dataclass(slots=True)
@@ -71,11 +21,7 @@ class Session:
 
     def elements(self) -> bytes:
         """`lsid` and `txnNumber`."""
-        lsid = rawbson.document(uuid_element(b"id", self.uuid), _binary(b"uid", b"\x00", self.user_hash))
-        number = rawbson.INT64_LE.pack(self.transaction_number)
-        return rawbson.element(rawbson.DOCUMENT, b"lsid", lsid) + rawbson.element(
-            rawbson.INT64, b"txnNumber", number
-        )
+        return session_elements(session_id(self.uuid, self.user_hash), self.transaction_number)
 
 
 @dataclass(slots=True)
@@ -96,7 +42,7 @@ class OplogWriter:
     @property
     def optime(self) -> OpTime:
         """The last entry's time and term."""
-        return self.now, self.term
+        return OpTime(self.now, self.term)
 
     @property
     def wall(self) -> int:
@@ -122,17 +68,16 @@ class OplogWriter:
     ) -> int:
         """Append an entry at the next time and return that time."""
         timestamp = self.tick()
-        parts = [] if session is None else [session.elements()]
-        parts.append(operation.elements())
-        parts.append(rawbson.element(rawbson.TIMESTAMP, b"ts", rawbson.UINT64_LE.pack(timestamp)))
-        parts.append(rawbson.element(rawbson.INT64, b"t", rawbson.INT64_LE.pack(self.term)))
-        parts.append(_VERSION_2)
-        parts.append(rawbson.element(rawbson.DATE, b"wall", rawbson.INT64_LE.pack(self.wall)))
-        if previous is not None:
-            parts.append(rawbson.element(rawbson.DOCUMENT, b"prevOpTime", optime_document(previous)))
-        if multi_op_type is not None:
-            parts.append(_int32(b"multiOpType", multi_op_type))
-        self.entries.append(rawbson.document(*parts))
+        self.entries.append(
+            entry_bytes(
+                operation,
+                self.optime,
+                self.wall,
+                session=b"" if session is None else session.elements(),
+                previous=previous,
+                multi_op_type=multi_op_type,
+            )
+        )
         if session is not None:
             session.last = self.optime
         return timestamp
@@ -143,58 +88,3 @@ class OplogWriter:
         data[6] = data[6] & 0x0F | 0x40
         data[8] = data[8] & 0x3F | 0x80
         return bytes(data)
-
-
-def command(database: str, o: dict[str, Any], **fields: Any) -> Operation:
-    """A command entry on a database."""
-    return Operation("c", f"{database}.$cmd", documents.encode(o), **fields)
-
-
-def apply_ops(
-    operations: Sequence[Operation], *, from_migrate: bool | None = None, **flags: bool | int
-) -> Operation:
-    """An `applyOps` entry; ``flags`` are `partialTxn`, `prepare` and `count`, in the order to be written."""
-    array = rawbson.document(
-        *(
-            rawbson.element(rawbson.DOCUMENT, b"%d" % n, rawbson.document(operation.elements()))
-            for n, operation in enumerate(operations)
-        )
-    )
-    parts = [rawbson.element(rawbson.ARRAY, b"applyOps", array)]
-    for name, value in flags.items():
-        if isinstance(value, bool):
-            parts.append(_TRUE % name.encode())
-        else:
-            parts.append(rawbson.element(rawbson.INT64, name.encode(), rawbson.INT64_LE.pack(value)))
-    return Operation("c", "admin.$cmd", rawbson.document(*parts), from_migrate=from_migrate)
-
-
-def optime_document(optime: OpTime) -> bytes:
-    """`{ts, t}`."""
-    timestamp, term = optime
-    return rawbson.document(
-        rawbson.element(rawbson.TIMESTAMP, b"ts", rawbson.UINT64_LE.pack(timestamp)),
-        rawbson.element(rawbson.INT64, b"t", rawbson.INT64_LE.pack(term)),
-    )
-
-
-def uuid_element(name: bytes, uuid: bytes) -> bytes:
-    """A UUID as binary subtype 4."""
-    return _binary(name, UUID_SUBTYPE, uuid)
-
-
-_TRUE: Final = b"\x08%b\0\x01"
-_FALSE: Final = b"\x08%b\0\x00"
-_VERSION_2: Final = rawbson.element(rawbson.INT64, b"v", rawbson.INT64_LE.pack(2))
-
-
-def _text(name: bytes, text: str) -> bytes:
-    return rawbson.string(name, text.encode())
-
-
-def _int32(name: bytes, value: int) -> bytes:
-    return rawbson.element(rawbson.INT32, name, rawbson.INT32_LE.pack(value))
-
-
-def _binary(name: bytes, subtype: bytes, data: bytes) -> bytes:
-    return rawbson.element(rawbson.BINARY, name, rawbson.INT32_LE.pack(len(data)) + subtype + data)

@@ -9,11 +9,11 @@ from typing import Any, Final
 from bson import DatetimeMS, Decimal128
 
 from tailrace.bsonio import documents as bsondocs
+from tailrace.model.entry_bytes import apply_ops, command
 from tailrace.testing.background import BackgroundMaker
 from tailrace.testing.commands import CommandMaker
 from tailrace.testing.deployment import Collection, Deployment, Statement
 from tailrace.testing.history import History, identity
-from tailrace.testing.oplog_writer import apply_ops, command
 from tailrace.testing.statements import StatementMaker
 
 _SEED: Final = 2023

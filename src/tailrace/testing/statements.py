@@ -14,13 +14,14 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.values import Undefined
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import to_timestamp
+from tailrace.model.entry_bytes import Operation
 from tailrace.model.update_diff import compute_diff
 from tailrace.query.update import compile_update
 from tailrace.testing.deployment import Collection, Statement
 from tailrace.testing.documents import DocumentMaker
 from tailrace.testing.history import identity
 from tailrace.testing.modifiers import ModifierMaker
-from tailrace.testing.oplog_writer import Operation, OplogWriter
+from tailrace.testing.oplog_writer import OplogWriter
 
 _DELTA_VERSION: Final = rawbson.element(rawbson.INT32, b"$v", rawbson.INT32_LE.pack(2))
 _ATTEMPTS: Final = 20

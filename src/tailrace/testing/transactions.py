@@ -10,8 +10,9 @@ from itertools import pairwise
 
 from tailrace.bsonio import documents as bsondocs
 from tailrace.model.cluster_time import to_timestamp
+from tailrace.model.entry_bytes import NULL_OPTIME, Operation, apply_ops, command
 from tailrace.testing.deployment import Collection, Deployment, Statement, create_operation
-from tailrace.testing.oplog_writer import NULL_OPTIME, Operation, Session, apply_ops, command
+from tailrace.testing.oplog_writer import Session
 from tailrace.testing.statements import StatementMaker, keeps_shard_key
 
 Part = Sequence["Statement | Operation"]
@@ -111,7 +112,7 @@ class TransactionMaker:
         if aborted:
             end = command("admin", {"abortTransaction": 1})
         else:
-            time = self._rng.choice((session.last[0], oplog.now))
+            time = self._rng.choice((session.last.ts, oplog.now))
             end = command("admin", {"commitTransaction": 1, "commitTimestamp": to_timestamp(time)})
         oplog.write(end, session=session, previous=session.last)
 
