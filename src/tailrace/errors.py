@@ -14,7 +14,8 @@ Code raises these where it finds the fault and nobody catches them to log and go
 command line and the Spark sources each translate them once, at their edge.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tailrace.error_codes import ErrorCode, code_name
 
@@ -41,6 +42,8 @@ class CommandError(TailraceError):
         self.code = int(code)
         self.message = message
         self._labels = tuple(labels)
+        self.details: Mapping[str, Any] = {}
+        """further fields of the reply, such as `keyPattern` of a duplicate key"""
 
     @property
     def code_name(self) -> str:

@@ -1,0 +1,222 @@
+"""Reading a state of the store.
+
+`Reader` is what queries work on; they cannot tell a snapshot from a write under way or from a transaction
+with changes of its own. Record keys are opaque bytes that sort in natural order.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import closing
+from types import TracebackType
+from typing import TypeAlias
+
+from tailrace.bsonio import keystring
+from tailrace.bsonio import raw as rawbson
+from tailrace.store.catalog import Catalog, Collection, Index
+from tailrace.store.tables import (
+    COUNT,
+    Tables,
+    Transaction,
+    after_prefix,
+    fitted,
+    lower_bound,
+    pack_time,
+    upper_bound,
+)
+
+Record: TypeAlias = tuple[bytes, bytes]
+"""(record key, document)"""
+
+
+def id_key(kind: int, value: bytes) -> bytes:
+    """The KeyString of an `_id`, by which records are found."""
+    return fitted(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
+
+
+def id_key_of(document: bytes) -> bytes | None:
+    """The same for the `_id` of a document or a document key; None without one."""
+    found = rawbson.find(document, b"_id")
+    return None if found is None else id_key(found[0], document[found[2] : found[3]])
+
+
+class Reader(ABC):
+    """One state of catalog and documents."""
+
+    @property
+    @abstractmethod
+    def catalog(self) -> Catalog:
+        """The collections as of this state."""
+
+    @abstractmethod
+    def record(self, collection: Collection, key: bytes) -> bytes | None:
+        """The document at a record key."""
+
+    @abstractmethod
+    def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
+        """Where the document with this `_id` is; ``id_key`` comes from `id_key` or `id_key_of`."""
+
+    @abstractmethod
+    def records(
+        self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Record]:
+        """The records in natural order, or against it; those strictly behind ``after`` if it is given."""
+
+    @abstractmethod
+    def index_records(
+        self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[Record]:
+        """The records whose index keys are in a range, in the index's order.
+
+        A record with several keys comes repeatedly. Bounds are KeyStrings without their end byte: all keys
+        at or above ``lower`` that are below ``upper`` or begin with it. Values too long for a key are cut, so
+        some records outside of the range may come as well.
+        """
+
+    @abstractmethod
+    def count(self, collection: Collection) -> tuple[int, int]:
+        """How many records there are, and their bytes."""
+
+    def find_id(self, collection: Collection, id_key: bytes) -> Record | None:
+        """The record with this `_id`."""
+        key = self.record_key(collection, id_key)
+        if key is None:
+            return None
+        document = self.record(collection, key)
+        return None if document is None else (key, document)
+
+
+class TableReader(Reader):
+    """Reads through one LMDB transaction."""
+
+    def __init__(self, tables: Tables, transaction: Transaction) -> None:
+        self._tables = tables
+        self._transaction = transaction
+
+    def record(self, collection: Collection, key: bytes) -> bytes | None:
+        """The document at a record key."""
+        table = self._tables.by_name[collection.table]
+        return self._transaction.get(collection.prefix + key, db=table)
+
+    def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
+        """Where the document with this `_id` is."""
+        index = collection.id_index
+        if index is not None:
+            return self._transaction.get(index.prefix + id_key, db=self._tables.index)
+        if collection.is_clustered and self.record(collection, id_key) is not None:
+            return id_key
+        return None
+
+    def records(
+        self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Record]:
+        """The records in natural order, or against it."""
+        prefix = collection.prefix
+        size = len(prefix)
+        table = self._tables.by_name[collection.table]
+        with closing(self._transaction.cursor(db=table)) as cursor:
+            if reverse:
+                end = after_prefix(prefix) if after is None else prefix + after
+                if not (cursor.prev() if end and cursor.set_range(end) else cursor.last()):
+                    return
+                for key, document in cursor.iterprev():
+                    if not key.startswith(prefix):
+                        return
+                    yield key[size:], document
+                return
+            if not cursor.set_range(prefix if after is None else prefix + after + b"\0"):
+                return
+            for key, document in cursor:
+                if not key.startswith(prefix):
+                    return
+                yield key[size:], document
+
+    def index_records(
+        self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[Record]:
+        """The records whose index keys are in a range."""
+        start = index.prefix + lower_bound(lower)
+        end = after_prefix(index.prefix + upper_bound(upper))
+        with closing(self._transaction.cursor(db=self._tables.index)) as cursor:
+            if not reverse:
+                found = cursor.set_range(start)
+                while found and cursor.key() < end:
+                    yield from self._indexed(collection, cursor.value())
+                    found = cursor.next()
+                return
+            found = cursor.prev() if cursor.set_range(end) else cursor.last()
+            while found and cursor.key() >= start:
+                yield from self._indexed(collection, cursor.value())
+                found = cursor.prev()
+
+    def _indexed(self, collection: Collection, key: bytes) -> Iterator[Record]:
+        document = self.record(collection, key)
+        if document is not None:
+            yield key, document
+
+    def count(self, collection: Collection) -> tuple[int, int]:
+        """How many records there are, and their bytes."""
+        return self._count_of(collection.ident)
+
+    def _count_of(self, ident: int) -> tuple[int, int]:
+        found = self._transaction.get(ident.to_bytes(4, "big"), db=self._tables.counts)
+        if found is None:
+            return 0, 0
+        number, size = COUNT.unpack(found)
+        return number, size
+
+    def entry(self, ts: int) -> bytes | None:
+        """The oplog entry of exactly this cluster time."""
+        return self._transaction.get(pack_time(ts), db=self._tables.oplog)
+
+    def entries(self, after: int = 0, *, at_least: bool = False) -> Iterator[tuple[int, bytes]]:
+        """The oplog's entries behind a cluster time, or from it on with ``at_least``."""
+        with closing(self._transaction.cursor(db=self._tables.oplog)) as cursor:
+            if cursor.set_range(pack_time(after if at_least else after + 1)):
+                for key, entry in cursor:
+                    yield int.from_bytes(key, "big"), entry
+
+    def oldest_entry(self) -> tuple[int, bytes] | None:
+        """The first entry the oplog still has."""
+        return next(self.entries(), None)
+
+    def pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
+        """The stored document `{_id, operationTime, preImage}` of one change."""
+        key = uuid + pack_time(ts) + pack_time(index)
+        return self._transaction.get(key, db=self._tables.preimages)
+
+    def session_record(self, key: bytes) -> bytes | None:
+        """What is known of a session's writes; ``key`` comes from `sessions.session_key`."""
+        return self._transaction.get(key, db=self._tables.sessions)
+
+    def image_record(self, key: bytes) -> bytes | None:
+        """The image that a session's last retryable findAndModify left."""
+        return self._transaction.get(key, db=self._tables.images)
+
+    def meta(self, name: str) -> bytes | None:
+        """A fact about the whole store."""
+        return self._transaction.get(name.encode(), db=self._tables.meta)
+
+
+class Snapshot(TableReader):
+    """A committed state that does not change while it is open; close it soon, or the file grows."""
+
+    def __init__(self, tables: Tables, transaction: Transaction, catalog: Catalog) -> None:
+        super().__init__(tables, transaction)
+        self._catalog = catalog
+
+    @property
+    def catalog(self) -> Catalog:
+        """The collections as of this state."""
+        return self._catalog
+
+    def close(self) -> None:
+        """Let go of the state."""
+        self._transaction.abort()
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

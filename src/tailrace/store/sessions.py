@@ -1,0 +1,72 @@
+"""Where the retryable writes and transactions of a session stand: the records of `config.transactions`."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson import DatetimeMS, Int64
+
+from tailrace.bsonio import documents
+from tailrace.bsonio import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import from_timestamp, to_timestamp
+from tailrace.model.entry_bytes import NULL_OPTIME, session_elements
+from tailrace.model.oplog_entry import OpTime
+
+NO_USER: Final = hashlib.sha256(b"").digest()
+"""`uid` of sessions on a server without authentication"""
+_UUID_SIZE: Final = 16
+
+
+def session_key(lsid: bytes) -> bytes:
+    """The key of a session's record; ``lsid`` is the whole document `{id, uid}`."""
+    found = rawbson.field(lsid, b"id")
+    user = rawbson.field(lsid, b"uid")
+    if found is None or user is None or len(found[1]) != 5 + _UUID_SIZE:
+        raise CommandError(ErrorCode.InvalidOptions, "a session id is a document of a UUID `id` and a `uid`")
+    # An internal session of the same client has further fields and a life of its own.
+    inner = rawbson.without(lsid, (b"id", b"uid"))
+    return found[1][5:] + hashlib.sha256(user[1] + inner).digest()[:16]
+
+
+@dataclass(slots=True)
+class SessionWrites:
+    """The writes of one session under its current transaction number."""
+
+    lsid: bytes
+    txn_number: int
+    last: OpTime = NULL_OPTIME
+    """the newest entry under this number"""
+    state: str | None = None
+    """`committed` once a transaction under this number is; None for retryable writes"""
+    changed: bool = False
+
+    @property
+    def elements(self) -> bytes:
+        """`lsid` and `txnNumber` as entries begin with them."""
+        return session_elements(self.lsid, self.txn_number)
+
+    def to_bson(self, wall: int) -> bytes:
+        """The record."""
+        record: dict[str, Any] = {
+            "_id": documents.decode(self.lsid),
+            "txnNum": Int64(self.txn_number),
+            "lastWriteOpTime": {"ts": to_timestamp(self.last.ts), "t": Int64(self.last.term)},
+            "lastWriteDate": DatetimeMS(wall),
+        }
+        if self.state is not None:
+            record["state"] = self.state
+        return documents.encode(record)
+
+    @classmethod
+    def from_bson(cls, raw: bytes) -> "SessionWrites":
+        """From a record."""
+        record = documents.decode(raw)
+        time = record["lastWriteOpTime"]
+        return cls(
+            documents.encode(record["_id"]),
+            int(record["txnNum"]),
+            OpTime(from_timestamp(time["ts"]), int(time["t"])),
+            record.get("state"),
+        )

@@ -1,0 +1,341 @@
+"""The store: documents, catalog, oplog and images of one replica set, in one LMDB environment.
+
+Reads work on snapshots, in any thread; writes are jobs of one writer (`writer.py`). Bound to an event loop,
+the store tells its listeners and the waiting coroutines of each commit in the loop's thread, listeners first:
+when a writer hears that its change is durable, everybody who watches has it already.
+"""
+
+import asyncio
+import threading
+import uuid as uuids
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from bson import ObjectId
+
+from tailrace.bsonio import documents
+from tailrace.errors import UsageError
+from tailrace.model.entry_bytes import Operation
+from tailrace.store.catalog import (
+    IMAGES_NS,
+    OPLOG_NS,
+    PRE_IMAGES_NS,
+    SESSIONS_NS,
+    VIEWS,
+    Catalog,
+    Collection,
+    View,
+)
+from tailrace.store.clock import ClusterClock, WallClock
+from tailrace.store.locks import Blocked, LockTable
+from tailrace.store.reader import Snapshot, TableReader
+from tailrace.store.tables import (
+    COUNT,
+    DEFAULT_MAP_SIZE,
+    FORMAT,
+    TIME,
+    Tables,
+    Transaction,
+    pack_ident,
+    pack_time,
+)
+from tailrace.store.write_unit import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState, WriteUnit
+from tailrace.store.writer import Commit, Job, Writer
+
+T = TypeVar("T")
+
+DEFAULT_OPLOG_SIZE: Final = 1 << 30
+_RETIRE_AT_ONCE: Final = 2000
+"""Oplog entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
+_REAP_AT_ONCE: Final = 5000
+_OWN_COLLECTIONS: Final = (
+    (OPLOG_NS, "oplog", OPLOG_IDENT),
+    (PRE_IMAGES_NS, "preimages", PRE_IMAGES_IDENT),
+    (SESSIONS_NS, "sessions", 3),
+    (IMAGES_NS, "images", 4),
+)
+
+
+class Store:
+    """An open data directory.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store.open(Path(folder))
+    ...     created = store.write_now(lambda unit: unit.create_collection("shop", "orders"))
+    ...     print(created.ns, [c.ns for c in store.catalog.collections("shop")])
+    ...     store.close()
+    shop.orders ['shop.orders']
+    """
+
+    def __init__(self, tables: Tables, wall: WallClock, oplog_size: int) -> None:
+        self.tables = tables
+        self.locks = LockTable()
+        self.oplog_size = oplog_size
+        self.on_commit: list[Callable[[Commit], None]] = []
+        """called in the event loop's thread for every commit, before its writers are told"""
+        self.retain_from: Callable[[], int | None] = lambda: None
+        """the cluster time from which entries must stay although the oplog is full; None if there is none"""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next_keys: dict[int, int] = {}
+        transaction = tables.begin()
+        with Snapshot(tables, transaction, Catalog()) as reader:
+            self._check_format(reader)
+            catalog = _load_catalog(reader, tables, transaction)
+            last = _last_entry(tables, transaction)
+            oldest = reader.oldest_entry()
+            self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
+            term = reader.meta("term")
+            self.set_id = documents.decode(reader.meta("replicaSet") or documents.encode({"id": ObjectId()}))[
+                "id"
+            ]
+            self._catalogs = [(transaction.id(), catalog)]
+        self.term = 0 if term is None else int(TIME.unpack(term)[0])
+        self.catalog = catalog
+        self.last_committed = last
+        self.oldest = 0 if oldest is None else oldest[0]
+        self.clock = ClusterClock(wall, last)
+        self._writer = Writer(self, self._published)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        wall: WallClock | None = None,
+        oplog_size: int = DEFAULT_OPLOG_SIZE,
+        map_size: int = DEFAULT_MAP_SIZE,
+    ) -> "Store":
+        """Open or make a data directory; raises `UsageError` if it cannot be used."""
+        tables = Tables(path, map_size=map_size)
+        try:
+            store = cls(tables, wall or WallClock(), oplog_size)
+        except BaseException:
+            tables.close()
+            raise
+        store.write_now(store._start_term)
+        return store
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Deliver commits and results in this loop's thread from now on."""
+        self._loop = loop
+
+    def close(self) -> None:
+        """Finish the queued writes and close the files."""
+        self._writer.stop()
+        self.tables.close()
+
+    # -- reading and writing ----------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The newest committed state; to be closed."""
+        transaction = self.tables.begin()
+        version = transaction.id()
+        # The writer notes a changed catalog before it commits: the right one is not newer than the state.
+        catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
+        return Snapshot(self.tables, transaction, catalog)
+
+    async def write(self, work: Callable[[WriteUnit], T], *, deadline: float | None = None) -> T:
+        """Run a job; when this returns, its changes are on disk.
+
+        A job that meets the lock of an open transaction is run again when that has ended; ``deadline``, in
+        the event loop's time, limits how long it waits for that.
+        """
+        while True:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[T] = loop.create_future()
+
+            def done(result: Any, error: BaseException | None, future: "asyncio.Future[T]" = future) -> None:
+                if future.cancelled():
+                    return
+                if error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+
+            self._writer.submit(Job(work, done))
+            try:
+                return await future
+            except Blocked as blocked:
+                await blocked.holder.wait_ended(deadline)
+
+    def write_now(self, work: Callable[[WriteUnit], T]) -> T:
+        """Run a job and wait for it in this thread; for start-up and for tools, never in the event loop."""
+        finished = threading.Event()
+        outcome: list[Any] = []
+
+        def done(result: Any, error: BaseException | None) -> None:
+            outcome.extend((result, error))
+            finished.set()
+
+        self._writer.submit(Job(work, done))
+        finished.wait()
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    # -- the writer's side ------------------------------------------------------------------------------
+
+    def begin_write(self, transaction: Transaction) -> WriteState:
+        """What the units of one LMDB transaction share."""
+        catalog = self._catalogs[-1][1]
+        return WriteState(
+            self.tables, transaction, catalog, self.clock, self.term, self.locks, self._next_keys
+        )
+
+    def retire(self, state: WriteState) -> None:
+        """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
+        self._retire_entries(state)
+        if self.has_garbage:
+            self._reap(state)
+
+    def before_commit(self, transaction: Transaction, state: WriteState) -> None:
+        """Note the catalog that belongs to the state about to be committed."""
+        if state.catalog is not self._catalogs[-1][1]:
+            # Snapshots look only at the newest two: one before and one after a commit under way.
+            self._catalogs = [*self._catalogs[-1:], (transaction.id(), state.catalog)]
+
+    def _retire_entries(self, state: WriteState) -> None:
+        unit = WriteUnit(state)
+        number, size = unit._count_of(OPLOG_IDENT)
+        if size <= self.oplog_size:
+            if not self.oldest and state.entries:
+                self.oldest = state.entries[0][0]
+            return
+        keep_from = self.retain_from()
+        removed = removed_bytes = 0
+        with state.transaction.cursor(db=self.tables.oplog) as cursor:
+            found = cursor.first()
+            while (
+                found
+                and size - removed_bytes > self.oplog_size
+                and removed < min(_RETIRE_AT_ONCE, number - 1)
+            ):
+                if keep_from is not None and TIME.unpack(cursor.key())[0] >= keep_from:
+                    break
+                removed += 1
+                removed_bytes += len(cursor.value())
+                found = cursor.delete()
+            if found:
+                self.oldest = TIME.unpack(cursor.key())[0]
+        stored = COUNT.pack(number - removed, size - removed_bytes)
+        state.transaction.put(pack_ident(OPLOG_IDENT), stored, db=self.tables.counts)
+        state.changes += removed
+
+    def _reap(self, state: WriteState) -> None:
+        left = _REAP_AT_ONCE
+        with state.transaction.cursor(db=self.tables.garbage) as garbage:
+            found = garbage.first()
+            while found and left > 0:
+                item = garbage.key()
+                table = (self.tables.records, self.tables.index)[item[0]]
+                with state.transaction.cursor(db=table) as cursor:
+                    more = cursor.set_range(item[1:])
+                    while more and left > 0 and cursor.key().startswith(item[1:]):
+                        more = cursor.delete()
+                        left -= 1
+                    if left > 0:
+                        found = garbage.delete()
+        state.changes += 1
+        self.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
+
+    def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
+        """A job that removes the entries older than a cluster time, for tests and tools."""
+
+        def work(unit: WriteUnit) -> None:
+            state = unit._state
+            removed = removed_bytes = 0
+            with state.transaction.cursor(db=self.tables.oplog) as cursor:
+                found = cursor.first()
+                while found and TIME.unpack(cursor.key())[0] < before:
+                    removed += 1
+                    removed_bytes += len(cursor.value())
+                    found = cursor.delete()
+                self.oldest = TIME.unpack(cursor.key())[0] if found else before
+            unit._add_to_count(OPLOG_IDENT, -removed, -removed_bytes)
+
+        return work
+
+    def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
+        loop = self._loop
+        if loop is None:
+            self._deliver(commit, jobs)
+            return
+        try:
+            loop.call_soon_threadsafe(self._deliver, commit, jobs)
+        except RuntimeError:
+            # The loop is closed: the server ended while these were written. Nobody waits any more.
+            self._loop = None
+
+    def _deliver(self, commit: Commit | None, jobs: list[Job]) -> None:
+        if commit is not None:
+            self.catalog = commit.catalog
+            if commit.entries:
+                self.last_committed = commit.entries[-1][0]
+            for listener in self.on_commit:
+                listener(commit)
+        for job in jobs:
+            job.done(job.result, job.error)
+
+    # -- the beginning ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _check_format(reader: TableReader) -> None:
+        found = reader.meta("format")
+        if found is not None and TIME.unpack(found)[0] != FORMAT:
+            raise UsageError(
+                f"the data directory has format {TIME.unpack(found)[0]}, this version reads format {FORMAT}; "
+                "use the version that wrote it, or another directory"
+            )
+
+    def _start_term(self, unit: WriteUnit) -> None:
+        """Every start is an election won: a new term, and an entry that says so."""
+        first = unit.meta("format") is None
+        if first:
+            unit.put_meta("format", pack_time(FORMAT))
+            unit.put_meta("replicaSet", documents.encode({"id": self.set_id}))
+            for ns, table, ident in _OWN_COLLECTIONS:
+                database, _, name = ns.partition(".")
+                unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
+            unit.log(no_op({"msg": "initiating set"}))
+        self.begin_term(unit)
+
+    def begin_term(self, unit: WriteUnit) -> None:
+        """Become primary in a new term; part of a job."""
+        self.term += 1
+        unit._state.term = self.term
+        unit.put_meta("term", pack_time(self.term))
+        unit.log(no_op({"msg": "new primary"}))
+
+
+def no_op(message: dict[str, Any]) -> Operation:
+    """An entry that changes nothing."""
+    return Operation("n", "", documents.encode(message))
+
+
+def _load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) -> Catalog:
+    collections = {}
+    for _, raw in transaction.cursor(db=tables.catalog):
+        collection = Collection.from_bson(raw)
+        collections[collection.ns] = collection
+    views = {}
+    for collection in collections.values():
+        if collection.name == VIEWS:
+            for _, raw in reader.records(collection):
+                view = view_of(raw)
+                views[view.ns] = view
+    return Catalog(collections, views)
+
+
+def view_of(definition: bytes) -> View:
+    """The view of a document in `system.views`."""
+    found = documents.decode(definition)
+    database, _, name = found["_id"].partition(".")
+    return View(database, name, found["viewOn"], tuple(found["pipeline"]), found.get("collation"))
+
+
+def _last_entry(tables: Tables, transaction: Transaction) -> int:
+    with transaction.cursor(db=tables.oplog) as cursor:
+        return int(TIME.unpack(cursor.key())[0]) if cursor.last() else 0

@@ -1,0 +1,155 @@
+"""The LMDB environment: its tables and the layout of their keys.
+
+All numbers in keys are big-endian, so that LMDB's byte order is the order of the numbers.
+
+=========== =============================================== ==============================================
+table       key                                             value
+=========== =============================================== ==============================================
+meta        a name                                          BSON or a number: format, term, identities
+catalog     namespace                                       the collection's catalog document
+records     ident (4), record key                           a document
+index       ident (4), KeyString [, record key's mark]      record key
+counts      ident (4)                                       number of records, their bytes
+oplog       cluster time (8)                                an oplog entry
+preimages   collection UUID (16), cluster time (8), index (8) ``{_id, operationTime, preImage}``
+sessions    session id, user (16 each)                      a record of `config.transactions`
+images      session id, user (16 each)                      a retryable findAndModify's image
+garbage     table number (1), ident (4)                     nothing; records or index keys still to be removed
+=========== =============================================== ==============================================
+
+The record key of an ordinary collection counts up from 1 (8 bytes), so that natural order is the order of
+insertion; that of a clustered collection is the KeyString of `_id`.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import lmdb
+
+from tailrace.errors import UsageError
+
+FORMAT: Final = 1
+NAMES: Final = (
+    "meta", "catalog", "records", "index", "counts", "oplog", "preimages", "sessions", "images", "garbage",
+)  # fmt: skip
+DEFAULT_MAP_SIZE: Final = 64 << 30
+"""Address space, not memory or disk: the most that one data directory can grow to."""
+
+IDENT: Final = Struct(">I")
+TIME: Final = Struct(">Q")
+COUNT: Final = Struct(">qq")
+pack_ident = IDENT.pack
+pack_time = TIME.pack
+
+# LMDB's keys have at most 511 bytes. A longer KeyString keeps its beginning, so that it still sorts near its
+# place, and a digest, so that equal means equal. Readers of ranges look at the documents anyway.
+_KEPT: Final = 440
+_MAX_KEY: Final = _KEPT + 32
+_MAX_MARK: Final = 16
+
+
+def fitted(key: bytes) -> bytes:
+    """A KeyString that LMDB can take."""
+    if len(key) <= _MAX_KEY:
+        return key
+    return key[:_KEPT] + hashlib.sha256(key).digest()
+
+
+def lower_bound(key: bytes) -> bytes:
+    """The least stored key that a KeyString not below ``key`` can have."""
+    return key[:_KEPT]
+
+
+def upper_bound(key: bytes) -> bytes:
+    """A key above all stored keys of KeyStrings that begin with or are below ``key``."""
+    return key[:_KEPT] + b"\xff" * 32 if len(key) > _KEPT else key
+
+
+def mark_of(record_key: bytes) -> bytes:
+    """What tells records with equal values apart in a non-unique index."""
+    if len(record_key) <= _MAX_MARK:
+        return record_key
+    return hashlib.sha256(record_key).digest()[:_MAX_MARK]
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """The least key above all keys that begin with ``prefix``; empty if there is none.
+
+    >>> after_prefix(bytes([1, 255])).hex(), after_prefix(b"")
+    ('02', b'')
+    """
+    prefix = prefix.rstrip(b"\xff")
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else b""
+
+
+Table: TypeAlias = Any
+"""LMDB's handle of one table"""
+
+
+class Cursor(AbstractContextManager["Cursor"], Protocol):
+    """LMDB's cursor, as far as it is used here. A move tells whether there is a record."""
+
+    def first(self) -> bool: ...  # noqa: D102
+    def last(self) -> bool: ...  # noqa: D102
+    def next(self) -> bool: ...  # noqa: D102
+    def prev(self) -> bool: ...  # noqa: D102
+    def set_range(self, key: bytes) -> bool: ...  # noqa: D102
+    def key(self) -> bytes: ...  # noqa: D102
+    def value(self) -> bytes: ...  # noqa: D102
+    def delete(self) -> bool: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+    def iterprev(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class Transaction(Protocol):
+    """LMDB's transaction, as far as it is used here; its own type allows for views of memory, ours copies."""
+
+    def get(self, key: bytes, *, db: Table) -> bytes | None: ...  # noqa: D102
+    def put(self, key: bytes, value: bytes, *, append: bool = False, db: Table) -> bool: ...  # noqa: D102
+    def delete(self, key: bytes, *, db: Table) -> bool: ...  # noqa: D102
+    def cursor(self, db: Table) -> Cursor: ...  # noqa: D102
+    def stat(self, db: Table) -> dict[str, int]: ...  # noqa: D102
+    def id(self) -> int: ...  # noqa: D102
+    def commit(self) -> None: ...  # noqa: D102
+    def abort(self) -> None: ...  # noqa: D102
+
+
+class Tables:
+    """An open environment. Attributes are LMDB's handles, named as in the table above."""
+
+    def __init__(self, path: Path, *, map_size: int = DEFAULT_MAP_SIZE) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.environment = lmdb.open(
+                str(path), map_size=map_size, max_dbs=len(NAMES), max_readers=4096, metasync=True, sync=True
+            )
+        except (OSError, lmdb.Error) as error:
+            raise UsageError(
+                f"cannot open the data directory {path}: {error}; "
+                "name a directory that can be written to and no other server uses"
+            ) from error
+        handles = {name: self.environment.open_db(name.encode()) for name in NAMES}
+        self.meta = handles["meta"]
+        self.catalog = handles["catalog"]
+        self.records = handles["records"]
+        self.index = handles["index"]
+        self.counts = handles["counts"]
+        self.oplog = handles["oplog"]
+        self.preimages = handles["preimages"]
+        self.sessions = handles["sessions"]
+        self.images = handles["images"]
+        self.garbage = handles["garbage"]
+        self.by_name = handles
+
+    def begin(self, *, write: bool = False) -> Transaction:
+        """A transaction; there is one that writes at a time, and its thread has to end it."""
+        return cast("Transaction", self.environment.begin(write=write))
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.environment.close()
