@@ -5,7 +5,7 @@ among them is just not a number. What an accumulator cannot use it passes over.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -141,7 +141,7 @@ def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
     samples = _parse_samples(name, spec, scope, not_object=7436201)
 
     def apply(env: Environment) -> float | None:
-        return _quantile(samples(env), 0.5)
+        return quantile(samples(env), 0.5)
 
     return apply
 
@@ -150,12 +150,12 @@ def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
     samples = _parse_samples(name, spec, scope, "p", not_object=7436200)
     fractions = scope.parse(spec["p"])
     if isinstance(fractions, Constant):
-        _checked_fractions(name, fractions.value)
+        checked_fractions(name, fractions.value)
 
     def apply(env: Environment) -> list[float | None]:
-        wanted = _checked_fractions(name, fractions(env))
+        wanted = checked_fractions(name, fractions(env))
         found = samples(env)
-        return [_quantile(found, fraction) for fraction in wanted]
+        return [quantile(found, fraction) for fraction in wanted]
 
     return apply
 
@@ -163,6 +163,18 @@ def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
 def _parse_samples(
     name: str, spec: Any, scope: Scope, *more: str, not_object: int
 ) -> Callable[[Environment], list[float]]:
+    source = scope.parse(quantile_specs(name, spec, *more, not_object=not_object)["input"])
+
+    def samples(env: Environment) -> list[float]:
+        value = source(env)
+        numbers = (to_double(number) for number in _numbers(value if isinstance(value, list) else [value]))
+        return sorted(number for number in numbers if not math.isnan(number))
+
+    return samples
+
+
+def quantile_specs(name: str, spec: Any, *more: str, not_object: int) -> Mapping[str, Any]:
+    """The arguments of an operator on quantiles: ``input``, ``method`` and what else it needs."""
     specs = named_specs(
         name,
         spec,
@@ -174,17 +186,11 @@ def _parse_samples(
         raise CommandError(
             ErrorCode.BadValue, f"Currently only 'approximate' can be used as 'method' of {name}"
         )
-    source = scope.parse(specs["input"])
-
-    def samples(env: Environment) -> list[float]:
-        value = source(env)
-        numbers = (to_double(number) for number in _numbers(value if isinstance(value, list) else [value]))
-        return sorted(number for number in numbers if not math.isnan(number))
-
-    return samples
+    return specs
 
 
-def _checked_fractions(name: str, value: Any) -> list[float]:
+def checked_fractions(name: str, value: Any) -> list[float]:
+    """The ``p`` of a `$percentile`."""
     if not isinstance(value, list) or not value:
         raise CommandError(7750301, f"The 'p' field of {name} must be an array of at least one number")
     for item in value:
@@ -199,7 +205,7 @@ def _checked_fractions(name: str, value: Any) -> list[float]:
     return [to_double(item) for item in value]
 
 
-def _quantile(ordered: list[float], fraction: float) -> float | None:
+def quantile(ordered: list[float], fraction: float) -> float | None:
     """The smallest sample that at least this fraction of all samples does not exceed."""
     if not ordered:
         return None

@@ -90,7 +90,7 @@ def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], 
         string_key = scope.string_key
 
         def apply(env: Environment) -> list[Any]:
-            n, array = _checked_count(name, count(env)), source(env)
+            n, array = checked_count(name, count(env)), source(env)
             if not isinstance(array, list):
                 raise CommandError(5788200, f"{name}: input must be an array, found: {type_name(array)}")
             return choose(array, n, string_key)
@@ -100,7 +100,8 @@ def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], 
     return parse
 
 
-def _checked_count(name: str, value: Any) -> int:
+def checked_count(name: str, value: Any) -> int:
+    """The ``n`` of an operator that picks so many."""
     if not is_number(value):
         raise CommandError(
             5787902, f"Value for 'n' of {name} must be of integral type, but found {type_name(value)}"

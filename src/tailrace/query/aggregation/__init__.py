@@ -1,0 +1,31 @@
+"""Aggregation pipelines, compiled to iterators of documents.
+
+>>> from tailrace.bsonio.documents import decode, encode
+>>> stages = [{"$group": {"_id": "$k", "n": {"$sum": 1}}}, {"$sort": {"n": -1}}, {"$limit": 1}]
+>>> pipeline = compile_pipeline(stages, PipelineContext("shop", "orders"))
+>>> [decode(raw) for raw in pipeline.run(encode({"k": key}) for key in "abbac")]
+[{'_id': 'a', 'n': 2}]
+
+`compile` checks a pipeline and puts it together, `table` says which stages there are, `rows` what flows
+through them, `services` what they may ask of the server; every other file is a stage or a family of stages.
+"""
+
+from tailrace.query.aggregation.compile import compile_pipeline
+from tailrace.query.aggregation.output import MergeTarget, Output, OutTarget
+from tailrace.query.aggregation.pipeline import Pipeline
+from tailrace.query.aggregation.rows import PAUSE, Pause
+from tailrace.query.aggregation.scope import PipelineContext
+from tailrace.query.aggregation.services import NoServices, Services
+
+__all__ = [
+    "PAUSE",
+    "MergeTarget",
+    "NoServices",
+    "OutTarget",
+    "Output",
+    "Pause",
+    "Pipeline",
+    "PipelineContext",
+    "Services",
+    "compile_pipeline",
+]

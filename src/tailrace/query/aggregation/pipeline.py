@@ -1,0 +1,41 @@
+"""A compiled pipeline."""
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.aggregation.output import Output
+from tailrace.query.aggregation.rows import PAUSE, Pause, Rows, rows_of
+from tailrace.query.aggregation.stage import Stage
+
+Namespace: TypeAlias = tuple[str, str]
+"""(database, collection)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Stages in their order; `run` may be called any number of times, but not twice at once."""
+
+    stages: Sequence[Stage]
+    reads_collection: bool = True
+    """False if the first stage brings its own documents and the ones given to `run` do not count."""
+    output: Output | None = None
+    """Where a final `$out` or `$merge` wants the results to go; writing them there is left to the caller."""
+    foreign: frozenset[Namespace] = frozenset()
+    """The collections that the pipeline reads beside its own, at any depth."""
+
+    def run(self, documents: Iterable[bytes | Pause]) -> Generator[bytes | Pause, None, None]:
+        """The results as BSON, lazily: nothing is read before they are asked for, and no more than needed."""
+        try:
+            for row in self.rows(rows_of(documents)):
+                yield row if row is PAUSE else row.raw
+        except RecursionError:
+            raise CommandError(ErrorCode.Overflow, "a document is nested too deeply") from None
+
+    def rows(self, rows: Rows) -> Rows:
+        """The same on rows, for a pipeline inside another's stage."""
+        for stage in self.stages:
+            rows = stage(rows)
+        return rows

@@ -1,0 +1,278 @@
+"""Sorting documents: BSON order by one path or by many, each ascending or descending.
+
+>>> ordering = compile_sort({"a": -1, "b": 1})
+>>> ordering.sort([{"a": 1}, {"a": 2, "b": 2}, {"a": [0, 2], "b": 1}])
+[{'a': [0, 2], 'b': 1}, {'a': 2, 'b': 2}, {'a': 1}]
+
+A missing field sorts as null and an empty array as undefined, below null. An array stands for the one of its
+elements that comes first in the order asked for: its least if the path is ascending, its greatest if it is
+descending. Several paths through one array take their values from the same element; paths through different
+arrays cannot be sorted by.
+
+Sorting is stable, and `TopSelector` keeps only as many documents as are wanted while it goes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from tailrace.bsonio.compare import SortKey, StringKey, sort_key, type_name
+from tailrace.bsonio.values import Undefined
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.field_path import split_path
+from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.operands import is_number, is_string
+from tailrace.query.expressions.scope import Collating
+from tailrace.query.paths import array_index
+
+Document: TypeAlias = dict[str, Any]
+Item = TypeVar("Item")
+
+MAX_SORT_KEYS: Final = 32
+_META_SORTS: Final = frozenset({
+    "textScore", "randVal", "geoNearDistance", "geoNearPoint", "searchScore", "vectorSearchScore", "score",
+})  # fmt: skip
+_UNDEFINED: Final = Undefined()
+
+
+class SortPath(NamedTuple):
+    """One key of a sort."""
+
+    components: tuple[str, ...]
+    is_descending: bool
+
+
+class _HasArray(Exception):  # noqa: N818 - a signal inside this file, not an error
+    """The short way to a key met an array."""
+
+
+class _Descending:
+    """A key whose order is turned round."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: SortKey) -> None:
+        self.key = key
+
+    def __lt__(self, other: "_Descending") -> bool:
+        return other.key < self.key
+
+    def __gt__(self, other: "_Descending") -> bool:
+        return other.key > self.key
+
+    def __le__(self, other: "_Descending") -> bool:
+        return other.key <= self.key
+
+    def __ge__(self, other: "_Descending") -> bool:
+        return other.key >= self.key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class Ordering:
+    """A compiled sort specification."""
+
+    __slots__ = ("_is_mixed", "_string_key", "is_reversed", "paths")
+
+    def __init__(self, paths: Iterable[SortPath], string_key: StringKey) -> None:
+        self.paths = tuple(paths)
+        self._string_key = string_key
+        directions = {path.is_descending for path in self.paths}
+        self._is_mixed = len(directions) > 1
+        self.is_reversed = directions == {True}
+        """Whether `natural_key` has to be sorted from the greatest down."""
+
+    def key(self, document: Document) -> Any:
+        """What a document is sorted by: the one that comes first has the least key."""
+        natural = self.natural_key(document)
+        return _Descending(natural) if self.is_reversed else natural
+
+    def natural_key(self, document: Document) -> SortKey:
+        """A key without the wrapper that turns its order round where all paths are descending.
+
+        Python sorts plain tuples much faster, and can sort them in reverse and stably.
+        """
+        try:
+            return self._joined([_plain_value(document, path.components) for path in self.paths])
+        except _HasArray:
+            keys = (self._joined(values) for values in _values_through_arrays(document, self.paths))
+            return max(keys) if self.is_reversed else min(keys)
+
+    def _joined(self, values: list[Any]) -> SortKey:
+        string_key = self._string_key
+        if not self._is_mixed:
+            return tuple([sort_key(value, string_key) for value in values])
+        return tuple(
+            [
+                _Descending(sort_key(value, string_key))
+                if path.is_descending
+                else sort_key(value, string_key)
+                for value, path in zip(values, self.paths, strict=True)
+            ]
+        )
+
+    def sort(self, documents: Iterable[Document]) -> list[Document]:
+        """The documents in order; equal ones stay as they came."""
+        return sorted(documents, key=self.natural_key, reverse=self.is_reversed)
+
+
+class TopSelector(Generic[Item]):
+    """The first items of an order, or the last, found while they come in; all of them without a limit.
+
+    At most about twice as many items are held as are wanted, and one that cannot be among those is dropped at
+    once.
+    """
+
+    def __init__(self, ordering: Ordering, limit: int | None = None, *, from_end: bool = False) -> None:
+        self._ordering = ordering
+        self._limit = limit
+        self._from_end = from_end
+        self._held: list[tuple[SortKey, Item]] = []
+        self._edge: SortKey | None = None
+        """The key of the held item that goes next, once as many are held as are wanted."""
+
+    def add(self, document: Document, item: Item) -> None:
+        """Offer an item that is sorted as its document is."""
+        key = self._ordering.natural_key(document)
+        if self._edge is not None and self._is_outside(key, self._edge):
+            return
+        self._held.append((key, item))
+        if self._limit is not None and len(self._held) >= 2 * self._limit + 16:
+            self._cut()
+
+    def items(self) -> Iterator[Item]:
+        """The selected items in order."""
+        self._cut()
+        return map(itemgetter(1), self._held)
+
+    def _is_outside(self, key: SortKey, edge: SortKey) -> bool:
+        # Among equals the earlier comes first: it stays if the first are wanted and goes if the last are.
+        if self._from_end:
+            return key > edge if self._ordering.is_reversed else key < edge
+        return key <= edge if self._ordering.is_reversed else key >= edge
+
+    def _cut(self) -> None:
+        self._held.sort(key=itemgetter(0), reverse=self._ordering.is_reversed)
+        if self._limit is None or len(self._held) < self._limit:
+            return
+        if self._from_end:
+            del self._held[: -self._limit]
+        else:
+            del self._held[self._limit :]
+        self._edge = self._held[0 if self._from_end else -1][0]
+
+
+def compile_sort(spec: Any, collation: Collating | None = None) -> Ordering:
+    """Compile a sort specification: paths, each with 1 or -1.
+
+    The errors are those of the stage `$sort`, which the command ``find`` shares. An empty specification is
+    one too; a command for which it means no order has to look first.
+    """
+    if not isinstance(spec, Mapping):
+        raise CommandError(15973, "the $sort key specification must be an object")
+    if not spec:
+        raise CommandError(15976, "$sort stage must have at least one sort key")
+    if len(spec) > MAX_SORT_KEYS:
+        raise CommandError(13103, f"too many compound keys: a sort has at most {MAX_SORT_KEYS}")
+    paths = [SortPath(split_path(path), _is_descending(path, value)) for path, value in spec.items()]
+    return Ordering(paths, None if collation is None else collation.string_key)
+
+
+def _is_descending(path: str, value: Any) -> bool:
+    if isinstance(value, Mapping):
+        raise _refused_expression(value)
+    if not is_number(value):
+        raise CommandError(
+            15974, f"Illegal key in $sort specification: {path}: a value of type {type_name(value)}"
+        )
+    direction = integral_value(value)
+    if direction not in (1, -1):
+        raise CommandError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
+    return direction == -1
+
+
+def _refused_expression(value: Mapping[str, Any]) -> CommandError:
+    """Metadata can be sorted by where there is some; nothing here computes any."""
+    if len(value) != 1 or "$meta" not in value:
+        return CommandError(17312, "$meta is the only expression supported by $sort right now")
+    name = value["$meta"]
+    if not is_string(name) or name not in _META_SORTS:
+        return CommandError(31138, f"Illegal $meta sort: {name!r}")
+    return CommandError(40218, f"query requires {name} metadata, but it is not available")
+
+
+def _plain_value(document: Document, components: tuple[str, ...]) -> Any:
+    """What a path leads to where no array is in its way, null for nothing."""
+    value: Any = document
+    for name in components:
+        if value.__class__ is not dict:
+            if isinstance(value, list):
+                raise _HasArray
+            return None
+        value = value.get(name)
+    if isinstance(value, list):
+        raise _HasArray
+    return value
+
+
+class _Pending(NamedTuple):
+    """A path on its way: what it has reached, and what of it is left."""
+
+    value: Any
+    rest: tuple[str, ...]
+
+
+def _values_through_arrays(document: Document, paths: tuple[SortPath, ...]) -> Iterator[list[Any]]:
+    """Every combination of values that the paths have at the same time."""
+    pending = {index: _Pending(document, path.components) for index, path in enumerate(paths)}
+    yield from _combinations(pending, [None] * len(paths))
+
+
+def _combinations(pending: Mapping[int, _Pending], values: list[Any]) -> Iterator[list[Any]]:
+    values = list(values)
+    array: list[Any] | None = None
+    at_array: dict[int, tuple[str, ...]] = {}
+    for index, step in pending.items():
+        value, rest = _up_to_array(step)
+        if not isinstance(value, list):
+            values[index] = value
+            continue
+        if array is not None and value is not array:
+            raise CommandError(ErrorCode.BadValue, "cannot sort with keys that are parallel arrays")
+        array = value
+        at_array[index] = rest
+    if array is None:
+        yield values
+        return
+    for element in array or [_UNDEFINED]:
+        inside: dict[int, _Pending] = {}
+        for index, rest in at_array.items():
+            if not rest:
+                values[index] = element
+            elif isinstance(element, dict):
+                inside[index] = _Pending(element, rest)
+            else:
+                values[index] = None
+        yield from _combinations(inside, values)
+
+
+def _up_to_array(step: _Pending) -> _Pending:
+    """Follow a path to its end or to the first array that it does not enter by index."""
+    value, rest = step
+    while rest:
+        if isinstance(value, dict):
+            value = value.get(rest[0])
+        elif isinstance(value, list):
+            position = array_index(rest[0])
+            if position is None or position >= len(value):
+                return _Pending(value, rest)
+            value = value[position]
+        else:
+            return _Pending(None, ())
+        rest = rest[1:]
+    return _Pending(value, rest)
