@@ -1,0 +1,1 @@
+"""The replica set in one process: sockets, dispatch, commands, cursors, sessions."""

@@ -1,0 +1,160 @@
+"""`hello`: what this server is and can do; sent first on every connection, and by monitors all the time.
+
+A client that knows the current topology version may wait for the next one, and may have every further one sent
+without asking again; that is how drivers learn of a step-down at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
+
+from tailrace.bsonio.raw import MAX_USER_SIZE
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import to_timestamp
+from tailrace.server.arguments import Arguments
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.replication import Replication
+from tailrace.server.sessions import SESSION_TIMEOUT_MINUTES
+from tailrace.server.version import MAX_WIRE_VERSION, MIN_WIRE_VERSION
+from tailrace.wire import MAX_MESSAGE_SIZE, negotiate
+
+MAX_WRITE_BATCH_SIZE: Final = 100_000
+COMPRESSORS: Final = ("snappy", "zstd", "zlib")
+_LEGACY_NAMES: Final = frozenset({"isMaster", "ismaster"})
+
+
+async def run(context: Context) -> Reply:
+    """Answer at once, or when the topology differs from the one the client knows."""
+    arguments = context.arguments()
+    metadata = arguments.document("client", None)
+    compressors = arguments.array("compression", None)
+    knows_hello = arguments.boolean("helloOk", False)
+    known = _known_topology(arguments)
+    max_await_ms = arguments.integer("maxAwaitTimeMS", None)
+    arguments.ignore(
+        "loadBalanced", "backpressure", "speculativeAuthenticate", "saslSupportedMechs", "internalClient",
+        "hostInfo", "hangUpOnStepDown", "forShell", "shardingTaskExecutor",
+    )  # fmt: skip
+    arguments.finish()
+    _check_awaitable(context, known, max_await_ms)
+
+    replication = context.server.replication
+    if metadata is not None:
+        context.client.introduce(metadata)
+    if known is not None and max_await_ms is not None:
+        await _wait_for_news(replication, known, max_await_ms)
+        if replication.is_shutting_down:
+            raise CommandError(ErrorCode.ShutdownInProgress, "the server is shutting down")
+    reply = _describe(context, knows_hello=knows_hello)
+    if compressors is not None:
+        names = [name for name in compressors if isinstance(name, str)]
+        if agreed := negotiate(names, COMPRESSORS):
+            reply["compression"] = agreed
+    if known is not None:
+        context.repeat({"topologyVersion": reply["topologyVersion"]})
+    return reply
+
+
+def _known_topology(arguments: Arguments) -> tuple[ObjectId, int] | None:
+    fields = arguments.nested("topologyVersion")
+    if fields is None:
+        return None
+    process_id = fields.value("processId")
+    if not isinstance(process_id, ObjectId):
+        raise fields.wrong_type("processId", process_id, "objectId")
+    counter = fields.value("counter")
+    if not isinstance(counter, Int64):
+        raise fields.wrong_type("counter", counter, "long")
+    fields.finish()
+    return process_id, int(counter)
+
+
+def _check_awaitable(context: Context, known: tuple[ObjectId, int] | None, max_await_ms: int | None) -> None:
+    if known is None and max_await_ms is None:
+        return
+    if known is None:
+        raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
+    if max_await_ms is None:
+        raise CommandError(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
+    process_id, counter = known
+    if counter < 0:
+        raise CommandError(31372, "topologyVersion must have a non-negative counter")
+    if max_await_ms < 0:
+        raise CommandError(31373, "maxAwaitTimeMS must be a non-negative integer")
+    current = context.server.replication
+    if process_id == current.process_id and counter > current.counter:
+        reason = (
+            f"Received a topology version with counter: {counter} "
+            f"which is greater than the server topology version counter: {current.counter}"
+        )
+        raise CommandError(31382, reason)
+
+
+async def _wait_for_news(replication: Replication, known: tuple[ObjectId, int], max_await_ms: int) -> None:
+    process_id, counter = known
+    if process_id == replication.process_id:
+        await replication.wait_for_change(counter, max_await_ms / 1000)
+
+
+def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
+    server = context.server
+    replication = server.replication
+    reply: dict[str, Any] = {"helloOk": True} if knows_hello else {}
+    writable = "ismaster" if context.name in _LEGACY_NAMES else "isWritablePrimary"
+    reply["topologyVersion"] = replication.topology_version()
+    if replication.is_replica_set:
+        reply |= _describe_member(context, writable)
+    else:
+        reply[writable] = True
+    return reply | {
+        "maxBsonObjectSize": MAX_USER_SIZE,
+        "maxMessageSizeBytes": MAX_MESSAGE_SIZE,
+        "maxWriteBatchSize": MAX_WRITE_BATCH_SIZE,
+        "localTime": DatetimeMS(server.wall.milliseconds()),
+        "logicalSessionTimeoutMinutes": SESSION_TIMEOUT_MINUTES,
+        "connectionId": context.client.id,
+        "minWireVersion": MIN_WIRE_VERSION,
+        "maxWireVersion": MAX_WIRE_VERSION,
+        "readOnly": False,
+    }
+
+
+def _describe_member(context: Context, writable: str) -> Mapping[str, Any]:
+    server = context.server
+    replication = server.replication
+    member: dict[str, Any] = {
+        "hosts": [server.member],
+        "setName": replication.set_name,
+        "setVersion": 1,
+        writable: replication.is_primary,
+        "secondary": not replication.is_primary,
+    }
+    if replication.is_primary:
+        member |= {"primary": server.member, "me": server.member, "electionId": replication.election_id()}
+    else:
+        member["me"] = server.member
+    return member | {
+        "lastWrite": _last_write(server.last_write_time(), server.last_write_date(), replication.term)
+    }
+
+
+def _last_write(cluster_time: int, date: int, term: int) -> dict[str, Any]:
+    position: dict[str, Timestamp | Int64] = {"ts": to_timestamp(cluster_time), "t": Int64(term)}
+    return {
+        "opTime": position,
+        "lastWriteDate": DatetimeMS(date),
+        "majorityOpTime": position,
+        "majorityWriteDate": DatetimeMS(date),
+    }
+
+
+COMMAND = Command(
+    "hello",
+    run,
+    help="Describe this server; with a topology version, wait until it changes.",
+    aliases=("isMaster", "ismaster"),
+    is_always_allowed=True,
+)

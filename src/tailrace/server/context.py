@@ -1,0 +1,200 @@
+"""One command under way: what it was asked, by whom, and until when.
+
+The dispatcher makes a `Context` from a request once everything that commands have in common was checked, and
+hands it to the command. The context is also the operation that currentOp shows and killOp ends.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.bsonio.compare import type_name
+from tailrace.bsonio.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.arguments import Arguments
+from tailrace.server.client import Client
+from tailrace.server.command import Command
+from tailrace.server.concerns import ReadConcern, WriteConcern
+from tailrace.store.reader import Reader
+from tailrace.wire import Request
+
+if TYPE_CHECKING:
+    from tailrace.server.parameters import Parameters
+    from tailrace.server.server import Server
+    from tailrace.server.sessions import Session
+    from tailrace.server.transactions import Transaction
+
+_operation_ids: Final = itertools.count(1)
+
+
+class Context:
+    """One command under way. The dispatcher fills in what the generic arguments say."""
+
+    def __init__(
+        self, server: "Server", client: Client, request: Request, entry: Command, command: dict[str, Any]
+    ) -> None:
+        self.server = server
+        self.client = client
+        self.request = request
+        self.entry = entry
+        self.name = request.name
+        """The name as the client sent it; ``entry.name`` is the same for all aliases."""
+        self.database = request.database
+        self.command = command
+        """The command's body, decoded; documents that came beside it are in `documents` alone."""
+        self.read_concern = ReadConcern()
+        self.write_concern: WriteConcern | None = None
+        """None if the command did not say."""
+        self.read_preference = "primary"
+        self.lsid: bytes | None = None
+        """The session's whole id as BSON."""
+        self.session: Session | None = None
+        self.txn_number: int | None = None
+        self.in_transaction = False
+        """Whether the command says that it belongs to a multi-document transaction."""
+        self.starts_transaction = False
+        self.transaction: Transaction | None = None
+        """The open transaction it runs in."""
+        self.is_change_stream = False
+        """Whether it opens or reads a change stream; its errors are labelled for that."""
+        self.deadline: float | None = None
+        """When `maxTimeMS` ends, in `time.monotonic` seconds."""
+        self.operation_id = next(_operation_ids)
+        self.started = time.monotonic()
+        self.details: dict[str, Any] = {}
+        """What else currentOp shows of it."""
+        self.next_request: Request | None = None
+        self.has_begun = False
+        """Whether its body runs; before, it has certainly changed nothing."""
+        self.is_interruptible = True
+        """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
+        self._interruption: CommandError | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    # -- arguments ------------------------------------------------------------------------------------
+
+    def arguments(self) -> Arguments:
+        """The command's own fields."""
+        return Arguments(self.name, self.command)
+
+    def documents(self, field: str) -> list[bytes]:
+        """The raw documents of an array field, whether they came beside the command or inside it."""
+        sequence = self.request.sequences.get(field)
+        if sequence is not None:
+            return list(sequence)
+        body = self.request.command
+        found = rawbson.find(body, field.encode())
+        if found is None:
+            reason = f"BSON field '{self.name}.{field}' is missing but a required field"
+            raise CommandError(ErrorCode.IDLFailedToParse, reason)
+        kind, _, start, _ = found
+        if kind != rawbson.ARRAY:
+            raise self.arguments().wrong_type(field, self.command[field], "array")
+        items = []
+        for position, (item_kind, _, item_start, item_end) in enumerate(rawbson.elements(body, start)):
+            if item_kind != rawbson.DOCUMENT:
+                found_type = type_name(self.command[field][position])
+                reason = (
+                    f"BSON field '{self.name}.{field}.{position}' is the wrong type '{found_type}', "
+                    "expected type 'object'"
+                )
+                raise CommandError(ErrorCode.TypeMismatch, reason)
+            items.append(body[item_start:item_end])
+        return items
+
+    def collection_name(self) -> str:
+        """The collection a command names in its first field, checked as a name."""
+        value = self.command[self.name]
+        if not isinstance(value, str):
+            reason = f"collection name has invalid type {type_name(value)}"
+            raise CommandError(ErrorCode.InvalidNamespace, reason)
+        if not value or value.startswith(".") or "\0" in value:
+            reason = f"Invalid namespace specified '{self.database}.{value}'"
+            raise CommandError(ErrorCode.InvalidNamespace, reason)
+        return value
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace a command names in its first field, as fail points and currentOp match it."""
+        value = (
+            self.command.get("collection") if self.entry.name == "getMore" else self.command.get(self.name)
+        )
+        return f"{self.database}.{value}" if isinstance(value, str) else None
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """The state this command reads: the transaction's if it runs in one, else the newest."""
+        if self.transaction is not None:
+            yield self.transaction.unit
+            return
+        with self.server.store.snapshot() as snapshot:
+            yield snapshot
+
+    @property
+    def parameters(self) -> "Parameters":
+        """The server's parameters."""
+        return self.server.parameters
+
+    # -- time and interruption --------------------------------------------------------------------------
+
+    def check_deadline(self) -> None:
+        """Raise if the command ran out of time or was killed; long loops call it now and then."""
+        if self._interruption is not None:
+            raise self._interruption
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
+
+    def interrupt(self, error: CommandError) -> None:
+        """Make the command fail with ``error`` as soon as it can; the first interruption counts."""
+        if self._interruption is not None:
+            return
+        self._interruption = error
+        if self._task is not None and self.is_interruptible:
+            self._task.cancel()
+
+    @property
+    def interruption(self) -> CommandError | None:
+        """Why the command has to end, if it has to."""
+        return self._interruption
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around everything that may be interrupted: an interruption leaves it as its error."""
+        task = asyncio.current_task()
+        self._task = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._interruption is None or task is None:
+                raise
+            # The cancellation was ours; one from outside besides it must not be swallowed.
+            if task.uncancel() > 0:
+                raise
+            raise self._interruption from None
+        finally:
+            self._task = None
+
+    # -- several replies ----------------------------------------------------------------------------------
+
+    @property
+    def exhaust_allowed(self) -> bool:
+        """Whether the client takes further replies without asking again."""
+        return self.request.exhaust_allowed
+
+    def repeat(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Run the command again behind this reply, with some fields changed, as if the client had asked.
+
+        Only a client that allows it gets such a stream; for others this does nothing.
+        """
+        if not self.exhaust_allowed:
+            return
+        command = self.request.command if changes is None else encode({**self.command, **changes})
+        self.next_request = replace(self.request, command=command)

@@ -1,0 +1,69 @@
+"""What serverStatus counts."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class NetworkCounters:
+    """Bytes and messages on all connections."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    requests: int = 0
+
+
+@dataclass(slots=True)
+class OperationCounters:
+    """Operations by kind, as `opcounters` shows them; a statement of a batch counts for itself."""
+
+    insert: int = 0
+    query: int = 0
+    update: int = 0
+    delete: int = 0
+    getmore: int = 0
+    command: int = 0
+
+
+@dataclass(slots=True)
+class CommandCounters:
+    """How often one command was run, and failed."""
+
+    total: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class TransactionCounters:
+    """Transactions by their end."""
+
+    started: int = 0
+    committed: int = 0
+    aborted: int = 0
+
+
+@dataclass(slots=True)
+class ChangeStreamCounters:
+    """Change streams opened, and what became of large events."""
+
+    opened: int = 0
+    resumed: int = 0
+    failed: int = 0
+    closed: int = 0
+    open: int = 0
+    large_events_split: int = 0
+    large_events_failed: int = 0
+    show_expanded_events: int = 0
+    options: dict[str, int] = field(default_factory=dict)
+    scopes: dict[str, int] = field(default_factory=lambda: {"collection": 0, "database": 0, "cluster": 0})
+
+
+@dataclass(slots=True)
+class Counters:
+    """All counters of a server."""
+
+    network: NetworkCounters = field(default_factory=NetworkCounters)
+    operations: OperationCounters = field(default_factory=OperationCounters)
+    commands: dict[str, CommandCounters] = field(default_factory=dict)
+    transactions: TransactionCounters = field(default_factory=TransactionCounters)
+    connections_created: int = 0
+    connections_rejected: int = 0

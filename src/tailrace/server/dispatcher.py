@@ -1,0 +1,249 @@
+"""From a request to its reply: everything commands have in common, around the one that is asked for.
+
+The order of the checks is the server's, so that a request with several faults is answered with the same one. A
+fault that MongoDB has a code for is a `CommandError`; anything else is a fault of this server, is logged once and
+answered as InternalError. The client always gets a reply, except where it wants none or a fail point says so.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.bsonio.documents import decode, encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server import replies
+from tailrace.server.client import Client
+from tailrace.server.command import Command, Reply
+from tailrace.server.commands import COMMANDS
+from tailrace.server.context import Context
+from tailrace.server.counters import CommandCounters
+from tailrace.server.error_labels import Situation, labels_of
+from tailrace.server.fail_command import CloseConnection, FailCommand
+from tailrace.server.generic_arguments import cluster_time, read_generic_arguments
+from tailrace.wire import Request
+
+if TYPE_CHECKING:
+    from tailrace.server.server import Server
+
+_COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
+_COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_NOT_PRIMARY_CODES: Final = frozenset(
+    {
+        ErrorCode.NotWritablePrimary,
+        ErrorCode.NotPrimaryNoSecondaryOk,
+        ErrorCode.NotPrimaryOrSecondary,
+        ErrorCode.InterruptedDueToReplStateChange,
+        ErrorCode.PrimarySteppedDown,
+        ErrorCode.ShutdownInProgress,
+        ErrorCode.InterruptedAtShutdown,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a request led to."""
+
+    reply: bytes = b""
+    next_request: Request | None = None
+    """To be run when the reply is sent, because the client takes a stream of replies."""
+    close: bool = False
+    """Close the connection instead of replying."""
+
+
+class Dispatcher:
+    """Runs requests on a server."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+
+    async def run(self, client: Client, request: Request) -> Outcome:
+        """Run one request to its end."""
+        server = self._server
+        context: Context | None = None
+        try:
+            context = self._context(client, request)
+            server.operations[context.operation_id] = context
+            reply = await self._run(context)
+        except CommandError as error:
+            return self._failed(context, request, error)
+        except CloseConnection:
+            return Outcome(close=True)
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return self._failed(context, request, self._internal(client, request, error))
+        finally:
+            if context is not None:
+                server.operations.pop(context.operation_id, None)
+        return Outcome(replies.success(reply, self._tail()), context.next_request)
+
+    # -- before ---------------------------------------------------------------------------------------
+
+    def _context(self, client: Client, request: Request) -> Context:
+        name = request.name
+        entry = COMMANDS.get(name)
+        if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
+            raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
+        command = decode(request.command)
+        _check_duplicates(request.command, command)
+        return Context(self._server, client, request, entry, command)
+
+    async def _run(self, context: Context) -> Reply:
+        self._count(context)
+        entry = context.entry
+        read_generic_arguments(context)
+        self._hear_time(context)
+        if entry.admin_only and context.database != "admin":
+            reason = f"{context.name} may only be run against the admin database."
+            raise CommandError(ErrorCode.Unauthorized, reason)
+        if context.command.get("help"):
+            return {"help": entry.help}
+        with context.running():
+            return await self._run_interruptible(context)
+
+    async def _run_interruptible(self, context: Context) -> Reply:
+        server = self._server
+        timer = None
+        if context.deadline is not None:
+            expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
+            seconds = context.deadline - context.started
+            timer = asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
+        try:
+            fault = FailCommand.of(context)
+            if fault is not None:
+                await fault.before(context)
+            self._check_state(context)
+            reply = await self._run_in_session(context)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._with_write_concern_error(context, reply, fault)
+
+    def _hear_time(self, context: Context) -> None:
+        heard = cluster_time(context.command)
+        if heard is not None and self._server.replication.is_replica_set:
+            self._server.store.clock.advance_to(heard)
+        if context.lsid is not None:
+            context.session = self._server.sessions.use(context.lsid)
+
+    def _check_state(self, context: Context) -> None:
+        """Refuse what this member cannot do as it is now."""
+        entry, replication = context.entry, self._server.replication
+        if replication.is_shutting_down and not entry.is_always_allowed:
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
+        if replication.is_primary:
+            return
+        if entry.is_write:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
+        if entry.is_read and context.read_preference == "primary":
+            raise CommandError(ErrorCode.NotPrimaryNoSecondaryOk, "not primary and secondaryOk=false")
+        if entry.is_read and context.in_transaction:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
+
+    # -- the command itself -----------------------------------------------------------------------------
+
+    async def _run_in_session(self, context: Context) -> Reply:
+        await self._server.wait_for_time(context)
+        return await self._run_body(context)
+
+    async def _run_body(self, context: Context) -> Reply:
+        context.check_deadline()
+        context.has_begun = True
+        context.is_interruptible = not context.entry.is_write
+        return await context.entry.run(context)
+
+    # -- after ------------------------------------------------------------------------------------------
+
+    def _with_write_concern_error(self, context: Context, reply: Reply, fault: FailCommand | None) -> Reply:
+        failure = fault.write_concern_error if fault is not None else None
+        if failure is None and context.write_concern is not None and context.entry.is_write:
+            failure = context.write_concern.failure()
+        if failure is None:
+            return reply
+        extra: dict[str, Any] = {"writeConcernError": failure}
+        labels = fault.labels if fault is not None else None
+        if labels is None:
+            labels = labels_of(None, self._situation(context), write_concern_code=failure.get("code"))
+        if labels:
+            extra["errorLabels"] = labels
+        if isinstance(reply, bytes):
+            return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
+        return {**reply, **extra}
+
+    def _failed(self, context: Context | None, request: Request, error: CommandError) -> Outcome:
+        if context is None:
+            situation, name = Situation(before_body=True), None
+        else:
+            situation, name = self._situation(context), context.entry.name
+        if name is not None:
+            self._server.counters.commands[name].failed += 1
+        fixed: list[str] | None = getattr(error, "fixed_labels", None)
+        labels = labels_of(error.code, situation, own=error.labels) if fixed is None else fixed
+        extra: dict[str, Any] = {}
+        if error.code in _NOT_PRIMARY_CODES:
+            extra["topologyVersion"] = self._server.replication.topology_version()
+        return Outcome(replies.failure(error, labels, extra, self._tail()))
+
+    @staticmethod
+    def _situation(context: Context) -> Situation:
+        entry = context.entry
+        is_retryable = context.txn_number is not None and (
+            (entry.is_retryable_write and not context.in_transaction) or entry.ends_transaction
+        )
+        return Situation(
+            is_retryable_write=is_retryable,
+            in_transaction=context.in_transaction,
+            ends_transaction=entry.ends_transaction,
+            is_change_stream=context.is_change_stream,
+            before_body=not context.has_begun,
+        )
+
+    def _tail(self) -> bytes:
+        return self._server.reply_tail()
+
+    def _internal(self, client: Client, request: Request, error: BaseException) -> CommandError:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error}"
+        self._server.log.error(
+            "COMMAND",
+            "A command failed for a reason inside of the server",
+            client.name,
+            command=request.name,
+            error=reason,
+            at=f"{where.filename}:{where.lineno}",
+            trace="".join(traceback.format_exception(error)),
+        )
+        return CommandError(ErrorCode.InternalError, f"internal error in {request.name}: {reason}")
+
+    def _count(self, context: Context) -> None:
+        counters = self._server.counters
+        name = context.entry.name
+        counters.commands.setdefault(name, CommandCounters()).total += 1
+        operations = counters.operations
+        field = _COUNTED_BY_STATEMENT.get(name)
+        if field is not None:
+            statements = context.request.sequences.get(field) or context.command.get(field)
+            number = len(statements) if isinstance(statements, list | tuple) else 1
+            setattr(operations, name, getattr(operations, name) + number)
+            return
+        kind = _COUNTED_AS.get(name, "command")
+        setattr(operations, kind, getattr(operations, kind) + 1)
+
+
+def _check_duplicates(raw: bytes, command: Mapping[str, Any]) -> None:
+    names = [name for _, name, _, _ in rawbson.elements(raw)]
+    if len(names) == len(command):
+        return
+    repeated = next(name for name in names if names.count(name) > 1)
+    reason = f"BSON field '{names[0].decode()}.{repeated.decode()}' is a duplicate field"
+    raise CommandError(ErrorCode.IDLDuplicateField, reason)
+
+
+def unique_commands() -> dict[str, Command]:
+    """Every command once, by its own name."""
+    return {command.name: command for _, command in sorted(COMMANDS.items())}

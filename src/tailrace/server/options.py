@@ -1,0 +1,39 @@
+"""How a server is started."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+DEFAULT_PORT: Final = 27017
+DEFAULT_REPLICA_SET: Final = "rs0"
+DEFAULT_OPLOG_BYTES: Final = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Everything that is fixed when a server starts."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0 lets the system choose one."""
+    data: Path | None = None
+    """The data directory; None is a temporary one that ends with the server."""
+    replica_set: str | None = DEFAULT_REPLICA_SET
+    """The set's name; None is a standalone server."""
+    advertise: str | None = None
+    """The `host:port` under which the set names its member; None is the address it listens on."""
+    oplog_bytes: int = DEFAULT_OPLOG_BYTES
+    max_connections: int = 65_536
+    log_level: str = "info"
+    test_commands: bool = True
+    """Whether configureFailPoint and its like are there; this server replaces one in tests."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Server parameters that differ from their defaults."""
+    arguments: tuple[str, ...] = ()
+    """The command line, as getCmdLineOpts shows it."""
+
+    @property
+    def is_standalone(self) -> bool:
+        """Whether there is no replica set: no oplog, no change streams, no transactions."""
+        return self.replica_set is None

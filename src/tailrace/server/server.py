@@ -1,0 +1,174 @@
+"""The server: a store, its head, sessions, cursors and sockets, from start to stop."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import in_words
+from tailrace.server.commands import COMMANDS
+from tailrace.server.context import Context
+from tailrace.server.counters import Counters
+from tailrace.server.dispatcher import Dispatcher
+from tailrace.server.fail_points import FailPoints
+from tailrace.server.listener import Listener
+from tailrace.server.logbook import Logbook
+from tailrace.server.options import ServerOptions
+from tailrace.server.parameters import Parameters
+from tailrace.server.replication import Replication
+from tailrace.server.replies import ReplyTail
+from tailrace.server.sessions import Sessions
+from tailrace.store.clock import WallClock
+from tailrace.store.store import Store, no_op
+from tailrace.wire import Request
+
+_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
+
+
+class Server:
+    """One replica set of one member, or a standalone server. `start` and `stop` run in one event loop."""
+
+    def __init__(
+        self,
+        options: ServerOptions | None = None,
+        *,
+        wall: WallClock | None = None,
+        log: Logbook | None = None,
+    ) -> None:
+        self.options = options or ServerOptions()
+        self.wall = wall or WallClock()
+        """The time of day; tests move it."""
+        self.log = log or Logbook(self.options.log_level)
+        self.parameters = Parameters(self.options.parameters)
+        self.fail_points = FailPoints()
+        self.counters = Counters()
+        self.sessions = Sessions(self.wall.seconds)
+        self.operations: dict[int, Context] = {}
+        """Commands under way, by operation id."""
+        self.dispatcher = Dispatcher(self)
+        self.listener = Listener(self)
+        self.replication = Replication(self.options.replica_set)
+        self.started = time.monotonic()
+        self._store: Store | None = None
+        self._temporary: Path | None = None
+        self._tail = ReplyTail()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the data and accept connections; raises `UsageError` if one of them is not possible."""
+        options = self.options
+        data = options.data
+        if data is None:
+            data = self._temporary = Path(tempfile.mkdtemp(prefix="tailrace-"))
+        try:
+            self._store = Store.open(data, wall=self.wall, oplog_size=options.oplog_bytes)
+            self._store.attach(asyncio.get_running_loop())
+            self.replication = Replication(options.replica_set, self._store.term)
+            await self.listener.start(options.host, options.port)
+        except BaseException:
+            self._close_data()
+            raise
+        self.log.info(
+            "CONTROL", "Accepting connections", "initandlisten", address=self.member, data=str(data)
+        )
+
+    async def stop(self) -> None:
+        """Refuse new work, end what waits, close connections and data."""
+        self.listener.stop_accepting()
+        self.replication.shut_down()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        error = CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
+        for context in list(self.operations.values()):
+            context.interrupt(error)
+        await self.listener.close()
+        self._close_data()
+        self.log.info("CONTROL", "Shut down", "initandlisten")
+
+    def _close_data(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None:
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
+        return self._store
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self.listener.port
+
+    @property
+    def member(self) -> str:
+        """Host and port under which clients reach it."""
+        if self.options.advertise is not None:
+            return self.options.advertise
+        host = self.options.host
+        if host in _ANY_ADDRESS:
+            host = "127.0.0.1"
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        """The connection string."""
+        name = self.replication.set_name
+        return f"mongodb://{self.member}/" + (f"?replicaSet={name}" if name is not None else "")
+
+    @staticmethod
+    def is_write(request: Request) -> bool:
+        """Whether a request is for a command that writes."""
+        entry = COMMANDS.get(request.name)
+        return entry is not None and entry.is_write
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    def last_write_time(self) -> int:
+        """The cluster time of the newest entry that is on disk."""
+        return self.store.last_committed
+
+    def last_write_date(self) -> int:
+        """The same as milliseconds since 1970."""
+        return (self.store.last_committed >> 32) * 1000
+
+    def reply_tail(self) -> bytes:
+        """The times that end every reply; nothing on a standalone server."""
+        store = self._store
+        if store is None or not self.replication.is_replica_set:
+            return b""
+        committed = store.last_committed
+        return self._tail.encoded(max(store.clock.now, committed), committed)
+
+    async def wait_for_time(self, context: Context) -> None:
+        """Make sure that what a command reads is not older than its `afterClusterTime`."""
+        wanted = context.read_concern.after_cluster_time
+        if wanted is None or wanted <= self.store.last_committed:
+            return
+        if not self.replication.is_replica_set:
+            raise CommandError(ErrorCode.NotAReplicaSet, "afterClusterTime needs a replica set")
+        if wanted > self.store.clock.now:
+            reason = (
+                f"readConcern afterClusterTime value must not be greater than the current clusterTime. "
+                f"Requested {in_words(wanted)}; current {in_words(self.store.clock.now)}"
+            )
+            raise CommandError(ErrorCode.InvalidOptions, reason)
+        await self.write_no_op({"append noop write": 1})
+
+    async def write_no_op(self, message: dict[str, Any]) -> int:
+        """Let the cluster time go on by an entry that changes nothing; its time."""
+        return await self.store.write(lambda unit: unit.log(no_op(message)))
