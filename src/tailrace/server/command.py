@@ -1,8 +1,8 @@
 """What a command is to the dispatcher: a function and what must hold before it is called.
 
 A module in `server/commands/` defines one as ``COMMAND``. Everything that commands have in common (sessions,
-read and write concern, deadlines, fail points, labels, `$clusterTime`) is done around the function, so that it
-reads its own arguments, does one thing and returns its own fields.
+read and write concern, deadlines, fail points, labels, `$clusterTime`) is done around the function, so that
+it reads its own arguments, does one thing and returns its own fields.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,8 +1,8 @@
 """Read concern, write concern and read preference, as any command may carry them.
 
-One member holds all data and every commit is synced, so `local`, `majority` and `linearizable` read the same and
-every acknowledged write is a majority of one. What a single member cannot satisfy is refused as a replica set
-would refuse it.
+One member holds all data and every commit is synced, so `local`, `majority` and `linearizable` read the same
+and every acknowledged write is a majority of one. What a single member cannot satisfy is refused as a replica
+set would refuse it.
 """
 
 from collections.abc import Mapping

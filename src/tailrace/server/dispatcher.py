@@ -1,8 +1,9 @@
 """From a request to its reply: everything commands have in common, around the one that is asked for.
 
-The order of the checks is the server's, so that a request with several faults is answered with the same one. A
-fault that MongoDB has a code for is a `CommandError`; anything else is a fault of this server, is logged once and
-answered as InternalError. The client always gets a reply, except where it wants none or a fail point says so.
+The order of the checks is the server's, so that a request with several faults is answered with the same one.
+A fault that MongoDB has a code for is a `CommandError`; anything else is a fault of this server, is logged
+once and answered as InternalError. The client always gets a reply, except where it wants none or a fail point
+says so.
 """
 
 import asyncio
@@ -70,13 +71,13 @@ class Dispatcher:
             server.operations[context.operation_id] = context
             reply = await self._run(context)
         except CommandError as error:
-            return self._failed(context, request, error)
+            return self._failed(context, error)
         except CloseConnection:
             return Outcome(close=True)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            return self._failed(context, request, self._internal(client, request, error))
+            return self._failed(context, self._internal(client, request, error))
         finally:
             if context is not None:
                 server.operations.pop(context.operation_id, None)
@@ -107,7 +108,6 @@ class Dispatcher:
             return await self._run_interruptible(context)
 
     async def _run_interruptible(self, context: Context) -> Reply:
-        server = self._server
         timer = None
         if context.deadline is not None:
             expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
@@ -116,7 +116,7 @@ class Dispatcher:
         try:
             fault = FailCommand.of(context)
             if fault is not None:
-                await fault.before(context)
+                await fault.before()
             self._check_state(context)
             reply = await self._run_in_session(context)
         finally:
@@ -175,7 +175,7 @@ class Dispatcher:
             return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
         return {**reply, **extra}
 
-    def _failed(self, context: Context | None, request: Request, error: CommandError) -> Outcome:
+    def _failed(self, context: Context | None, error: CommandError) -> Outcome:
         if context is None:
             situation, name = Situation(before_body=True), None
         else:

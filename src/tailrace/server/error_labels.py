@@ -1,7 +1,6 @@
 """Which labels an error gets, so that drivers know what to repeat: a statement, a transaction, a stream.
 
-The facts are in the fact sheet's section 5.1; what is labelled depends on the code and on what the command was
-part of, never on the message.
+What is labelled depends on the code and on what the command was part of, never on the message.
 """
 
 from collections.abc import Iterable
@@ -70,14 +69,12 @@ def labels_of(
     ['TransientTransactionError']
     """
     labels = [label for label in own if label != NON_RESUMABLE_LABEL]
-    if code is not None and situation.in_transaction:
-        if _is_transient(code, situation, write_concern_code):
-            labels.append(TRANSIENT_TRANSACTION)
-    if TRANSIENT_TRANSACTION not in labels and situation.is_retryable_write:
-        if code in RETRIABLE_CODES or write_concern_code in RETRIABLE_CODES:
-            labels.append(RETRYABLE_WRITE)
-            if situation.before_body and not situation.in_transaction:
-                labels.append(NO_WRITES_PERFORMED)
+    if situation.in_transaction and code is not None and _is_transient(code, situation, write_concern_code):
+        labels.append(TRANSIENT_TRANSACTION)
+    elif situation.is_retryable_write and not RETRIABLE_CODES.isdisjoint((code, write_concern_code)):
+        labels.append(RETRYABLE_WRITE)
+        if situation.before_body and not situation.in_transaction:
+            labels.append(NO_WRITES_PERFORMED)
     if not labels and code in _RESUMABLE_CODES and situation.is_change_stream and write_concern_code is None:
         labels.append(RESUMABLE_CHANGE_STREAM)
     elif code in NON_RESUMABLE_CODES:

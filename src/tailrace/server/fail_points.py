@@ -1,39 +1,41 @@
 """Places where a test can make the server fail or wait on purpose.
 
-A fail point is off until `configureFailPoint` sets its mode. `failCommand` is looked at by the dispatcher before
-each command; the others are looked at where their name says. `times` and `skip` count only what matches.
+A fail point is off until `configureFailPoint` sets its mode. `failCommand` is looked at by the dispatcher
+before each command (`fail_command.py`), the others where their name says. Only what matches counts for `times`
+and `skip`.
 """
 
 import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
-if TYPE_CHECKING:
-    from tailrace.server.context import Context
-
 FAIL_COMMAND: Final = "failCommand"
+MAX_TIME_ALWAYS: Final = "maxTimeAlwaysTimeOut"
+MAX_TIME_NEVER: Final = "maxTimeNeverTimeOut"
+FAIL_GET_MORE: Final = "failGetMoreAfterCursorCheckout"
+NEVER_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
+FAIL_GET_NEXT: Final = "throwErrorBeforeGetNext"
+PRE_IMAGE_TIME: Final = "changeStreamPreImageRemoverCurrentTime"
+
 KNOWN: Final = (
     FAIL_COMMAND,
-    "failGetMoreAfterCursorCheckout",
-    "disableAwaitDataForGetMoreCmd",
-    "throwErrorBeforeGetNext",
-    "changeStreamPreImageRemoverCurrentTime",
-    "waitInFindBeforeMakingBatch",
-    "waitAfterPinningCursorBeforeGetMoreBatch",
-    "waitWithPinnedCursorDuringGetMoreBatch",
-    "onPrimaryTransactionalWrite",
-    "maxTimeAlwaysTimeOut",
-    "maxTimeNeverTimeOut",
-    "WTWriteConflictException",
-    "writeConflictInTransaction",
+    MAX_TIME_ALWAYS,
+    MAX_TIME_NEVER,
+    FAIL_GET_MORE,
+    NEVER_AWAIT_DATA,
+    FAIL_GET_NEXT,
+    PRE_IMAGE_TIME,
 )
 """Every name that can be configured."""
+
+_MODES: Final = ("off", "alwaysOn", "activationProbability", "times", "skip")
+_COUNTS: Final = ("times", "skip")
 
 
 @dataclass(slots=True)
@@ -41,40 +43,50 @@ class FailPoint:
     """One place: whether it is on, for how long, and what it does."""
 
     mode: str = "off"
-    """off, alwaysOn, times, skip or activationProbability"""
     value: float = 0
     """What is left of `times` or `skip`, or the probability."""
     data: Mapping[str, Any] = field(default_factory=dict)
     times_entered: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it is configured anew or hit; waiters take the one that is current."""
+    generation: int = 0
+    """How often it was configured."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def configure(self, mode: str, value: float, data: Mapping[str, Any]) -> None:
+        """Set what it does from now on."""
+        self.mode = "off" if mode == "times" and not value else mode
+        self.value = value
+        self.data = data
+        self.generation += 1
+        self._wake()
 
     def enter(self) -> bool:
         """Whether it acts now; called only if everything else matches."""
         if self.mode == "off":
             return False
+        if self.mode == "skip" and self.value > 0:
+            self.value -= 1
+            return False
+        if self.mode == "activationProbability" and random.random() >= self.value:
+            return False
         if self.mode == "times":
             self.value -= 1
-            if self.value <= 0:
+            if self.value == 0:
                 self.mode = "off"
-        elif self.mode == "skip" and self.value > 0:
-            self.value -= 1
-            return False
-        elif self.mode == "activationProbability" and random.random() >= self.value:
-            return False
         self.times_entered += 1
-        self.wake()
+        self._wake()
         return True
 
-    def wake(self) -> None:
-        """Let those look again who wait for a change."""
-        self.changed.set()
-        self.changed = asyncio.Event()
+    async def wait(self) -> None:
+        """Wait until it is configured or entered."""
+        await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def to_document(self) -> dict[str, Any]:
-        """As getParameter shows it: 0 off, 1 always, 2 with a probability, 3 a number of times, 4 skipping."""
-        modes = ("off", "alwaysOn", "activationProbability", "times", "skip")
-        return {"mode": modes.index(self.mode), "data": dict(self.data)}
+        """As getParameter shows it; the mode is a number there."""
+        return {"mode": _MODES.index(self.mode), "data": dict(self.data)}
 
 
 class FailPoints:
@@ -83,8 +95,11 @@ class FailPoints:
     def __init__(self) -> None:
         self._points = {name: FailPoint() for name in KNOWN}
 
+    def __getitem__(self, name: str) -> FailPoint:
+        return self._points[name]
+
     def get(self, name: str) -> FailPoint:
-        """The fail point of that name."""
+        """The fail point that a client names."""
         point = self._points.get(name)
         if point is None:
             raise CommandError(ErrorCode.FailPointSetFailed, f"{name} not found")
@@ -94,62 +109,28 @@ class FailPoints:
         """Set a mode; how often the fail point has been entered so far."""
         point = self.get(name)
         kind, value = _parse_mode(mode)
-        point.mode, point.value, point.data = kind, value, data if kind != "off" else {}
-        if kind == "times" and value == 0:
-            point.mode = "off"
-        point.wake()
+        point.configure(kind, value, data)
         return point.times_entered
-
-    def disable_all(self) -> None:
-        """Switch everything off."""
-        for point in self._points.values():
-            point.mode, point.data = "off", {}
-            point.wake()
 
     def active(self, name: str) -> Mapping[str, Any] | None:
         """The data of a fail point that acts now, or None; asking counts as entering."""
         point = self._points[name]
         return point.data if point.mode != "off" and point.enter() else None
 
-    def command_failure(self, context: "Context") -> Mapping[str, Any] | None:
-        """What `failCommand` does to this command, or None."""
-        point = self._points[FAIL_COMMAND]
-        if point.mode == "off" or not _matches(point.data, context) or not point.enter():
-            return None
-        return point.data
-
-    async def block(self, milliseconds: int | None) -> None:
-        """Wait as `blockConnection` says; without a time until `failCommand` is switched off."""
-        if milliseconds is not None:
-            await asyncio.sleep(milliseconds / 1000)
-            return
-        point = self._points[FAIL_COMMAND]
-        while point.mode != "off":
-            await point.changed.wait()
+    def disable_all(self) -> None:
+        """Switch everything off."""
+        for point in self._points.values():
+            point.configure("off", 0, {})
 
     async def wait_entered(self, name: str, times: int) -> None:
-        """Wait until a fail point was entered that often."""
+        """Wait until a fail point was entered that often since the server started."""
         point = self.get(name)
         while point.times_entered < times:
-            await point.changed.wait()
+            await point.wait()
 
-
-def _matches(data: Mapping[str, Any], context: "Context") -> bool:
-    if context.entry.name == "configureFailPoint":
-        return False
-    if not any(data.get(action) for action in ("closeConnection", "blockConnection", "writeConcernError")):
-        # An error code of 0 asks for nothing.
-        if not data.get("errorCode"):
-            return False
-    names = {context.entry.name, *context.entry.aliases}
-    if not data.get("failAllCommands") and not names.intersection(data.get("failCommands", ())):
-        if "failCommandsExcept" not in data or names.intersection(data["failCommandsExcept"]):
-            return False
-    if "appName" in data and data["appName"] != context.client.app_name:
-        return False
-    if "threadName" in data and data["threadName"] != context.client.name:
-        return False
-    return "namespace" not in data or data["namespace"] == context.namespace
+    def all(self) -> dict[str, FailPoint]:
+        """Every fail point by its name."""
+        return dict(self._points)
 
 
 def _parse_mode(mode: object) -> tuple[str, float]:
@@ -158,22 +139,21 @@ def _parse_mode(mode: object) -> tuple[str, float]:
             raise CommandError(ErrorCode.BadValue, f"unknown mode: {mode}")
         return mode, 0
     if not isinstance(mode, dict):
-        reason = f"'mode' must be a string or JSON object, not {type_name(mode)}"
+        reason = f"'mode' must be a string or an object, not {type_name(mode)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
-    for name in ("times", "skip", "activationProbability"):
-        if name not in mode:
-            continue
-        value = mode[name]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            reason = f"the value of '{name}' must be a number, not {type_name(value)}"
-            raise CommandError(ErrorCode.TypeMismatch, reason)
-        if name == "activationProbability":
-            if not 0 <= value <= 1:
-                reason = f"activationProbability must be between 0.0 and 1.0; found {value}"
-                raise CommandError(ErrorCode.BadValue, reason)
-            return name, float(value)
-        if not 0 <= value < 2**31:
-            raise CommandError(ErrorCode.BadValue, f"'{name}' must be a positive 32-bit integer, not {value}")
-        return name, int(value)
-    raise CommandError(ErrorCode.BadValue, "'mode' must be one of 'off', 'alwaysOn', 'times', 'skip' and "
-                       "'activationProbability'")  # fmt: skip
+    name = next(iter(mode), "")
+    if len(mode) != 1 or name not in (*_COUNTS, "activationProbability"):
+        reason = "'mode' must have exactly one of the fields times, skip and activationProbability"
+        raise CommandError(ErrorCode.BadValue, reason)
+    value = mode[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        reason = f"the value of '{name}' must be a number, not {type_name(value)}"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    if name == "activationProbability":
+        if not 0 <= value <= 1:
+            reason = f"activationProbability must be between 0.0 and 1.0, not {value}"
+            raise CommandError(ErrorCode.BadValue, reason)
+        return name, float(value)
+    if not 0 <= value < 2**31:
+        raise CommandError(ErrorCode.BadValue, f"'{name}' must be a 32-bit number from 0 on, not {value}")
+    return name, int(value)

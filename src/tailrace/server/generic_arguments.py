@@ -1,7 +1,6 @@
 """What any command may carry besides its own fields, read into its context and checked.
 
-Nothing here runs anything: it says what the command wants, and refuses combinations that make no sense, in the
-words and codes of the server.
+Nothing here runs anything: it says what the command wants, and refuses combinations that make no sense.
 """
 
 import time
@@ -25,11 +24,8 @@ _CHANGE_STREAM: Final = "$changeStream"
 
 def check_database_name(name: str) -> None:
     """Refuse what cannot be the name of a database."""
-    if (
-        not name
-        or len(name.encode()) > MAX_DATABASE_NAME_BYTES
-        or not _FORBIDDEN_IN_DATABASE.isdisjoint(name)
-    ):
+    fits = 0 < len(name.encode()) <= MAX_DATABASE_NAME_BYTES
+    if not fits or not _FORBIDDEN_IN_DATABASE.isdisjoint(name):
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
@@ -140,9 +136,7 @@ def _check_concerns(context: Context) -> None:
             raise _invalid("writeConcern is not allowed within a multi-statement transaction")
         level = context.read_concern.level
         if level not in (None, "local", "majority", "snapshot"):
-            raise _invalid(
-                f"The readConcern level must be local, majority or snapshot in a transaction, not {level}"
-            )
+            raise _invalid(f"a transaction reads with local, majority or snapshot, not with {level}")
         return
     level = context.read_concern.level
     if level not in (None, "local") and not entry.is_read:

@@ -1,9 +1,9 @@
 """Sockets: bytes in, requests to the dispatcher, replies out.
 
-The requests of one connection run one after the other, in a task that is there only while there is something to
-run. A connection that breaks the protocol is closed with one line in the log; nothing else notices. When a client
-goes away, a read it waited for is given up; writes are finished, and so are writes without acknowledgement
-that had arrived.
+The requests of one connection run one after the other, in a task that is there only while there is something
+to run. A connection that breaks the protocol is closed with one line in the log; nothing else notices. When a
+client goes away, a read it waited for is given up; writes are finished, and so are writes without
+acknowledgement that had arrived.
 """
 
 import asyncio
@@ -130,7 +130,7 @@ class ClientConnection(asyncio.Protocol):
             self._writable.set_result(None)
         self._writable = None
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, _error: Exception | None) -> None:
         """The socket is closed, by whichever side."""
         server = self._server
         self._transport = None

@@ -1,7 +1,7 @@
 """The structured log: one JSON object to a line, in the layout of MongoDB's own log.
 
-Tools that read a mongod's log read this one, and `getLog` hands the newest lines to mongosh. A line goes to one
-stream; writing to it never fails a command.
+Tools that read a mongod's log read this one, and `getLog` hands the newest lines to mongosh. Writing to the
+stream never fails a command.
 """
 
 import json

@@ -41,12 +41,11 @@ class Parameter:
         return value
 
     def _number(self, value: Any) -> int | float:
-        kind = type(self.default)
         try:
             if isinstance(value, Decimal128):
                 value = float(value.to_decimal())
             if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-                return kind(float(value)) if kind is int and isinstance(value, float) else kind(value)
+                return int(float(value)) if isinstance(self.default, int) else float(value)
         except (ValueError, OverflowError):
             reason = f"Invalid value for parameter {self.name}: {value}"
             raise CommandError(ErrorCode.BadValue, reason) from None
@@ -54,10 +53,10 @@ class Parameter:
 
     def _in_range(self, number: int | float) -> int | float:
         if self.minimum is not None and number < self.minimum:
-            reason = f"Invalid value for parameter {self.name}: {number} is not greater than or equal to {self.minimum}"
+            reason = f"Invalid value for parameter {self.name}: {number} is below {self.minimum}"
             raise CommandError(ErrorCode.BadValue, reason)
         if self.maximum is not None and number > self.maximum:
-            reason = f"Invalid value for parameter {self.name}: {number} is not less than or equal to {self.maximum}"
+            reason = f"Invalid value for parameter {self.name}: {number} is above {self.maximum}"
             raise CommandError(ErrorCode.BadValue, reason)
         return number
 

@@ -1,6 +1,6 @@
 """The state of the only member: primary, or stepped down for a while, in which term.
 
-Drivers follow a member by its topology version: whoever waits for a change (a streaming hello) is woken by it.
+Drivers follow a member by its topology version; a streaming hello is woken whenever it changes.
 """
 
 import asyncio

@@ -136,7 +136,7 @@ class Server:
         entry = COMMANDS.get(request.name)
         return entry is not None and entry.is_write
 
-    # -- time -------------------------------------------------------------------------------------------------
+    # -- time ---------------------------------------------------------------------------------------------
 
     def last_write_time(self) -> int:
         """The cluster time of the newest entry that is on disk."""

@@ -1,7 +1,7 @@
 """Logical sessions: who they belong to, when they were used last, and the transaction they are in.
 
-A session comes into being with its first use. It ends with endSessions, or when it was not used for half an hour;
-what it left open (cursors, a transaction) ends with it.
+A session comes into being with its first use. It ends with endSessions, or when it was not used for half an
+hour; what it left open (cursors, a transaction) ends with it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Session:
         self.transaction: Transaction | None = None
         """The one that ``txn_number`` belongs to, open or ended; None for retryable writes."""
         self.lock = asyncio.Lock()
-        """Held by the command that uses the session's transaction number; commands of one transaction queue."""
+        """Held by the command that uses the session's transaction number; others wait for it."""
 
 
 class Sessions:
@@ -103,7 +103,7 @@ def new_session_id() -> bytes:
 
 
 def parse_session_id(spec: object, path: str = "lsid") -> bytes:
-    """The whole id, as BSON, of what a client calls it: `{id: UUID}`, for internal sessions with more fields."""
+    """The whole id, as BSON, of what a client calls it: `{id: UUID}`."""
     if not isinstance(spec, dict):
         raise Arguments("OperationSessionInfo", {}).wrong_type(path, spec, "object")
     fields = Arguments(path, spec)

@@ -1,7 +1,7 @@
 """`hello`: what this server is and can do; sent first on every connection, and by monitors all the time.
 
-A client that knows the current topology version may wait for the next one, and may have every further one sent
-without asking again; that is how drivers learn of a step-down at once.
+A client that knows the current topology version may wait for the next one, and may have every further one
+sent without asking again; that is how drivers learn of a step-down at once.
 """
 
 from collections.abc import Mapping
