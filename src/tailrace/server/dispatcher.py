@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
 _COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_NOT_RETRYABLE: Final = 50768
 _NOT_PRIMARY_CODES: Final = frozenset(
     {
         ErrorCode.NotWritablePrimary,
@@ -148,8 +149,33 @@ class Dispatcher:
     # -- the command itself -----------------------------------------------------------------------------
 
     async def _run_in_session(self, context: Context) -> Reply:
-        await self._server.wait_for_time(context)
-        return await self._run_body(context)
+        if context.session is None or context.txn_number is None:
+            await self._server.wait_for_time(context)
+            return await self._run_body(context)
+        self._check_transaction_number(context)
+        # Statements under a transaction number never overlap: a retry waits for what it repeats.
+        async with context.session.lock:
+            await self._server.wait_for_time(context)
+            return await self._run_body(context)
+
+    def _check_transaction_number(self, context: Context) -> None:
+        entry = context.entry
+        if not self._server.replication.is_replica_set:
+            reason = "Transaction numbers are only allowed on a replica set member or mongos"
+            raise CommandError(ErrorCode.IllegalOperation, reason)
+        if context.in_transaction:
+            if not (entry.in_transaction or entry.ends_transaction):
+                reason = f"Cannot run '{entry.name}' in a multi-document transaction."
+                raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+        elif entry.ends_transaction:
+            reason = f"{entry.name} must be run with 'autocommit: false'"
+            raise CommandError(ErrorCode.InvalidOptions, reason)
+        elif not entry.is_retryable_write:
+            reason = (
+                "txnNumber may only be provided for multi-document transactions and retryable writes; "
+                f"autocommit:false was not provided, and {entry.name} is not a retryable write command"
+            )
+            raise CommandError(_NOT_RETRYABLE, reason)
 
     async def _run_body(self, context: Context) -> Reply:
         context.check_deadline()

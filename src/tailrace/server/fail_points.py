@@ -1,8 +1,8 @@
 """Places where a test can make the server fail or wait on purpose.
 
 A fail point is off until `configureFailPoint` sets its mode. `failCommand` is looked at by the dispatcher
-before each command (`fail_command.py`), the others where their name says. Only what matches counts for `times`
-and `skip`.
+before each command (`fail_command.py`), the others where their name says. Only what matches counts for
+`times` and `skip`.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ def read_generic_arguments(context: Context) -> None:
     _read_max_time(context)
     _read_session(context)
     _check_concerns(context)
-    context.is_change_stream = _opens_change_stream(context)
+    context.is_change_stream = _is_change_stream(context)
 
 
 def cluster_time(command: dict[str, Any]) -> int | None:
@@ -149,7 +149,10 @@ _WRITING_READS: Final = frozenset({"aggregate", "getMore", "explain", "mapReduce
 """Reads that may write, by `$out` and `$merge`; and getMore, which drivers' sessions send it with"""
 
 
-def _opens_change_stream(context: Context) -> bool:
+def _is_change_stream(context: Context) -> bool:
+    if context.entry.name == "getMore":
+        entry = context.server.cursors.get(context.command["getMore"])
+        return entry is not None and entry.cursor.is_change_stream
     if context.entry.name != "aggregate":
         return False
     pipeline = context.command.get("pipeline")

@@ -10,15 +10,18 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
+from tailrace.server.background import Background
 from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
+from tailrace.server.cursors import Cursors
 from tailrace.server.dispatcher import Dispatcher
 from tailrace.server.fail_points import FailPoints
 from tailrace.server.listener import Listener
 from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.parameters import Parameters
+from tailrace.server.periodic_noop import PeriodicNoop
 from tailrace.server.replication import Replication
 from tailrace.server.replies import ReplyTail
 from tailrace.server.sessions import Sessions
@@ -27,6 +30,7 @@ from tailrace.store.store import Store, no_op
 from tailrace.wire import Request
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
+_SESSION_REAP_SECONDS: Final = 60.0
 
 
 class Server:
@@ -47,6 +51,9 @@ class Server:
         self.fail_points = FailPoints()
         self.counters = Counters()
         self.sessions = Sessions(self.wall.seconds)
+        self.cursors = Cursors(self.sessions, self.wall, self.parameters)
+        self.background = Background(self.log)
+        """What is done again and again; more can be added before `start`."""
         self.operations: dict[int, Context] = {}
         """Commands under way, by operation id."""
         self.dispatcher = Dispatcher(self)
@@ -56,7 +63,8 @@ class Server:
         self._store: Store | None = None
         self._temporary: Path | None = None
         self._tail = ReplyTail()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._election: asyncio.Task[None] | None = None
+        self._add_background_jobs()
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -71,6 +79,7 @@ class Server:
             self._store.attach(asyncio.get_running_loop())
             self.replication = Replication(options.replica_set, self._store.term)
             await self.listener.start(options.host, options.port)
+            self.background.start()
         except BaseException:
             self._close_data()
             raise
@@ -82,15 +91,32 @@ class Server:
         """Refuse new work, end what waits, close connections and data."""
         self.listener.stop_accepting()
         self.replication.shut_down()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._cancel_election()
+        await self.background.stop()
         error = CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
         for context in list(self.operations.values()):
             context.interrupt(error)
         await self.listener.close()
+        self.cursors.close()
         self._close_data()
         self.log.info("CONTROL", "Shut down", "initandlisten")
+
+    def _add_background_jobs(self) -> None:
+        no_op_writer = PeriodicNoop(self)
+        self.background.add("NoopWriter", no_op_writer.pause, no_op_writer.run)
+        self.background.add(
+            "clientcursormon", lambda: self.parameters["clientCursorMonitorFrequencySecs"], self._reap_cursors
+        )
+        self.background.add("LogicalSessionCacheReap", lambda: _SESSION_REAP_SECONDS, self._reap_sessions)
+        self.parameters.on_change.append(lambda _: self.background.pauses_changed())
+
+    async def _reap_cursors(self) -> None:
+        if number := self.cursors.reap():
+            self.log.info("QUERY", "Closed cursors that were not used", "clientcursormon", cursors=number)
+
+    async def _reap_sessions(self) -> None:
+        if number := self.sessions.reap():
+            self.log.info("CONTROL", "Ended sessions that were not used", sessions=number)
 
     def _close_data(self) -> None:
         if self._store is not None:
@@ -172,3 +198,50 @@ class Server:
     async def write_no_op(self, message: dict[str, Any]) -> int:
         """Let the cluster time go on by an entry that changes nothing; its time."""
         return await self.store.write(lambda unit: unit.log(no_op(message)))
+
+    async def advance_clock(self, seconds: float) -> None:
+        """Let time pass at once, and do what would have been done meanwhile; for tests."""
+        self.wall.advance(seconds)
+        await self.background.run_all()
+
+    async def truncate_oplog(self, before: int) -> None:
+        """Remove the oplog's entries older than a cluster time, as if it had been full; for tests."""
+        await self.store.write(self.store.truncate_oplog(before))
+
+    # -- elections ----------------------------------------------------------------------------------------
+
+    async def step_down(self, seconds: float) -> None:
+        """Stop being primary, and be elected again after that many seconds."""
+        if not self.replication.is_primary:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary so can't step down")
+        self.replication.step_down()
+        error = CommandError(
+            ErrorCode.InterruptedDueToReplStateChange,
+            "operation was interrupted because the primary stepped down",
+        )
+        self.cursors.fail_all(error)
+        for context in list(self.operations.values()):
+            if context.entry.is_read or context.entry.is_write:
+                context.interrupt(error)
+        self.log.info("REPL", "Stepped down", term=self.replication.term, seconds=seconds)
+        self._cancel_election()
+        self._election = asyncio.get_running_loop().create_task(self._elect_after(seconds))
+
+    async def step_up(self) -> None:
+        """Be elected now: a new term begins, and an entry says so."""
+        self._cancel_election()
+        if self.replication.is_primary:
+            return
+        await self.store.write(self.store.begin_term)
+        self.replication.become_primary(self.store.term)
+        self.log.info("REPL", "Elected primary", term=self.replication.term)
+
+    async def _elect_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._election = None
+        await self.step_up()
+
+    def _cancel_election(self) -> None:
+        if self._election is not None:
+            self._election.cancel()
+            self._election = None
