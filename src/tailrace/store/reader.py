@@ -39,6 +39,11 @@ def id_key_of(document: bytes) -> bytes | None:
     return None if found is None else id_key(found[0], document[found[2] : found[3]])
 
 
+def multikey_mark(index: Index) -> str:
+    """The fact that is stored about an index once a document has several keys in it."""
+    return f"multikey.{index.ident}"
+
+
 class Reader(ABC):
     """One state of catalog and documents."""
 
@@ -75,6 +80,31 @@ class Reader(ABC):
     @abstractmethod
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are, and their bytes."""
+
+    def index_entries(
+        self,
+        collection: Collection,
+        index: Index,
+        lower: bytes,
+        upper: bytes,
+        *,
+        after: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The same range as positions and the record keys they lead to; those behind the position ``after``.
+
+        A position means something to the kind of reader that gave it, so that a scan can go on later. Here it
+        is a count, good for a state that stays the same.
+        """
+        passed = 0 if after is None else int.from_bytes(after, "big") + 1
+        records = self.index_records(collection, index, lower, upper, reverse=reverse)
+        for number, (key, _) in enumerate(records):
+            if number >= passed:
+                yield pack_time(number), key
+
+    def is_multikey(self, index: Index) -> bool:  # noqa: ARG002 - nothing is known in general
+        """Whether some document may have several keys in the index."""
+        return True
 
     def find_id(self, collection: Collection, id_key: bytes) -> Record | None:
         """The record with this `_id`."""
@@ -134,24 +164,44 @@ class TableReader(Reader):
         self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[Record]:
         """The records whose index keys are in a range."""
-        start = index.prefix + lower_bound(lower)
-        end = after_prefix(index.prefix + upper_bound(upper))
+        for _, key in self.index_entries(collection, index, lower, upper, reverse=reverse):
+            document = self.record(collection, key)
+            if document is not None:
+                yield key, document
+
+    def index_entries(
+        self,
+        collection: Collection,  # noqa: ARG002 - the index's prefix says it all here
+        index: Index,
+        lower: bytes,
+        upper: bytes,
+        *,
+        after: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The same as positions and record keys; a position is the index key, good for any later state."""
+        prefix = index.prefix
+        size = len(prefix)
+        start = prefix + lower_bound(lower)
+        end = after_prefix(prefix + upper_bound(upper))
         with closing(self._transaction.cursor(db=self._tables.index)) as cursor:
             if not reverse:
-                found = cursor.set_range(start)
-                while found and cursor.key() < end:
-                    yield from self._indexed(collection, cursor.value())
-                    found = cursor.next()
+                if cursor.set_range(start if after is None else max(start, prefix + after + b"\0")):
+                    for key, record_key in cursor:
+                        if key >= end:
+                            return
+                        yield key[size:], record_key
                 return
-            found = cursor.prev() if cursor.set_range(end) else cursor.last()
-            while found and cursor.key() >= start:
-                yield from self._indexed(collection, cursor.value())
-                found = cursor.prev()
+            bound = end if after is None else min(end, prefix + after)
+            if cursor.prev() if cursor.set_range(bound) else cursor.last():
+                for key, record_key in cursor.iterprev():
+                    if key < start:
+                        return
+                    yield key[size:], record_key
 
-    def _indexed(self, collection: Collection, key: bytes) -> Iterator[Record]:
-        document = self.record(collection, key)
-        if document is not None:
-            yield key, document
+    def is_multikey(self, index: Index) -> bool:
+        """Whether some document had several keys in the index."""
+        return self.meta(multikey_mark(index)) is not None
 
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are, and their bytes."""

@@ -24,7 +24,7 @@ from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
 from tailrace.store.index_keys import index_keys
 from tailrace.store.locks import Blocked, LockTable
-from tailrace.store.reader import TableReader, id_key_of
+from tailrace.store.reader import TableReader, id_key_of, multikey_mark
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
 
@@ -219,6 +219,8 @@ class WriteUnit(TableReader):
             old, new = index_keys(index, before), index_keys(index, after)
             if old == new:
                 continue
+            if len(new) > 1:
+                self._note_multikey(index)
             gone, added = [k for k in old if k not in new], [k for k in new if k not in old]
             for index_key in added:
                 self._check_unique(collection, index, index_key, after)
@@ -242,7 +244,10 @@ class WriteUnit(TableReader):
 
     def list_in_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
         """List one stored record in an index that is being built."""
-        for index_key in index_keys(index, document):
+        keys = index_keys(index, document)
+        if len(keys) > 1:
+            self._note_multikey(index)
+        for index_key in keys:
             self._check_unique(collection, index, index_key, document)
             stored = self._stored(index, index_key, key)
             self._state.transaction.put(stored, key, db=self._state.tables.index)
@@ -267,11 +272,22 @@ class WriteUnit(TableReader):
             if self.record(collection, by_id) is not None:
                 raise duplicate_key(collection, ID_INDEX, document)
         found: list[tuple[bytes, bool]] = []
+        multikey: list[Index] = []
         for index in collection.indexes:
-            for index_key in [by_id] if index.is_id else index_keys(index, document):
+            keys = [by_id] if index.is_id else index_keys(index, document)
+            for index_key in keys:
                 self._check_unique(collection, index, index_key, document)
                 found.append((index.prefix + index_key, not index.unique))
+            if len(keys) > 1:
+                multikey.append(index)
+        for index in multikey:
+            self._note_multikey(index)
         return found
+
+    def _note_multikey(self, index: Index) -> None:
+        """Remember that a document has several keys: queries read such an index more carefully."""
+        if not self.is_multikey(index):
+            self.put_meta(multikey_mark(index), b"")
 
     def _check_unique(self, collection: Collection, index: Index, index_key: bytes, document: bytes) -> None:
         if not index.unique:
