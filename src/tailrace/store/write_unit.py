@@ -185,7 +185,7 @@ class WriteUnit(TableReader):
     def _log_change(self, collection: Collection, operation: Operation, before: bytes, image: bytes) -> None:
         if operation.needs_retry_image is not None:
             self.clock.tick()  # the slot in front, where a migration would put the image
-        ts = self.log(operation)
+        ts = self.log(operation, session=self.session)
         if collection.records_images:
             self.put_pre_image(collection, ts, 0, before)
         if operation.needs_retry_image is not None and self.session is not None:
@@ -213,6 +213,8 @@ class WriteUnit(TableReader):
         """Replace a record and bring the indexes up to date."""
         state = self._state
         self._check_free(collection.prefix + key)
+        gone: list[bytes] = []
+        added: list[bytes] = []
         for index in collection.indexes:
             if index.is_id:
                 continue
@@ -221,13 +223,16 @@ class WriteUnit(TableReader):
                 continue
             if len(new) > 1:
                 self._note_multikey(index)
-            gone, added = [k for k in old if k not in new], [k for k in new if k not in old]
-            for index_key in added:
-                self._check_unique(collection, index, index_key, after)
-            for index_key in gone:
-                state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
-            for index_key in added:
-                state.transaction.put(self._stored(index, index_key, key), key, db=state.tables.index)
+            for index_key in new:
+                if index_key not in old:
+                    self._check_unique(collection, index, index_key, after)
+                    added.append(self._stored(index, index_key, key))
+            gone += [self._stored(index, index_key, key) for index_key in old if index_key not in new]
+        # Everything that can fail has not failed: a statement that fails leaves its document as it was.
+        for stored in gone:
+            state.transaction.delete(stored, db=state.tables.index)
+        for stored in added:
+            state.transaction.put(stored, key, db=state.tables.index)
         state.transaction.put(collection.prefix + key, after, db=state.tables.records)
         self._add_to_count(collection.ident, 0, len(after) - len(before))
 
@@ -375,9 +380,9 @@ class WriteUnit(TableReader):
         multi_op_type: int | None = None,
         ts: int | None = None,
     ) -> int:
-        """Append an entry and return its cluster time; retryable writes carry the unit's session."""
+        """Append an entry and return its cluster time; ``session`` is whose write it is, if that matters."""
         self.end_group()
-        return self._append(operation, session or self.session, multi_op_type, ts)
+        return self._append(operation, session, multi_op_type, ts)
 
     def _append(
         self, operation: Operation, session: SessionWrites | None, multi_op_type: int | None, ts: int | None

@@ -1,0 +1,1 @@
+"""The execution of write statements, for insert, update, delete, findAndModify and bulkWrite alike."""

@@ -1,0 +1,131 @@
+"""What the statements of one write command have in common, and running them one after another."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.arguments import Arguments
+from tailrace.server.context import Context
+from tailrace.server.writes.write_errors import WriteErrors
+
+MAX_BATCH_SIZE: Final = 100_000
+"""`maxWriteBatchSize`, as hello tells it."""
+
+_ENDS_COMMAND: Final = frozenset(
+    {
+        ErrorCode.MaxTimeMSExpired,
+        ErrorCode.LockTimeout,
+        ErrorCode.WriteConflict,
+        ErrorCode.IncompleteTransactionHistory,
+        ErrorCode.SnapshotUnavailable,
+        ErrorCode.NoSuchTransaction,
+        ErrorCode.NotWritablePrimary,
+        ErrorCode.InterruptedAtShutdown,
+        ErrorCode.Interrupted,
+        ErrorCode.InterruptedDueToReplStateChange,
+    }
+)
+"""Errors that are not a statement's own: the whole command fails, and nothing of it remains."""
+
+Statement = TypeVar("Statement")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The options that insert, update and delete share."""
+
+    context: Context
+    name: str
+    """The collection's name"""
+    ordered: bool
+    bypasses_validation: bool
+    statement_ids: Sequence[int]
+    """One for each statement; empty if the command is not a retryable write"""
+    collection_uuid: Any
+
+    @classmethod
+    def parse(cls, context: Context, arguments: Arguments, size: int) -> "Batch":
+        """Read the shared options of a command with that many statements."""
+        if not 1 <= size <= MAX_BATCH_SIZE:
+            reason = f"Write batch sizes must be between 1 and {MAX_BATCH_SIZE}. Got {size} operations."
+            raise CommandError(ErrorCode.InvalidLength, reason)
+        name = context.collection_name()
+        ordered = arguments.boolean("ordered", True)
+        bypasses_validation = arguments.boolean("bypassDocumentValidation", False)
+        statement_ids = read_statement_ids(context, arguments, size)
+        collection_uuid = arguments.value("collectionUUID", None)
+        arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace", "rawData")
+        return cls(context, name, ordered, bypasses_validation, statement_ids, collection_uuid)
+
+    @property
+    def database(self) -> str:
+        """The database it writes to."""
+        return self.context.database
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the command may be sent again and must not be executed twice."""
+        return is_retryable(self.context)
+
+    def statement_id(self, index: int) -> int | None:
+        """The id of the statement at that place; None if the command is not a retryable write."""
+        return self.statement_ids[index] if self.statement_ids else None
+
+
+def is_retryable(context: Context) -> bool:
+    """Whether a command is a retryable write: it has a transaction number and is in no transaction."""
+    return context.txn_number is not None and not context.in_transaction
+
+
+def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Sequence[int]:
+    """The ids by which the statements of a retryable write are known; numbered from 0 if not given."""
+    first = arguments.integer("stmtId", None)
+    listed = arguments.array("stmtIds", None)
+    if first is not None and listed is not None:
+        reason = "May not specify both stmtId and stmtIds in write command"
+        raise CommandError(ErrorCode.InvalidOptions, reason)
+    if listed is not None:
+        if len(listed) != size:
+            reason = (
+                "Number of statement ids must match the number of batch entries. "
+                f"Got {len(listed)} statement ids but {size} batch entries."
+            )
+            raise CommandError(ErrorCode.InvalidLength, reason)
+        for number in listed:
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise arguments.wrong_type("stmtIds", number, "int")
+    if not is_retryable(context):
+        return ()
+    if listed is not None:
+        return listed
+    start = first or 0
+    return range(start, start + size)
+
+
+def run_statements(
+    batch: Batch,
+    statements: Sequence[Statement],
+    execute: Callable[[int, Statement], None],
+    errors: WriteErrors,
+) -> None:
+    """Run statements in order, collecting their errors; an ordered batch ends at the first.
+
+    Inside of a transaction any error ends the batch, because the transaction ends with it.
+    """
+    stops = batch.ordered or batch.context.in_transaction
+    for index, statement in enumerate(statements):
+        try:
+            execute(index, statement)
+        except CommandError as error:
+            if ends_command(error):
+                raise
+            errors.add(index, error)
+            if stops:
+                return
+
+
+def ends_command(error: CommandError) -> bool:
+    """Whether an error ends the whole command instead of one statement."""
+    return error.code in _ENDS_COMMAND

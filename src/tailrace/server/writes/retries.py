@@ -1,0 +1,118 @@
+"""What a retryable command did when it was sent before.
+
+The entries of a session under one transaction number form a chain, newest first, from the session's record
+through `prevOpTime`. Each statement that changed something is in one of them by its `stmtId`; such a
+statement is not executed again, and its first result is told from the entry.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.bsonio.documents import decode, decode_value
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import from_timestamp
+from tailrace.server.context import Context
+from tailrace.server.writes.update import UpdateOutcome
+from tailrace.store.sessions import SessionWrites
+from tailrace.store.write_unit import WriteUnit
+
+_OTHER_KIND: Final = 40606
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedWrite:
+    """One statement's operation, as it was logged."""
+
+    ts: int
+    op: str
+    ns: str
+    o: bytes
+    o2: bytes | None
+    retry_image: str | None
+    """`preImage` or `postImage` if the statement was a findAndModify whose image was kept"""
+
+    def update_outcome(self) -> UpdateOutcome:
+        """What the update told that was logged like this."""
+        if self.op == "i":
+            return UpdateOutcome(upserted=self.o)
+        if self.op != "u":
+            raise CommandError(_OTHER_KIND, "the statement was executed before, but not as an update")
+        return UpdateOutcome(matched=1, modified=1)
+
+
+class RetryHistory:
+    """The statements that a session has executed under its current transaction number."""
+
+    def __init__(self, unit: WriteUnit, session: SessionWrites) -> None:
+        self._session = session
+        self._by_statement: dict[int, LoggedWrite] = {}
+        self._is_complete = True
+        last = session.last
+        while not last.is_null:
+            entry = unit.entry(last.ts)
+            if entry is None:
+                self._is_complete = False
+                return
+            fields = {name: (kind, start, end) for kind, name, start, end in rawbson.elements(entry)}
+            self._note(entry, last.ts)
+            _, start, end = fields[b"prevOpTime"]
+            previous = decode(entry[start:end])
+            last = type(last)(from_timestamp(previous["ts"]), int(previous["t"]))
+
+    @classmethod
+    def open(cls, unit: WriteUnit, context: Context) -> "RetryHistory":
+        """Let the unit log retryable writes of a command's session, and read what that has logged before."""
+        lsid, number = context.lsid, context.txn_number
+        assert lsid is not None, "a retryable write has a session"
+        assert number is not None, "a retryable write has a number"
+        session = unit.open_session(lsid, number)
+        if session.state is not None:
+            reason = "Must specify autocommit=false on all operations of a multi-statement transaction."
+            raise CommandError(ErrorCode.InvalidOptions, reason)
+        return cls(unit, session)
+
+    def find(self, statement_id: int) -> LoggedWrite | None:
+        """What this statement did; None if it has not been executed."""
+        found = self._by_statement.get(statement_id)
+        if found is None and not self._is_complete:
+            raise CommandError(
+                ErrorCode.IncompleteTransactionHistory,
+                f"Incomplete history detected for transaction {self._session.txn_number}: "
+                "the oplog no longer has all of its entries",
+            )
+        return found
+
+    def _note(self, operation: bytes, ts: int) -> None:
+        """Remember the statements of an entry, or of an operation inside of one."""
+        op = ns = ""
+        o, o2 = rawbson.EMPTY, None
+        statements: list[int] = []
+        retry_image = None
+        for kind, name, start, end in rawbson.elements(operation):
+            if name == b"op":
+                op = rawbson.string_value(operation, start, end)
+            elif name == b"ns":
+                ns = rawbson.string_value(operation, start, end)
+            elif name == b"o":
+                o = operation[start:end]
+            elif name == b"o2":
+                o2 = operation[start:end]
+            elif name == b"needsRetryImage":
+                retry_image = rawbson.string_value(operation, start, end)
+            elif name == b"stmtId":
+                value = decode_value(operation, kind, start, end)
+                statements = value if isinstance(value, list) else [value]
+        if op == "c":
+            for inner in _inner_operations(o):
+                self._note(inner, ts)
+        for statement in statements:
+            self._by_statement[statement] = LoggedWrite(ts, op, ns, o, o2, retry_image)
+
+
+def _inner_operations(o: bytes) -> list[bytes]:
+    found = rawbson.find(o, b"applyOps")
+    if found is None:
+        return []
+    return [o[start:end] for _, _, start, end in rawbson.elements(o, found[2])]

@@ -1,0 +1,62 @@
+"""Document validation: what a collection's validator says about a document that is to be stored."""
+
+from typing import Any
+
+from tailrace.bsonio.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.collation import Collation
+from tailrace.query.match import compile_match
+from tailrace.server.logbook import Logbook
+from tailrace.store.catalog import Collection
+
+
+class Validator:
+    """The rules of one collection, compiled."""
+
+    def __init__(self, collection: Collection, rules: dict[str, Any], log: Logbook) -> None:
+        options = collection.options
+        self._ns = collection.ns
+        self._rules = rules
+        self._matches = compile_match(rules, collation=collation_of(collection))
+        self._is_moderate = options.get("validationLevel") == "moderate"
+        self._action = options.get("validationAction", "error")
+        self._log = log
+
+    @classmethod
+    def of(cls, collection: Collection, log: Logbook) -> "Validator | None":
+        """The validator of a collection; None if it has none, or one that is switched off."""
+        rules = collection.options.get("validator")
+        if not rules or collection.options.get("validationLevel") == "off":
+            return None
+        return cls(collection, rules, log)
+
+    def check_insert(self, document: bytes) -> None:
+        """Refuse a new document that breaks the rules."""
+        self._check(decode(document))
+
+    def check_update(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """Refuse a change that breaks the rules; the moderate level allows it where they were broken."""
+        if self._matches(after) or (self._is_moderate and not self._matches(before)):
+            return
+        self._check(after)
+
+    def _check(self, document: dict[str, Any]) -> None:
+        if self._matches(document):
+            return
+        details: dict[str, Any] = {"failingDocumentId": document.get("_id"), "details": {}}
+        if self._action != "error":
+            self._log.warning(
+                "STORAGE", "Document would fail validation", "", namespace=self._ns, document=repr(details)
+            )
+        if self._action == "warn":
+            return
+        error = CommandError(ErrorCode.DocumentValidationFailure, "Document failed validation")
+        error.details = {"errInfo": details}
+        raise error
+
+
+def collation_of(collection: Collection) -> Collation | None:
+    """The collation that a collection was made with."""
+    spec = collection.options.get("collation")
+    return None if spec is None else Collation.parse(spec)

@@ -1,0 +1,40 @@
+"""The `writeErrors` of a reply."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tailrace.errors import CommandError
+
+_MAX_MESSAGES: Final = 1 << 20
+"""Characters of messages in one reply; errors behind them have none, so that the reply stays small"""
+
+
+class WriteErrors:
+    """Statements that failed, in the order of the batch."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, CommandError]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, index: int, error: CommandError) -> None:
+        """Note that the statement at this place of the batch failed."""
+        self._found.append((index, error))
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Each as drivers read it."""
+        left = _MAX_MESSAGES
+        for index, error in self._found:
+            message = error.message if left > 0 else ""
+            left -= len(message)
+            yield {"index": index, "code": error.code, **error.details, "errmsg": message}
+
+    def into(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """The reply with `writeErrors`, if there are any."""
+        if self._found:
+            reply["writeErrors"] = list(self.documents())
+        return reply
