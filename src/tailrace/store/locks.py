@@ -6,6 +6,8 @@ conflict at once; a write outside of transactions waits. The writer's thread alo
 
 from typing import Protocol
 
+from tailrace.store.tables import pack_ident
+
 
 class Holder(Protocol):
     """An open transaction, as somebody who waits for its end sees it."""
@@ -22,6 +24,11 @@ class Blocked(Exception):  # noqa: N818 - not an error: the write is tried again
         self.holder = holder
 
 
+def name_key(ns: str) -> bytes:
+    """The key by which the name of a collection that a transaction makes is locked."""
+    return pack_ident(0) + ns.encode()
+
+
 class LockTable:
     """Locked keys with their holders.
 
@@ -32,6 +39,8 @@ class LockTable:
     def __init__(self) -> None:
         self._holders: dict[bytes, Holder] = {}
         self._users: dict[bytes, dict[Holder, None]] = {}
+        self._held: dict[Holder, dict[bytes, None]] = {}
+        self._used: dict[Holder, dict[bytes, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._holders) or bool(self._users)
@@ -43,10 +52,12 @@ class LockTable:
     def lock(self, key: bytes, holder: Holder) -> None:
         """Lock a key that is free or the holder's own."""
         self._holders[key] = holder
+        self._held.setdefault(holder, {})[key] = None
 
     def use(self, prefix: bytes, holder: Holder) -> None:
         """Note that a transaction uses a collection."""
         self._users.setdefault(prefix, {})[holder] = None
+        self._used.setdefault(holder, {})[prefix] = None
 
     def user(self, prefix: bytes) -> Holder | None:
         """A transaction that uses a collection, so that it must stay as it is."""
@@ -54,9 +65,10 @@ class LockTable:
 
     def release(self, holder: Holder) -> None:
         """Free everything a transaction has locked."""
-        for key in [key for key, owner in self._holders.items() if owner is holder]:
+        for key in self._held.pop(holder, ()):
             del self._holders[key]
-        for prefix, users in list(self._users.items()):
-            users.pop(holder, None)
+        for prefix in self._used.pop(holder, ()):
+            users = self._users[prefix]
+            del users[holder]
             if not users:
                 del self._users[prefix]

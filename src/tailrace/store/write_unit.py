@@ -6,9 +6,8 @@ statement, as the oplog format says; a group ends when something else is logged,
 unit.
 """
 
-import uuid as uuids
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from bson import Binary, DatetimeMS, Int64
 
@@ -17,16 +16,17 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.entry_bytes import APPLIED_SEPARATELY, Operation, apply_ops, command, entry_bytes
+from tailrace.model.entry_bytes import APPLIED_SEPARATELY, Operation, apply_ops, entry_bytes
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import ID_INDEX, PRE_IMAGES_NS, Catalog, Collection, Index
 from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
 from tailrace.store.index_keys import index_keys
-from tailrace.store.locks import Blocked, LockTable
+from tailrace.store.locks import Blocked, LockTable, name_key
 from tailrace.store.reader import TableReader, id_key_of, multikey_mark
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
+from tailrace.store.unit import Unit
 
 MAX_GROUP: Final = 500
 """Operations in one vectored entry; MongoDB's `internalInsertMaxBatchSize`."""
@@ -62,7 +62,7 @@ class WriteState:
         """How often something was put or deleted: tells whether a job that failed had changed anything"""
 
 
-class WriteUnit(TableReader):
+class WriteUnit(TableReader, Unit):
     """One job's changes."""
 
     def __init__(self, state: WriteState) -> None:
@@ -439,29 +439,6 @@ class WriteUnit(TableReader):
 
     # -- the catalog ----------------------------------------------------------------------------------
 
-    def create_collection(
-        self,
-        database: str,
-        name: str,
-        options: Mapping[str, Any] | None = None,
-        *,
-        uuid: bytes | None = None,
-        logged: bool = True,
-    ) -> Collection:
-        """Add a collection and log its creation; the caller has checked the name and the options."""
-        options = dict(options or {})
-        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), ID_INDEX),)
-        collection = Collection(
-            database, name, uuid or uuids.uuid4().bytes, self.new_ident(), options, indexes
-        )
-        self.put_collection(collection)
-        if logged and collection.is_logged:
-            o: dict[str, Any] = {"create": name, **options}
-            if indexes:
-                o["idIndex"] = dict(ID_INDEX)
-            self.log(command(database, o, uuid=collection.uuid))
-        return collection
-
     def new_ident(self) -> int:
         """A number that no collection or index has ever had."""
         found = self.meta("nextIdent")
@@ -473,6 +450,11 @@ class WriteUnit(TableReader):
         """Enter a new or changed collection into the catalog; nothing is logged."""
         state = self._state
         self.end_group()
+        # An open transaction may have made a collection of this name, or rely on this one as it is.
+        self._check_free(name_key(collection.ns))
+        user = state.locks.user(collection.prefix) if state.locks else None
+        if user is not None:
+            raise Blocked(user)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
         self.publish(state.catalog.with_collection(collection))
 
