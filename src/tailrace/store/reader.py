@@ -7,8 +7,9 @@ with changes of its own. Record keys are opaque bytes that sort in natural order
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from types import TracebackType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tailrace.bsonio import keystring
 from tailrace.bsonio import raw as rawbson
@@ -26,6 +27,16 @@ from tailrace.store.tables import (
 
 Record: TypeAlias = tuple[bytes, bytes]
 """(record key, document)"""
+
+
+class Block(NamedTuple):
+    """A run of documents without a gap."""
+
+    documents: list[bytes]
+    last: bytes | None
+    """The record key of the last one; what the next run comes behind."""
+    is_last: bool
+    """Whether there is nothing behind it."""
 
 
 def id_key(kind: int, value: bytes) -> bytes:
@@ -80,6 +91,26 @@ class Reader(ABC):
     @abstractmethod
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are, and their bytes."""
+
+    def block(
+        self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
+    ) -> Block:
+        """Some documents in natural order from behind ``after`` up to the record key ``stop``, all at once.
+
+        At most ``count``, and no more than ``size`` bytes of them; the first one always comes. This is the
+        fast road for readers that want whole documents.
+        """
+        found: list[bytes] = []
+        last = after
+        for key, document in self.records(collection, after):
+            if stop is not None and key > stop:
+                break
+            size -= len(document)
+            if len(found) == count or (found and size < 0):
+                return Block(found, last, is_last=False)
+            found.append(document)
+            last = key
+        return Block(found, last, is_last=True)
 
     def index_entries(
         self,
@@ -159,6 +190,31 @@ class TableReader(Reader):
                 if not key.startswith(prefix):
                     return
                 yield key[size:], document
+
+    def block(
+        self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
+    ) -> Block:
+        """Some documents in natural order, all at once."""
+        prefix = collection.prefix
+        found: list[bytes] = []
+        with closing(self._transaction.cursor(db=self._tables.by_name[collection.table])) as cursor:
+            if not cursor.set_range(prefix if after is None else prefix + after + b"\0"):
+                return Block(found, after, is_last=True)
+            # Keys are looked at once, behind the run: asking for each would take longer than reading.
+            is_last = False
+            for document in islice(cursor.iternext(keys=False), count):
+                size -= len(document)
+                if size < 0 and found:
+                    cursor.prev()
+                    break
+                found.append(document)
+            else:
+                if len(found) < count:
+                    is_last = cursor.last()  # the table ended, and the cursor is nowhere now
+            last = cursor.key()
+        if last.startswith(prefix) and (stop is None or last[len(prefix) :] <= stop):
+            return Block(found, last[len(prefix) :], is_last)
+        return super().block(collection, after, stop, count=count, size=size)
 
     def index_records(
         self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False

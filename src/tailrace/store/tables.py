@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import lmdb
 
@@ -102,6 +102,7 @@ class Cursor(AbstractContextManager["Cursor"], Protocol):
     def value(self) -> bytes: ...  # noqa: D102
     def delete(self) -> bool: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
+    def iternext(self, *, keys: Literal[False]) -> Iterator[bytes]: ...  # noqa: D102
     def iterprev(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
 
