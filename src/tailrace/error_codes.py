@@ -13,6 +13,7 @@ class ErrorCode(IntEnum):
     InternalError = 1
     BadValue = 2
     NoSuchKey = 4
+    GraphContainsCycle = 5
     HostUnreachable = 6
     HostNotFound = 7
     UnknownError = 8
@@ -29,6 +30,7 @@ class ErrorCode(IntEnum):
     IllegalOperation = 20
     EmptyArrayOperation = 21
     InvalidBSON = 22
+    AlreadyInitialized = 23
     LockTimeout = 24
     NamespaceNotFound = 26
     IndexNotFound = 27
@@ -87,6 +89,7 @@ class ErrorCode(IntEnum):
     CommandOnShardedViewNotSupportedOnMongod = 169
     CannotIndexParallelArrays = 171
     QueryPlanKilled = 175
+    AmbiguousIndexKeyPattern = 181
     InvalidViewDefinition = 182
     ClientMetadataMissingField = 183
     ClientMetadataAppNameTooLarge = 184
@@ -94,8 +97,10 @@ class ErrorCode(IntEnum):
     ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
     InvalidIndexSpecificationOption = 197
+    ClusterTimeFailsRateLimiter = 205
     NoSuchSession = 206
     InvalidUUID = 207
+    StaleClusterTime = 209
     DatabaseDropPending = 215
     IncompleteTransactionHistory = 217
     IllegalOpMsgFlag = 223
@@ -131,6 +136,7 @@ class ErrorCode(IntEnum):
     OplogQueryMinTsMissing = 326
     APIMismatchError = 347
     UnsupportedOpQueryCommand = 352
+    CannotConvertIndexToUnique = 359
     CollectionUUIDMismatch = 361
     ShardRemovedError = 464
     SocketException = 9001

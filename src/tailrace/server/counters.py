@@ -65,5 +65,7 @@ class Counters:
     operations: OperationCounters = field(default_factory=OperationCounters)
     commands: dict[str, CommandCounters] = field(default_factory=dict)
     transactions: TransactionCounters = field(default_factory=TransactionCounters)
+    change_streams: ChangeStreamCounters = field(default_factory=ChangeStreamCounters)
+    unknown_commands: int = 0
     connections_created: int = 0
     connections_rejected: int = 0

@@ -90,6 +90,7 @@ class Dispatcher:
         name = request.name
         entry = COMMANDS.get(name)
         if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
+            self._server.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
         command = decode(request.command)
         _check_duplicates(request.command, command)
@@ -187,8 +188,9 @@ class Dispatcher:
 
     def _with_write_concern_error(self, context: Context, reply: Reply, fault: FailCommand | None) -> Reply:
         failure = fault.write_concern_error if fault is not None else None
-        if failure is None and context.write_concern is not None and context.entry.is_write:
-            failure = context.write_concern.failure()
+        if failure is None and context.entry.is_write:
+            concern = context.write_concern or self._server.default_concerns.write_concern
+            failure = None if concern is None or context.in_transaction else concern.failure()
         if failure is None:
             return reply
         extra: dict[str, Any] = {"writeConcernError": failure}

@@ -26,8 +26,6 @@ class ServerOptions:
     oplog_bytes: int = DEFAULT_OPLOG_BYTES
     max_connections: int = 65_536
     log_level: str = "info"
-    test_commands: bool = True
-    """Whether configureFailPoint and its like are there; this server replaces one in tests."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Server parameters that differ from their defaults."""
     arguments: tuple[str, ...] = ()

@@ -74,18 +74,10 @@ PARAMETERS: Final = {
         Parameter("periodicNoopIntervalSecs", 10, 1),
         Parameter("expiredChangeStreamPreImageRemovalJobSleepSecs", 10, 1),
         Parameter("transactionLifetimeLimitSeconds", 60, 1),
-        Parameter("logicalSessionRefreshMillis", 300_000, 1, settable_at_runtime=False),
         Parameter("localLogicalSessionTimeoutMinutes", 30, 1, settable_at_runtime=False),
         Parameter("enableTestCommands", True, settable_at_runtime=False),
-        Parameter("maxAcceptableLogicalClockDriftSecs", 31_536_000, 1, settable_at_runtime=False),
-        Parameter("internalQueryExecYieldIterations", 1000),
-        Parameter("notablescan", False),
         Parameter("ttlMonitorEnabled", True),
         Parameter("ttlMonitorSleepSecs", 60, 1),
-        Parameter("quiet", False),
-        Parameter("logLevel", 0, 0, 5),
-        Parameter("maxBSONDepth", 200, 5, 250, settable_at_runtime=False),
-        Parameter("authenticationMechanisms", ["SCRAM-SHA-1", "SCRAM-SHA-256"], settable_at_runtime=False),
         Parameter("featureFlagEndOfTransactionChangeEvent", False, settable_at_runtime=False),
         Parameter("changeStreamsEmitFromMigrate", False),
     )
@@ -94,6 +86,7 @@ PARAMETERS: Final = {
 
 READ_ONLY: Final[Mapping[str, Any]] = {
     "featureCompatibilityVersion": {"version": FEATURE_COMPATIBILITY_VERSION},
+    "maxBSONDepth": 200,
 }
 """What getParameter shows besides."""
 
@@ -123,8 +116,8 @@ class Parameters:
         """Every parameter, in the order of names."""
         return dict(sorted({**self._values, **READ_ONLY}.items()))
 
-    def set(self, name: str, value: Any) -> Any:
-        """Change a parameter of the running server; its old value."""
+    def check(self, name: str, value: Any) -> Any:
+        """The value in the parameter's own type; raises if it cannot be set while the server runs."""
         parameter = PARAMETERS.get(name)
         if parameter is None:
             reason = f"attempted to set unrecognized parameter [{name}], use help:true to see options "
@@ -132,8 +125,13 @@ class Parameters:
         if not parameter.settable_at_runtime:
             reason = f"not allowed to change [{name}] at runtime"
             raise CommandError(ErrorCode.IllegalOperation, reason)
+        return parameter.checked(value)
+
+    def set(self, name: str, value: Any) -> Any:
+        """Change a parameter of the running server; its old value."""
+        checked = self.check(name, value)
         old = self._values[name]
-        self._values[name] = parameter.checked(value)
+        self._values[name] = checked
         for listener in self.on_change:
             listener(name)
         return old

@@ -11,10 +11,12 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
 from tailrace.server.background import Background
+from tailrace.server.cluster_parameters import ClusterParameters
 from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
 from tailrace.server.cursors import Cursors
+from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
 from tailrace.server.fail_points import FailPoints
 from tailrace.server.listener import Listener
@@ -50,10 +52,12 @@ class Server:
         self.parameters = Parameters(self.options.parameters)
         self.fail_points = FailPoints()
         self.counters = Counters()
-        self.sessions = Sessions(self.wall.seconds)
+        self.sessions = Sessions(self.wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])
         self.cursors = Cursors(self.sessions, self.wall, self.parameters)
         self.background = Background(self.log)
         """What is done again and again; more can be added before `start`."""
+        self.cluster_parameters = ClusterParameters()
+        self.default_concerns = DefaultConcerns()
         self.operations: dict[int, Context] = {}
         """Commands under way, by operation id."""
         self.dispatcher = Dispatcher(self)
@@ -64,6 +68,8 @@ class Server:
         self._temporary: Path | None = None
         self._tail = ReplyTail()
         self._election: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
         self._add_background_jobs()
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -77,6 +83,8 @@ class Server:
         try:
             self._store = Store.open(data, wall=self.wall, oplog_size=options.oplog_bytes)
             self._store.attach(asyncio.get_running_loop())
+            self.cluster_parameters.load(self._store)
+            self.default_concerns.load(self._store)
             self.replication = Replication(options.replica_set, self._store.term)
             await self.listener.start(options.host, options.port)
             self.background.start()
@@ -100,6 +108,16 @@ class Server:
         self.cursors.close()
         self._close_data()
         self.log.info("CONTROL", "Shut down", "initandlisten")
+        self._stopped.set()
+
+    def begin_stop(self) -> None:
+        """Stop soon, on a client's request."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self.stop())
+
+    async def wait_stopped(self) -> None:
+        """Return when the server has stopped, whoever stopped it."""
+        await self._stopped.wait()
 
     def _add_background_jobs(self) -> None:
         no_op_writer = PeriodicNoop(self)

@@ -21,7 +21,6 @@ from tailrace.store.sessions import NO_USER
 if TYPE_CHECKING:
     from tailrace.server.transactions import Transaction
 
-SESSION_TIMEOUT_MINUTES: Final = 30
 MAX_SESSIONS: Final = 1_000_000
 _UUID_SIZE: Final = 16
 _DIGEST_SIZE: Final = 32
@@ -48,8 +47,10 @@ class Session:
 class Sessions:
     """All sessions that were used since the server started and have not ended."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], timeout_minutes: int = 30) -> None:
         self._now = now
+        self.timeout_minutes = timeout_minutes
+        """How long a session lives without use."""
         self._by_id: dict[bytes, Session] = {}
         self.on_end: list[Callable[[Session], None]] = []
         """Called for each session that ends, whatever ends it."""
@@ -86,7 +87,7 @@ class Sessions:
 
     def reap(self) -> int:
         """End the sessions that were not used for too long; how many."""
-        oldest = self._now() - SESSION_TIMEOUT_MINUTES * 60
+        oldest = self._now() - self.timeout_minutes * 60
         expired = [
             session.lsid
             for session in self._by_id.values()

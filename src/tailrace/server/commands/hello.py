@@ -17,7 +17,6 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.replication import Replication
-from tailrace.server.sessions import SESSION_TIMEOUT_MINUTES
 from tailrace.server.version import MAX_WIRE_VERSION, MIN_WIRE_VERSION
 from tailrace.wire import MAX_MESSAGE_SIZE, negotiate
 
@@ -114,7 +113,7 @@ def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
         "maxMessageSizeBytes": MAX_MESSAGE_SIZE,
         "maxWriteBatchSize": MAX_WRITE_BATCH_SIZE,
         "localTime": DatetimeMS(server.wall.milliseconds()),
-        "logicalSessionTimeoutMinutes": SESSION_TIMEOUT_MINUTES,
+        "logicalSessionTimeoutMinutes": server.sessions.timeout_minutes,
         "connectionId": context.client.id,
         "minWireVersion": MIN_WIRE_VERSION,
         "maxWireVersion": MAX_WIRE_VERSION,

@@ -1,0 +1,43 @@
+"""`buildInfo`: the version this server presents."""
+
+import platform
+import sys
+
+from tailrace import __version__
+from tailrace.bsonio.raw import MAX_USER_SIZE
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.version import GIT_VERSION, VERSION, VERSION_ARRAY
+
+
+async def run(context: Context) -> Reply:
+    """The MongoDB version it presents, and what it really is."""
+    context.arguments().finish()
+    return {
+        "version": VERSION,
+        "gitVersion": GIT_VERSION,
+        "modules": [],
+        "allocator": "system",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated",
+        "versionArray": list(VERSION_ARRAY),
+        "buildEnvironment": {
+            "tailrace": __version__,
+            "python": platform.python_version(),
+            "target_arch": platform.machine(),
+            "target_os": sys.platform,
+        },
+        "bits": 64,
+        "debug": False,
+        "maxBsonObjectSize": MAX_USER_SIZE,
+        "storageEngines": ["lmdb"],
+    }
+
+
+COMMAND = Command(
+    "buildInfo",
+    run,
+    help="Show the version of this server.",
+    aliases=("buildinfo",),
+    is_always_allowed=True,
+)

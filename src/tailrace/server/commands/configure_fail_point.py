@@ -1,0 +1,33 @@
+"""`configureFailPoint`: make the server fail or wait on purpose."""
+
+from tailrace.bsonio.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.fail_command import check_data
+from tailrace.server.fail_points import FAIL_COMMAND
+
+
+async def run(context: Context) -> Reply:
+    """Set the mode of one fail point; how often it has been entered so far."""
+    arguments = context.arguments()
+    name = arguments.text(context.name)
+    mode = arguments.value("mode", None)
+    data = arguments.value("data", {})
+    arguments.finish()
+    fail_points = context.server.fail_points
+    fail_points.get(name)
+    if mode is None:
+        raise CommandError(ErrorCode.BadValue, "the field 'mode' is missing")
+    if not isinstance(data, dict):
+        reason = f"the field 'data' must be an object, not {type_name(data)}"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    if name == FAIL_COMMAND:
+        check_data(data)
+    count = fail_points.configure(name, mode, data)
+    context.server.log.info("COMMAND", "Fail point configured", context.client.name, name=name, mode=mode)
+    return {"count": count}
+
+
+COMMAND = Command("configureFailPoint", run, help="Set a fail point.", admin_only=True, is_test_command=True)

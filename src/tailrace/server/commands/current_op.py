@@ -1,0 +1,30 @@
+"""`currentOp`: what the server is doing."""
+
+from typing import Final
+
+from tailrace.query.match import compile_match
+from tailrace.server.arguments import GENERIC_ARGUMENTS
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.current_operations import current_operations
+
+_OPTIONS: Final = frozenset({"$all", "$ownOps", "$local", "$truncateOps"})
+
+
+async def run(context: Context) -> Reply:
+    """Operations under way; `$all` adds idle connections and cursors, other fields are a filter."""
+    command = context.command
+    everything = bool(command.get("$all"))
+    filter_fields = {
+        name: value
+        for name, value in command.items()
+        if name != context.name and name not in _OPTIONS and name not in GENERIC_ARGUMENTS
+    }
+    matches = compile_match(filter_fields)
+    operations = current_operations(
+        context.server, idle_connections=everything, idle_cursors=everything, idle_sessions=True
+    )
+    return {"inprog": [operation for operation in operations if matches(operation)]}
+
+
+COMMAND = Command("currentOp", run, help="Show what the server is doing.", admin_only=True)

@@ -1,0 +1,67 @@
+"""What the operating system says of this process and its machine."""
+
+import os
+import platform
+import resource
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+_MEGABYTE: Final = 1 << 20
+
+
+def host_name() -> str:
+    """The machine's name."""
+    return socket.gethostname()
+
+
+def resident_megabytes() -> int:
+    """Memory this process has in use."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") // _MEGABYTE
+    except (OSError, ValueError, IndexError):
+        # Elsewhere than on Linux the largest use so far has to do; macOS counts bytes, others kilobytes.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak // _MEGABYTE if sys.platform == "darwin" else peak // 1024
+
+
+def virtual_megabytes() -> int:
+    """Address space this process has mapped; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") // _MEGABYTE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def machine_megabytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _MEGABYTE
+
+
+def processor_seconds() -> tuple[float, float]:
+    """User and system time of this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime, usage.ru_stime
+
+
+def system() -> dict[str, Any]:
+    """The machine, as hostInfo describes it."""
+    return {
+        "hostname": host_name(),
+        "cpuAddrSize": sys.maxsize.bit_length() + 1,
+        "memSizeMB": machine_megabytes(),
+        "memLimitMB": machine_megabytes(),
+        "numCores": os.cpu_count() or 1,
+        "numCoresAvailableToProcess": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else -1,
+        "cpuArch": platform.machine(),
+        "numaEnabled": False,
+    }
+
+
+def operating_system() -> dict[str, Any]:
+    """The operating system, as hostInfo describes it."""
+    return {"type": platform.system(), "name": platform.platform(), "version": platform.release()}
