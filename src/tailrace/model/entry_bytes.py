@@ -73,9 +73,24 @@ def entry_bytes(
     multi_op_type: int | None = None,
 ) -> bytes:
     """A whole entry; ``session`` is what `session_elements` gives, ``wall`` is in milliseconds."""
+    return entry_around(
+        operation.elements(), time, wall, session=session, previous=previous, multi_op_type=multi_op_type
+    )
+
+
+def entry_around(
+    elements: bytes,
+    time: OpTime,
+    wall: int,
+    *,
+    session: bytes = b"",
+    previous: OpTime | None = None,
+    multi_op_type: int | None = None,
+) -> bytes:
+    """The same for an operation's finished elements."""
     parts = [
         session,
-        operation.elements(),
+        elements,
         rawbson.element(rawbson.TIMESTAMP, b"ts", rawbson.UINT64_LE.pack(time.ts)),
         rawbson.element(rawbson.INT64, b"t", rawbson.INT64_LE.pack(time.term)),
         _VERSION_2,
@@ -110,12 +125,7 @@ def apply_ops(
     operations: Sequence[Operation], *, from_migrate: bool | None = None, **flags: bool | int
 ) -> Operation:
     """An `applyOps` entry; ``flags`` are `partialTxn`, `prepare` and `count`, in the order to be written."""
-    array = rawbson.document(
-        *(
-            rawbson.element(rawbson.DOCUMENT, b"%d" % n, rawbson.document(operation.elements()))
-            for n, operation in enumerate(operations)
-        )
-    )
+    array = operations_array([operation.elements() for operation in operations])
     parts = [rawbson.element(rawbson.ARRAY, b"applyOps", array)]
     for name, value in flags.items():
         if isinstance(value, bool):
@@ -123,6 +133,17 @@ def apply_ops(
         else:
             parts.append(rawbson.element(rawbson.INT64, name.encode(), rawbson.INT64_LE.pack(value)))
     return Operation("c", "admin.$cmd", rawbson.document(*parts), from_migrate=from_migrate)
+
+
+def operations_array(operations: Sequence[bytes]) -> bytes:
+    """The array of an `applyOps` entry; each operation is its finished elements."""
+    pack = rawbson.INT32_LE.pack
+    return rawbson.document(
+        *[
+            b"\x03%d\0%b%b\0" % (number, pack(len(elements) + 5), elements)
+            for number, elements in enumerate(operations)
+        ]
+    )
 
 
 def optime_document(optime: OpTime) -> bytes:

@@ -11,15 +11,13 @@ from itertools import islice
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
-from tailrace.bsonio import keystring
-from tailrace.bsonio import raw as rawbson
 from tailrace.store.catalog import Catalog, Collection, Index
+from tailrace.store.id_keys import id_key, id_key_of
 from tailrace.store.tables import (
     COUNT,
     Tables,
     Transaction,
     after_prefix,
-    fitted,
     lower_bound,
     pack_time,
     upper_bound,
@@ -37,17 +35,6 @@ class Block(NamedTuple):
     """The record key of the last one; what the next run comes behind."""
     is_last: bool
     """Whether there is nothing behind it."""
-
-
-def id_key(kind: int, value: bytes) -> bytes:
-    """The KeyString of an `_id`, by which records are found."""
-    return fitted(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
-
-
-def id_key_of(document: bytes) -> bytes | None:
-    """The same for the `_id` of a document or a document key; None without one."""
-    found = rawbson.find(document, b"_id")
-    return None if found is None else id_key(found[0], document[found[2] : found[3]])
 
 
 def multikey_mark(index: Index) -> str:
@@ -326,3 +313,6 @@ class Snapshot(TableReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+__all__ = ["Block", "Reader", "Record", "Snapshot", "TableReader", "id_key", "id_key_of", "multikey_mark"]

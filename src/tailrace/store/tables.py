@@ -111,7 +111,9 @@ class Transaction(Protocol):
     """LMDB's transaction, as far as it is used here; its own type allows for views of memory, ours copies."""
 
     def get(self, key: bytes, *, db: Table) -> bytes | None: ...  # noqa: D102
-    def put(self, key: bytes, value: bytes, *, append: bool = False, db: Table) -> bool: ...  # noqa: D102
+    def put(  # noqa: D102
+        self, key: bytes, value: bytes, *, overwrite: bool = True, append: bool = False, db: Table
+    ) -> bool: ...
     def delete(self, key: bytes, *, db: Table) -> bool: ...  # noqa: D102
     def cursor(self, db: Table) -> Cursor: ...  # noqa: D102
     def stat(self, db: Table) -> dict[str, int]: ...  # noqa: D102

@@ -16,21 +16,20 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.entry_bytes import APPLIED_SEPARATELY, Operation, apply_ops, entry_bytes
+from tailrace.model.entry_bytes import APPLIED_SEPARATELY, Operation, entry_around
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import ID_INDEX, PRE_IMAGES_NS, Catalog, Collection, Index
 from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
+from tailrace.store.id_keys import document_key, id_key_of
 from tailrace.store.index_keys import index_keys
 from tailrace.store.locks import Blocked, LockTable, name_key
-from tailrace.store.reader import TableReader, id_key_of, multikey_mark
+from tailrace.store.operation_group import OperationGroup
+from tailrace.store.reader import TableReader, multikey_mark
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
 from tailrace.store.unit import Unit
 
-MAX_GROUP: Final = 500
-"""Operations in one vectored entry; MongoDB's `internalInsertMaxBatchSize`."""
-MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
 OPLOG_IDENT: Final = 1
 PRE_IMAGES_IDENT: Final = 2
 FIRST_IDENT: Final = 16
@@ -72,8 +71,7 @@ class WriteUnit(TableReader, Unit):
         """Milliseconds since 1970, the same for all of this unit's entries"""
         self.session: SessionWrites | None = None
         """Set by `open_session` for retryable writes: entries then carry the session's fields"""
-        self._group: list[tuple[Operation, bytes | None]] = []
-        self._group_bytes = 0
+        self._group: OperationGroup | None = None
         self._counts: dict[int, list[int]] = {}
 
     # -- what others need ---------------------------------------------------------------------------
@@ -113,16 +111,9 @@ class WriteUnit(TableReader, Unit):
         """
         key = self.put_new(collection, document)
         if collection.is_logged:
-            operation = Operation(
-                "i",
-                collection.ns,
-                document,
-                collection.uuid,
-                document_key(document),
-                is_timeseries=collection.is_timeseries,
-                statement_ids=() if stmt_id is None else (stmt_id,),
+            self._group_for("i", collection, len(document)).add_insert(
+                document, document_key(document), stmt_id
             )
-            self._add_to_group(operation, None)
         return key
 
     def update(
@@ -168,6 +159,12 @@ class WriteUnit(TableReader, Unit):
         self.put_removed(collection, key, before)
         if not collection.is_logged:
             return
+        if grouped:
+            # Pre-images wait for the entry of their group, so they count: a group must not fill the memory.
+            group = self._group_for("d", collection, len(before) if collection.records_images else 0)
+            pre_image = before if collection.records_images else None
+            group.add_delete(document_key(before), stmt_id, pre_image)
+            return
         operation = Operation(
             "d",
             collection.ns,
@@ -177,10 +174,7 @@ class WriteUnit(TableReader, Unit):
             needs_retry_image=retry_image,
             statement_ids=() if stmt_id is None else (stmt_id,),
         )
-        if grouped:
-            self._add_to_group(operation, before if collection.records_images else None)
-        else:
-            self._log_change(collection, operation, before, before)
+        self._log_change(collection, operation, before, before)
 
     def _log_change(self, collection: Collection, operation: Operation, before: bytes, image: bytes) -> None:
         if operation.needs_retry_image is not None:
@@ -199,13 +193,24 @@ class WriteUnit(TableReader, Unit):
         by_id = id_key_of(document)
         if by_id is None:
             raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
-        listed = self._keys_to_add(collection, document, by_id)
-        if key is None:
-            key = by_id if collection.is_clustered else self.new_record_key(collection)
-        put = state.transaction.put
-        put(collection.prefix + key, document, db=state.tables.records)
-        for index_key in listed:
-            put(index_key[0] + mark_of(key) if index_key[1] else index_key[0], key, db=state.tables.index)
+        tables, put = state.tables, state.transaction.put
+        id_index = collection.id_index
+        if id_index is not None and len(collection.indexes) == 1:
+            # By far the most documents: one look at the index tells whether the `_id` is new, and enters it.
+            listed = id_index.prefix + by_id
+            self._check_free(listed)
+            if key is None:
+                key = self.new_record_key(collection)
+            if not put(listed, key, overwrite=False, db=tables.index):
+                raise duplicate_key(collection, ID_INDEX, document)
+            put(collection.prefix + key, document, db=tables.records)
+        else:
+            added = self._keys_to_add(collection, document, by_id)
+            if key is None:
+                key = by_id if collection.is_clustered else self.new_record_key(collection)
+            put(collection.prefix + key, document, db=tables.records)
+            for index_key, needs_mark in added:
+                put(index_key + mark_of(key) if needs_mark else index_key, key, db=tables.index)
         self._add_to_count(collection.ident, 1, len(document))
         return key
 
@@ -382,15 +387,15 @@ class WriteUnit(TableReader, Unit):
     ) -> int:
         """Append an entry and return its cluster time; ``session`` is whose write it is, if that matters."""
         self.end_group()
-        return self._append(operation, session, multi_op_type, ts)
+        return self._append(operation.elements(), session, multi_op_type, ts)
 
     def _append(
-        self, operation: Operation, session: SessionWrites | None, multi_op_type: int | None, ts: int | None
+        self, elements: bytes, session: SessionWrites | None, multi_op_type: int | None, ts: int | None
     ) -> int:
         state = self._state
         time = OpTime(state.clock.tick() if ts is None else ts, state.term)
-        entry = entry_bytes(
-            operation,
+        entry = entry_around(
+            elements,
             time,
             self.wall,
             session=b"" if session is None else session.elements,
@@ -405,37 +410,23 @@ class WriteUnit(TableReader, Unit):
             session.changed = True
         return time.ts
 
-    def _add_to_group(self, operation: Operation, pre_image: bytes | None) -> None:
+    def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
+        """The group that takes a document of that size; one that does not is logged."""
         group = self._group
-        size = len(operation.o) + 256
-        if group and (
-            operation.op != group[0][0].op
-            or operation.uuid != group[0][0].uuid
-            or len(group) >= MAX_GROUP
-            or self._group_bytes + size > MAX_GROUP_BYTES
-        ):
+        if group is None or not group.takes(op, collection, size):
             self.end_group()
-            group = self._group
-        group.append((operation, pre_image))
-        self._group_bytes += size
+            group = self._group = OperationGroup(op, collection)
+        return group
 
     def end_group(self) -> None:
         """Log the operations collected so far."""
-        group, self._group, self._group_bytes = self._group, [], 0
-        if not group:
+        group, self._group = self._group, None
+        if group is None:
             return
-        if group[0][0].op == "d":
-            group.reverse()  # batched deletes are listed in reverse of the order they happened
-        operations = [operation for operation, _ in group]
-        if len(group) == 1:
-            ts = self._append(operations[0], self.session, None, None)
-        else:
-            ts = self._append(apply_ops(operations), self.session, APPLIED_SEPARATELY, None)
-        for index, (operation, pre_image) in enumerate(group):
-            if pre_image is not None and operation.uuid is not None:
-                collection = self.catalog.by_uuid(operation.uuid)
-                if collection is not None:
-                    self.put_pre_image(collection, ts, index, pre_image)
+        multi_op_type = APPLIED_SEPARATELY if group.is_vectored else None
+        ts = self._append(group.elements(), self.session, multi_op_type, None)
+        for index, pre_image in enumerate(group.pre_images()):
+            self.put_pre_image(group.collection, ts, index, pre_image)
 
     # -- the catalog ----------------------------------------------------------------------------------
 
@@ -509,14 +500,6 @@ class WriteUnit(TableReader, Unit):
             old_number, old_size = self._count_of(ident)
             stored = COUNT.pack(old_number + number, old_size + size)
             state.transaction.put(pack_ident(ident), stored, db=state.tables.counts)
-
-
-def document_key(document: bytes) -> bytes:
-    """`{_id: …}` of a stored document."""
-    found = rawbson.find(document, b"_id")
-    if found is None:
-        raise CommandError(ErrorCode.BadValue, "a stored document has no _id")
-    return rawbson.document(rawbson.element(found[0], b"_id", document[found[2] : found[3]]))
 
 
 __all__ = ["PRE_IMAGES_NS", "WriteState", "WriteUnit", "document_key"]
