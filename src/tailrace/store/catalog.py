@@ -21,6 +21,12 @@ IMAGES_NS: Final = "config.image_collection"
 VIEWS: Final = "system.views"
 
 
+def id_index_spec(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of the index on `_id` of a collection with these options."""
+    collation = options.get("collation")
+    return dict(ID_INDEX) if collation is None else {**ID_INDEX, "collation": collation}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
     """One index; ``spec`` is what listIndexes shows."""

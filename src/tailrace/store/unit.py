@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.model.entry_bytes import Operation, command
-from tailrace.store.catalog import ID_INDEX, Collection, Index
+from tailrace.store.catalog import Collection, Index, id_index_spec
 from tailrace.store.clock import ClusterClock
 from tailrace.store.reader import Reader
 
@@ -68,7 +68,7 @@ class Unit(Reader):
     ) -> Collection:
         """Add a collection and log its creation; the caller has checked the name and the options."""
         options = dict(options or {})
-        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), ID_INDEX),)
+        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), id_index_spec(options)),)
         collection = Collection(
             database, name, uuid or uuids.uuid4().bytes, self.new_ident(), options, indexes
         )
@@ -76,9 +76,19 @@ class Unit(Reader):
         if logged and collection.is_logged:
             o: dict[str, Any] = {"create": name, **options}
             if indexes:
-                o["idIndex"] = dict(ID_INDEX)
-            self.log(command(database, o, uuid=collection.uuid))
+                o["idIndex"] = dict(indexes[0].spec)
+            self.log(command(database, o, uuid=collection.uuid, is_timeseries=collection.is_timeseries))
         return collection
+
+    def add_index(self, collection: Collection, spec: Mapping[str, Any]) -> Collection:
+        """Add an index to a collection without documents and log it; the caller has checked the spec."""
+        added = collection.having(indexes=(*collection.indexes, Index(self.new_ident(), spec)))
+        self.put_collection(added)
+        if collection.is_logged:
+            o = {"createIndexes": collection.name, **spec}
+            is_timeseries = collection.is_timeseries
+            self.log(command(collection.database, o, uuid=collection.uuid, is_timeseries=is_timeseries))
+        return added
 
     @abstractmethod
     def new_ident(self) -> int:

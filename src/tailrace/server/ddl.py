@@ -1,0 +1,39 @@
+"""What the commands that change the catalog have in common: their shared arguments, and where they run."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from bson import Binary
+
+from tailrace.server.arguments import REQUIRED, Arguments
+from tailrace.server.context import Context
+from tailrace.store.write_unit import WriteUnit
+
+T = TypeVar("T")
+
+_UUID_SUBTYPE: Final = 4
+
+
+async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
+    """Run a change of the catalog; when this returns it is on disk."""
+    return await context.server.store.write(work, deadline=context.deadline)
+
+
+def images_option(arguments: Arguments) -> dict[str, bool] | None:
+    """`changeStreamPreAndPostImages: {enabled}`."""
+    images = arguments.nested("changeStreamPreAndPostImages")
+    if images is None:
+        return None
+    enabled = images.boolean("enabled", REQUIRED, strict=True)
+    images.finish()
+    return {"enabled": enabled}
+
+
+def collection_uuid(arguments: Arguments) -> bytes | None:
+    """`collectionUUID`: the collection the client believes it is talking about."""
+    value: Any = arguments.value("collectionUUID", None)
+    if value is None:
+        return None
+    if not isinstance(value, Binary) or value.subtype != _UUID_SUBTYPE:
+        raise arguments.wrong_type("collectionUUID", value, "UUID")
+    return bytes(value)
