@@ -11,6 +11,7 @@ through them, `services` what they may ask of the server; every other file is a 
 """
 
 from tailrace.query.aggregation.compile import compile_pipeline
+from tailrace.query.aggregation.leading_match import LeadingMatch, leading_match
 from tailrace.query.aggregation.output import MergeTarget, Output, OutTarget
 from tailrace.query.aggregation.pipeline import Pipeline
 from tailrace.query.aggregation.rows import PAUSE, Pause
@@ -19,6 +20,7 @@ from tailrace.query.aggregation.services import NoServices, Services
 
 __all__ = [
     "PAUSE",
+    "LeadingMatch",
     "MergeTarget",
     "NoServices",
     "OutTarget",
@@ -28,4 +30,5 @@ __all__ = [
     "PipelineContext",
     "Services",
     "compile_pipeline",
+    "leading_match",
 ]

@@ -6,16 +6,16 @@ from typing import Any, Final, NamedTuple
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.aggregation.limit_skip import checked_limit, checked_skip
+from tailrace.query.aggregation.output import MergeTarget, Output, OutTarget
 from tailrace.query.aggregation.pipeline import Namespace, Pipeline
 from tailrace.query.aggregation.scope import PipelineContext, StageScope
-from tailrace.query.aggregation.stage import Place, StageType
+from tailrace.query.aggregation.stage import Place, Stage, StageType
 from tailrace.query.aggregation.table import STAGES
 from tailrace.query.expressions.operands import type_name
 from tailrace.query.stage_names import is_stage
 
 _MAX_STAGES: Final = 1000
 _REFUSED_BY_HOLDER: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
-_CHANGE_STREAM: Final = "$changeStream"
 
 
 class _NamedStage(NamedTuple):
@@ -26,7 +26,8 @@ class _NamedStage(NamedTuple):
 def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipeline:
     """Compile a pipeline; everything that can be wrong with it whatever the documents fails here.
 
-    >>> pipeline = compile_pipeline([{"$match": {"n": {"$gt": 1}}}, {"$count": "many"}], PipelineContext())
+    >>> context = PipelineContext("test", "numbers")
+    >>> pipeline = compile_pipeline([{"$match": {"n": {"$gt": 1}}}, {"$count": "many"}], context)
     >>> from tailrace.bsonio.documents import decode, encode
     >>> [decode(raw) for raw in pipeline.run(encode({"n": n}) for n in range(5))]
     [{'many': 3}]
@@ -37,17 +38,19 @@ def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipelin
     types = [_stage_type(stage.name) for stage in named]
     for position, (stage, kind) in enumerate(zip(named, types, strict=True)):
         _check_place(stage.name, kind, position, len(named), context)
+    _check_collection(named, types, context)
     foreign: set[Namespace] = set()
-    compiled = [
-        kind.compile(
-            stage.name,
-            stage.spec,
-            StageScope(context, compile_pipeline, _wanted(named[position + 1 :]), foreign),
-        )
-        for position, (stage, kind) in enumerate(zip(named, types, strict=True))
-    ]
+    compiled: list[Stage] = []
+    output: Output | None = None
+    for position, (stage, kind) in enumerate(zip(named, types, strict=True)):
+        scope = StageScope(context, compile_pipeline, _wanted(named[position + 1 :]), foreign)
+        result = kind.compile(stage.name, stage.spec, scope)
+        if isinstance(result, OutTarget | MergeTarget):
+            output = result
+        else:
+            compiled.append(result)
     brings_documents = bool(types) and types[0].brings_documents
-    return Pipeline(compiled, reads_collection=not brings_documents, foreign=frozenset(foreign))
+    return Pipeline(compiled, not brings_documents, output, frozenset(foreign))
 
 
 def _single_stage(stage: Any) -> _NamedStage:
@@ -85,6 +88,22 @@ def _check_place(name: str, kind: StageType, position: int, count: int, context:
             ErrorCode.OperationNotSupportedInTransaction,
             f"Stage not supported inside of a multi-document transaction: {name}",
         )
+
+
+def _check_collection(
+    stages: Sequence[_NamedStage], types: Sequence[StageType], context: PipelineContext
+) -> None:
+    """Whether the first stage reads a collection, or brings its own documents, has to go with the command."""
+    first = stages[0].name if stages else None
+    if types and types[0].is_collectionless:
+        if context.collection is not None:
+            raise CommandError(
+                ErrorCode.InvalidNamespace,
+                f"{first} must be run with {{aggregate: 1}}, not on a collection",
+            )
+    elif context.collection is None and context.holder is None:
+        what = "an empty pipeline" if first is None else f"'{first}'; a collection is required"
+        raise CommandError(ErrorCode.InvalidNamespace, f"{{aggregate: 1}} is not valid for {what}.")
 
 
 def _wanted(following: Sequence[_NamedStage]) -> int | None:

@@ -16,7 +16,11 @@ Namespace: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages in their order; `run` may be called any number of times, but not twice at once."""
+    """Stages in their order, compiled for one command.
+
+    What the stages have read of other collections they keep, so that a pipeline is for as long as those are
+    to look the same: a cursor's snapshot, or a transaction.
+    """
 
     stages: Sequence[Stage]
     reads_collection: bool = True

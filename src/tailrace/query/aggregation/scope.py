@@ -20,8 +20,8 @@ _MAX_DEPTH: Final = 20
 class PipelineContext:
     """What a pipeline is compiled for."""
 
-    database: str = "test"
-    collection: str | None = None
+    database: str
+    collection: str | None
     """None for ``{aggregate: 1}``, where the first stage has to bring the documents."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """What ``$$`` can refer to: ``NOW``, ``CLUSTER_TIME``, and the command's ``let``."""

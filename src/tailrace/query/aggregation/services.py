@@ -26,8 +26,13 @@ class Services(Protocol):
         missing field too.
         """
 
-    def source(self, name: str, spec: Any) -> Iterable[Document | Pause]:
-        """The documents of a stage that shows the server's own state, such as `$currentOp`."""
+    def source(
+        self, name: str, spec: Any, database: str, collection: str | None
+    ) -> Iterable[Document | Pause]:
+        """The documents of a stage that shows the server's own state, such as `$currentOp`.
+
+        The specification is as the client wrote it; what is wrong with it is found here.
+        """
 
 
 class NoServices:
@@ -43,6 +48,6 @@ class NoServices:
         """See `Services`."""
         return
 
-    def source(self, name: str, spec: Any) -> NoReturn:  # noqa: ARG002
+    def source(self, name: str, spec: Any, database: str, collection: str | None) -> NoReturn:  # noqa: ARG002
         """See `Services`."""
         raise CommandError(ErrorCode.IllegalOperation, f"{name} cannot be used here")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tailrace.query.aggregation.output import Output
 from tailrace.query.aggregation.rows import Rows
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ class Place(Enum):
 class StageType:
     """A kind of stage."""
 
-    compile: Callable[[str, Any, "StageScope"], Stage]
-    """Gets the name, the specification and the scope; everything wrong with a specification fails here."""
+    compile: Callable[[str, Any, "StageScope"], Stage | Output]
+    """Gets the name, the specification and the scope; everything wrong with a specification fails here.
+
+    A stage that writes compiles to the description of where it writes to.
+    """
     place: Place = Place.ANYWHERE
     refused_in: frozenset[str] = frozenset()
     """Which of `HOLDERS` do not take it."""

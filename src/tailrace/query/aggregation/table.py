@@ -3,27 +3,86 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tailrace.query.aggregation.bucket import compile_bucket
+from tailrace.query.aggregation.bucket_auto import compile_bucket_auto
 from tailrace.query.aggregation.count import compile_count
+from tailrace.query.aggregation.documents import compile_documents
+from tailrace.query.aggregation.facet import compile_facet
+from tailrace.query.aggregation.graph_lookup import compile_graph_lookup
 from tailrace.query.aggregation.group import compile_group
 from tailrace.query.aggregation.limit_skip import compile_limit, compile_skip
+from tailrace.query.aggregation.lookup import compile_lookup
+from tailrace.query.aggregation.merge import parse_merge
+from tailrace.query.aggregation.out import parse_out
+from tailrace.query.aggregation.refused import refuse_change_stream, refuse_geo_near, refuse_search
+from tailrace.query.aggregation.sample import compile_sample
 from tailrace.query.aggregation.single_document import compile_filter, compile_reshaping
 from tailrace.query.aggregation.sort import compile_sort_stage
-from tailrace.query.aggregation.stage import StageType
+from tailrace.query.aggregation.sort_by_count import compile_sort_by_count
+from tailrace.query.aggregation.sources import compile_source
+from tailrace.query.aggregation.stage import HOLDERS, Place, StageType
+from tailrace.query.aggregation.union_with import compile_union_with
 from tailrace.query.aggregation.unwind import compile_unwind
 
+_EVERYWHERE_ELSE: Final = frozenset(HOLDERS)
+_RESHAPING: Final = StageType(compile_reshaping)
+_SEARCH: Final = StageType(refuse_search)
+_STREAM: Final = StageType(refuse_change_stream, Place.FIRST, _EVERYWHERE_ELSE, in_transaction=False)
+_STATISTICS: Final = StageType(
+    compile_source, Place.FIRST, frozenset({"$facet"}), in_transaction=False, brings_documents=True
+)
+_SERVER_STATE: Final = StageType(
+    compile_source,
+    Place.FIRST,
+    frozenset({"$facet", "$lookup"}),
+    in_transaction=False,
+    brings_documents=True,
+    is_collectionless=True,
+)
+
 STAGES: Final[Mapping[str, StageType]] = {
-    "$addFields": StageType(compile_reshaping),
+    "$addFields": _RESHAPING,
+    "$bucket": StageType(compile_bucket),
+    "$bucketAuto": StageType(compile_bucket_auto),
+    "$changeStream": _STREAM,
+    "$changeStreamSplitLargeEvent": StageType(refuse_change_stream),
+    "$collStats": _STATISTICS,
     "$count": StageType(compile_count),
+    "$currentOp": _SERVER_STATE,
+    "$documents": StageType(
+        compile_documents,
+        Place.FIRST,
+        frozenset({"$facet"}),
+        brings_documents=True,
+        is_collectionless=True,
+    ),
+    "$facet": StageType(compile_facet, refused_in=frozenset({"$facet"})),
+    "$geoNear": StageType(refuse_geo_near, Place.FIRST, frozenset({"$facet"})),
+    "$graphLookup": StageType(compile_graph_lookup),
     "$group": StageType(compile_group),
+    "$indexStats": _STATISTICS,
     "$limit": StageType(compile_limit),
+    "$listLocalSessions": _SERVER_STATE,
+    "$listSearchIndexes": _SEARCH,
+    "$listSessions": _STATISTICS,
+    "$lookup": StageType(compile_lookup),
     "$match": StageType(compile_filter),
-    "$project": StageType(compile_reshaping),
-    "$redact": StageType(compile_reshaping),
-    "$replaceRoot": StageType(compile_reshaping),
-    "$replaceWith": StageType(compile_reshaping),
-    "$set": StageType(compile_reshaping),
+    "$merge": StageType(parse_merge, Place.LAST, _EVERYWHERE_ELSE, in_transaction=False),
+    "$out": StageType(parse_out, Place.LAST, _EVERYWHERE_ELSE, in_transaction=False),
+    "$planCacheStats": _STATISTICS,
+    "$project": _RESHAPING,
+    "$redact": _RESHAPING,
+    "$replaceRoot": _RESHAPING,
+    "$replaceWith": _RESHAPING,
+    "$sample": StageType(compile_sample),
+    "$search": _SEARCH,
+    "$searchMeta": _SEARCH,
+    "$set": _RESHAPING,
     "$skip": StageType(compile_skip),
     "$sort": StageType(compile_sort_stage),
-    "$unset": StageType(compile_reshaping),
+    "$sortByCount": StageType(compile_sort_by_count),
+    "$unionWith": StageType(compile_union_with),
+    "$unset": _RESHAPING,
     "$unwind": StageType(compile_unwind),
+    "$vectorSearch": _SEARCH,
 }
