@@ -242,6 +242,10 @@ class TableReader(Reader):
                         return
                     yield key[size:], record_key
 
+    def listed(self, index: Index, index_key: bytes) -> bytes | None:
+        """The record that a unique index lists under a key."""
+        return self._transaction.get(index.prefix + index_key, db=self._tables.index)
+
     def is_multikey(self, index: Index) -> bool:
         """Whether some document had several keys in the index."""
         return self.meta(multikey_mark(index)) is not None

@@ -1,0 +1,339 @@
+"""An open multi-document transaction: a snapshot, and its own changes over it.
+
+It reads the state of its first statement with what it has changed since. What it changes is locked until it
+ends, and stays in memory until it commits. Statements that write run as jobs of the writer, although they
+write nothing: only there are the newest documents and the locks of the other transactions to be seen. A
+document that is locked, or has another state than in the snapshot, is a write conflict, which ends the
+transaction; it never waits, so transactions cannot block each other.
+
+Reading a collection does not lock it: whatever happens to it, the snapshot has it as it was.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.entry_bytes import Operation
+from tailrace.store.catalog import ID_INDEX, INTERNAL_DATABASES, Catalog, Collection, Index
+from tailrace.store.clock import ClusterClock
+from tailrace.store.duplicate_key import duplicate_key
+from tailrace.store.id_keys import document_key, id_key_of
+from tailrace.store.locks import name_key
+from tailrace.store.overlaid_reader import OverlaidReader
+from tailrace.store.overlay import Overlay, keys_in, unique_keys
+from tailrace.store.sessions import SessionWrites
+from tailrace.store.store import Store
+from tailrace.store.tables import pack_time
+from tailrace.store.transaction_log import TRANSIENT, Change, commit_changes
+from tailrace.store.unit import Unit
+from tailrace.store.write_unit import WriteUnit
+
+T = TypeVar("T")
+
+_HIGHEST_IDENT: Final = 2**32 - 1
+
+
+class TransactionUnit(OverlaidReader, Unit):
+    """One open transaction. It is used by one statement at a time, here or in the writer's thread."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.snapshot())
+        self._store = store
+        self._created: dict[bytes, None] = {}
+        self._changes: list[Change] = []
+        self._kept: tuple[int, Catalog] = (0, self._catalog)
+        # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
+        self._idents = itertools.count(_HIGHEST_IDENT, -1)
+        self._writer: WriteUnit | None = None
+        self._conflict: CommandError | None = None
+        self._has_locks = False
+        self._commit: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self.wall = store.clock.wall.milliseconds()
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    async def write(self, work: Callable[[Unit], T]) -> T:
+        """Run a statement that writes.
+
+        ``work`` gets this unit; it may be run again after it was undone, when another job of the same commit
+        has failed. Raises WriteConflict (112), even if ``work`` took it for an error of a single statement.
+        """
+        for overlay in self._overlays.values():
+            overlay.keep()
+        self._kept = (len(self._changes), self._catalog)
+        self._has_locks = True
+
+        def job(writer: WriteUnit) -> T:
+            self._undo()
+            self._writer = writer
+            self.wall = writer.wall
+            try:
+                return work(self)
+            finally:
+                self._writer = None
+
+        result = await self._store.write(job)
+        if self._conflict is not None:
+            raise self._conflict
+        return result
+
+    def _undo(self) -> None:
+        number, self._catalog = self._kept
+        del self._changes[number:]
+        self._created = {uuid: None for uuid in self._created if self._catalog.by_uuid(uuid) is not None}
+        for ident, overlay in list(self._overlays.items()):
+            overlay.undo()
+            if self._catalog.by_uuid(overlay.collection.uuid) is None:
+                del self._overlays[ident]
+        self._conflict = None
+
+    async def commit(self, lsid: bytes, txn_number: int) -> None:
+        """Make the changes visible and durable, all at once; nothing is written if there are none.
+
+        A commit that was handed in cannot be taken back: it goes on if this call is cancelled, and calling
+        again waits for the same outcome.
+        """
+        if self._commit is None:
+            self._commit = asyncio.get_running_loop().create_task(self._run_commit(lsid, txn_number))
+            self._commit.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._commit)
+
+    async def _run_commit(self, lsid: bytes, txn_number: int) -> None:
+        if not self._changes:
+            self.abort()
+            return
+        created = [c for c in map(self._catalog.by_uuid, self._created) if c is not None]
+        overlays = list(self._overlays.values())
+
+        def job(writer: WriteUnit) -> None:
+            # The documents must be free for the commit itself; nobody can come between in this thread.
+            writer.locks.release(self)
+            commit_changes(writer, self._changes, created, overlays, SessionWrites(lsid, txn_number))
+
+        try:
+            await self._store.write(job)
+        except BaseException:
+            self.abort()
+            raise
+        self._snapshot.close()
+        self._ended.set()
+
+    def abort(self) -> None:
+        """Give up all changes and free what is locked. Does nothing if the transaction has ended."""
+        if self._ended.is_set():
+            return
+        if self._has_locks:
+            # A statement that was given up may still run in the writer's thread: it is finished before this.
+            self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)
+        else:
+            self._snapshot.close()
+        self._ended.set()
+
+    async def wait_ended(self, deadline: float | None) -> None:
+        """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._ended.wait()
+        except TimeoutError:
+            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit") from None
+
+    @property
+    def clock(self) -> ClusterClock:
+        """Where cluster times come from."""
+        return self._store.clock
+
+    # -- documents --------------------------------------------------------------------------------------
+
+    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:  # noqa: ARG002 - only retryable writes number their statements
+        """Store a document that has its `_id`; returns its record key.
+
+        Raises DuplicateKey (11000) for a key the transaction can see, WriteConflict (112) for one it cannot.
+        """
+        overlay = self._opened(collection)
+        by_id = id_key_of(document)
+        if by_id is None:
+            raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
+        if collection.is_clustered:
+            self._claim_record(overlay, by_id)
+            if self.record(collection, by_id) is not None:
+                raise duplicate_key(collection, ID_INDEX, document)
+        self._claim_keys(overlay, unique_keys(collection.indexes, document), document)
+        key = by_id if collection.is_clustered else self._new_record_key(overlay)
+        overlay.put(key, None, document)
+        self._change("i", collection, document, document_key(document))
+        return key
+
+    def update(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        after: bytes,
+        o: bytes,
+        *,
+        stmt_id: int | None = None,  # noqa: ARG002
+        retry_image: str | None = None,  # noqa: ARG002 - a transaction is retried as a whole
+    ) -> None:
+        """Replace a record; ``o`` is what is logged."""
+        overlay = self._opened(collection)
+        self._claim_record(overlay, key)
+        for index in collection.indexes:
+            if index.unique and not index.is_id:
+                old, new = keys_in(index, before), keys_in(index, after)
+                self._claim_keys(overlay, [(index, k) for k in new if k not in old], after)
+                self._lock_keys(collection, [(index, k) for k in old if k not in new])
+        overlay.put(key, before, after)
+        self._change("u", collection, o, document_key(before), before)
+
+    def delete(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        *,
+        stmt_id: int | None = None,  # noqa: ARG002
+        retry_image: str | None = None,  # noqa: ARG002
+        grouped: bool = False,  # noqa: ARG002 - all of a transaction's operations share entries
+    ) -> None:
+        """Remove a record."""
+        overlay = self._opened(collection)
+        self._claim_record(overlay, key)
+        self._lock_keys(collection, unique_keys(collection.indexes, before))
+        overlay.put(key, before, None)
+        self._change("d", collection, document_key(before), None, before)
+
+    def _change(
+        self, op: str, collection: Collection, o: bytes, o2: bytes | None, before: bytes | None = None
+    ) -> None:
+        operation = Operation(op, collection.ns, o, collection.uuid, o2)
+        self._changes.append(Change(operation, before if collection.records_images else None))
+
+    def _new_record_key(self, overlay: Overlay) -> bytes:
+        if overlay.collection.uuid not in self._created:
+            return self._current.new_record_key(overlay.collection)
+        last = overlay.records.next_key(None, reverse=True)
+        return pack_time(1 if last is None else int.from_bytes(last, "big") + 1)
+
+    # -- the catalog ------------------------------------------------------------------------------------
+
+    def new_ident(self) -> int:
+        """A number for a collection or an index that the transaction makes; others have never heard of it."""
+        return next(self._idents)
+
+    def put_collection(self, collection: Collection) -> None:
+        """Enter a new collection, or one that the transaction made and left empty with more indexes."""
+        known = self._catalog.by_uuid(collection.uuid)
+        if known is None:
+            if collection.is_timeseries:
+                raise _not_supported(
+                    f"Cannot create a time-series collection in a multi-document transaction: {collection.ns}"
+                )
+            self._lock(name_key(collection.ns))
+            current = self._current.catalog
+            if current.collection(collection.ns) is not None or current.view(collection.ns) is not None:
+                raise self._conflicting(f"{collection.ns} has been created")
+            self._created[collection.uuid] = None
+        elif collection.uuid not in self._created:
+            raise _not_supported(
+                f"Cannot create new indexes on existing collection {collection.ns} "
+                "in a multi-document transaction"
+            )
+        elif self.count(known)[0]:
+            raise _not_supported(
+                f"Cannot create new indexes on non-empty collection {collection.ns} "
+                "in a multi-document transaction"
+            )
+        else:
+            self._overlays.pop(known.ident, None)
+        self._catalog = self._catalog.with_collection(collection)
+
+    def log(self, operation: Operation) -> None:
+        """Have an operation in the transaction's entry."""
+        self._changes.append(Change(operation, None))
+
+    # -- conflicts --------------------------------------------------------------------------------------
+
+    @property
+    def _current(self) -> WriteUnit:
+        """The newest state, for the time of a job."""
+        if self._writer is None:
+            raise RuntimeError("a transaction changes something outside of `write`")
+        return self._writer
+
+    def _opened(self, collection: Collection) -> Overlay:
+        """The overlay of a collection that is to be changed; it must be the same for everybody else still."""
+        overlay = self._overlays.get(collection.ident)
+        if overlay is not None:
+            return overlay
+        _check_writable(collection)
+        if collection.uuid not in self._created:
+            if self._current.catalog.by_uuid(collection.uuid) is not self._snapshot.catalog.by_uuid(
+                collection.uuid
+            ):
+                raise self._conflicting(f"{collection.ns} has been changed or dropped")
+            self._current.locks.use(collection.prefix, self)
+        overlay = self._overlays[collection.ident] = Overlay(collection)
+        return overlay
+
+    def _claim_record(self, overlay: Overlay, key: bytes) -> None:
+        """Lock a record that is as it was in the snapshot."""
+        collection = overlay.collection
+        if key in overlay.records or collection.uuid in self._created:
+            return
+        self._lock(collection.prefix + key)
+        if self._current.record(collection, key) != self._snapshot.record(collection, key):
+            raise self._conflicting(f"a document of {collection.ns} has been changed")
+
+    def _claim_keys(self, overlay: Overlay, keys: list[tuple[Index, bytes]], document: bytes) -> None:
+        """Lock keys of unique indexes for a document that is to have them."""
+        self._lock_keys(overlay.collection, keys)
+        for index, key in keys:
+            there = self._snapshot.listed(index, key)
+            is_seen = there is not None and there not in overlay.records
+            if is_seen or overlay.record_key(index, key) is not None:
+                raise duplicate_key(overlay.collection, index.spec, document)
+
+    def _lock_keys(self, collection: Collection, keys: list[tuple[Index, bytes]]) -> None:
+        if collection.uuid in self._created:
+            return
+        for index, key in keys:
+            self._lock(index.prefix + key)
+            if self._current.listed(index, key) != self._snapshot.listed(index, key):
+                raise self._conflicting(f"the index {index.name} of {collection.ns} has been changed")
+
+    def _lock(self, key: bytes) -> None:
+        locks = self._current.locks
+        if locks.holder(key) not in (None, self):
+            raise self._conflicting("another transaction is changing the same")
+        locks.lock(key, self)
+
+    def _conflicting(self, reason: str) -> CommandError:
+        """The error of a write conflict; it stays, whatever is done with it on its way."""
+        self._conflict = CommandError(
+            ErrorCode.WriteConflict, f"Write conflict: {reason}. Retry the transaction.", [TRANSIENT]
+        )
+        return self._conflict
+
+
+def _check_writable(collection: Collection) -> None:
+    if collection.database in INTERNAL_DATABASES or collection.is_internal:
+        raise _not_supported(f"Cannot write to {collection.ns} in a multi-document transaction")
+    if collection.name.startswith("system."):
+        raise _not_supported(f"Cannot write to the system collection {collection.ns} in a transaction")
+    if collection.is_capped:
+        raise _not_supported(
+            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are "
+            "not allowed on capped collections."
+        )
+    if collection.is_timeseries:
+        raise _not_supported(
+            f"Cannot write to the time-series collection {collection.ns} in a multi-document transaction"
+        )
+
+
+def _not_supported(reason: str) -> CommandError:
+    return CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
