@@ -160,6 +160,10 @@ class Store:
             except Blocked as blocked:
                 await blocked.holder.wait_ended(deadline)
 
+    def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
+        """Queue a job that cannot fail and that nobody waits for; ``then`` is called behind it."""
+        self._writer.submit(Job(work, lambda _result, _error: then()))
+
     def write_now(self, work: Callable[[WriteUnit], T]) -> T:
         """Run a job and wait for it in this thread; for start-up and for tools, never in the event loop."""
         finished = threading.Event()
