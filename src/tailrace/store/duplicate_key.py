@@ -3,26 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tailrace.bsonio import documents
-from tailrace.bsonio.extjson import dumps_canonical
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.store.catalog import Collection
+from tailrace.query.missing import MISSING
+from tailrace.store.catalog import Collection, Index
+from tailrace.store.index_keys import index_values
+from tailrace.store.shell_notation import shell
 
 
-def duplicate_key(collection: Collection, spec: Mapping[str, Any], document: bytes) -> CommandError:
-    """DuplicateKey (11000), with the key pattern and the values as drivers read them."""
-    found = documents.decode(document)
-    values: dict[str, Any] = {}
-    for path in spec["key"]:
-        value: Any = found
-        for part in path.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        values[path] = value
-    shown = dumps_canonical(documents.encode(values))
+def duplicate_key(
+    collection: Collection, spec: Mapping[str, Any], document: bytes, index_key: bytes | None = None
+) -> CommandError:
+    """DuplicateKey (11000), with the key pattern and the values as drivers read them.
+
+    ``index_key`` tells which of the keys of a document with arrays is there already.
+    """
+    found: list[Any] = []
+    for key, values in index_values(Index(0, spec), document):
+        if not found or key == index_key:
+            found = values
+    shown = {
+        path: None if value is MISSING else value for path, value in zip(spec["key"], found, strict=False)
+    }
     error = CommandError(
         ErrorCode.DuplicateKey,
-        f"E11000 duplicate key error collection: {collection.ns} index: {spec['name']} dup key: {shown}",
+        f"E11000 duplicate key error collection: {collection.ns} index: {spec['name']} dup key: {shell(shown)}",
     )
-    error.details = {"keyPattern": dict(spec["key"]), "keyValue": values}
+    error.details = {"keyPattern": dict(spec["key"]), "keyValue": shown}
     return error

@@ -305,7 +305,7 @@ class WriteUnit(TableReader, Unit):
         stored = index.prefix + index_key
         self._check_free(stored)
         if self._state.transaction.get(stored, db=self._state.tables.index) is not None:
-            raise duplicate_key(collection, index.spec, document)
+            raise duplicate_key(collection, index.spec, document, index_key)
 
     def _check_free(self, key: bytes) -> None:
         """Wait for the transaction that has locked this, if there is one."""
