@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.errors import CommandError
+from tailrace.eventlog.stream_output import StreamOutput
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.event_token import resume_token
 from tailrace.model.oplog_entry import parse_entry
-from tailrace.model.resume_token import ResumeToken
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.merge_shards import FOREVER, MergeShards
@@ -41,14 +40,12 @@ class LocalEngine:
     ) -> None:
         self._plan = plan
         self._shards = {name: plan.shared_part(name, found) for name, found in lookups.items()}
-        self._view = plan.view_part(lookups)
+        view = plan.view_part(lookups)
+        self._resume = view.resume
+        self._output = StreamOutput(plan, view)
         self._merge = MergeShards(self._shards, self._sort_key) if len(self._shards) > 1 else None
-        self._rows: list[Row] = []
-        self._failure: CommandError | None = None
-        self._closed_by: ChangeEvent | None = None
         self._finished: set[str] = set()
         self._unchecked = set(self._shards) if from_oldest and plan.start is not None else set()
-        self._position = (plan.start_token or ResumeToken.high_water_mark(0)).to_bson()
 
     @property
     def start_time(self) -> int:
@@ -58,31 +55,31 @@ class LocalEngine:
     @property
     def done(self) -> bool:
         """Whether the stream was invalidated: all events are out and no more will come."""
-        return self._closed_by is not None and not self._rows
+        return self._output.is_done
 
     def push(self, shard: str, entries: Sequence[bytes]) -> None:
         """Hand in the next entries of one shard."""
-        if self._closed_by is not None or self._failure is not None or not entries:
+        if self._output.is_ended or not entries:
             return
         part = self._shards[shard]
         if shard in self._unchecked:
             self._unchecked.discard(shard)
             if _lost_history(entries[0], self.start_time):
-                self._failure = history_lost(self.start_time)
+                self._output.fail(history_lost(self.start_time))
                 return
         batch = part(Batch(list(entries)))
         if self._merge is None:
-            self._accept(batch)
+            self._output.accept(batch)
         else:
             self._merge.offer(shard, batch, part.scanned)
-            self._accept(self._merge.take())
+            self._output.accept(self._merge.take())
 
     def finish(self, shard: str) -> None:
         """Say that a shard has no more entries, so that nobody waits for it."""
         self._finished.add(shard)
-        if self._merge is not None and self._closed_by is None and self._failure is None:
+        if self._merge is not None and not self._output.is_ended:
             self._merge.offer(shard, Batch([]), FOREVER)
-            self._accept(self._merge.take())
+            self._output.accept(self._merge.take())
 
     def drain(self) -> list[bytes]:
         """The events that are finished, as BSON; raises the stream's error once those before it are out."""
@@ -90,26 +87,12 @@ class LocalEngine:
 
     def drain_rows(self) -> list[Row]:
         """The same with what they were made from."""
-        if self._rows:
-            rows, self._rows = self._rows, []
-            self._position = rows[-1].token_document
-            return rows
-        if self._failure is not None:
-            raise self._failure
-        return []
+        return self._output.take()
 
     @property
     def post_batch_resume_token(self) -> bytes:
-        """The position of the stream after what was drained, as the token document clients get.
-
-        The last event's token, or a high-water mark if entries were scanned past it in vain.
-        """
-        resume = self._view.resume
-        if self.done and self._closed_by is not None:
-            return resume_token(self._closed_by, resume.version_of(self._closed_by)).to_bson()
-        if not self._rows and self._scanned > ResumeToken.parse(self._position).cluster_time:
-            return ResumeToken.high_water_mark(self._scanned, resume.stream_version).to_bson()
-        return self._position
+        """The position of the stream after what was drained, as the token document clients get."""
+        return self._output.position(self._scanned)
 
     @property
     def _scanned(self) -> int:
@@ -117,14 +100,8 @@ class LocalEngine:
         open_shards = [part.scanned for name, part in self._shards.items() if name not in self._finished]
         return min(open_shards) if open_shards else max(part.scanned for part in self._shards.values())
 
-    def _accept(self, events: Batch[ChangeEvent]) -> None:
-        rows = self._view(events)
-        self._rows += rows.items
-        self._failure = rows.failure
-        self._closed_by = rows.closed_by
-
     def _sort_key(self, event: ChangeEvent) -> bytes:
-        return resume_token(event, self._view.resume.version_of(event)).data.encode()
+        return resume_token(event, self._resume.version_of(event)).data.encode()
 
 
 def _lost_history(oldest: bytes, start: int) -> bool:

@@ -15,6 +15,7 @@ from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.scope import Scope, ScopeKind
+from tailrace.stages.every_entry import Visibility
 from tailrace.stages.namespace_filter import NamespaceFilter
 from tailrace.stages.push_down import PushedMatch
 from tailrace.stages.stage import Batch
@@ -207,7 +208,7 @@ def _strings(raw: bytes, element: rawbson.Element) -> list[str]:
 class OplogMatch:
     """Reads raw entries and keeps the visible ones from ``start`` on."""
 
-    def __init__(self, visible: EntryFilter, reader: EntryReader, start: int) -> None:
+    def __init__(self, visible: Visibility, reader: EntryReader, start: int) -> None:
         self._visible = visible
         self._reader = reader
         self._start = start

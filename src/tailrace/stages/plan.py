@@ -24,7 +24,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.oplog_entry import EntryReader
+from tailrace.model.oplog_entry import EntryReader, OplogEntry
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.resume_token import ResumeToken
 from tailrace.model.scope import Scope, ScopeKind
@@ -35,10 +35,11 @@ from tailrace.stages.check_event_size import check_event_size
 from tailrace.stages.check_invalidate import CheckInvalidate
 from tailrace.stages.check_resumability import CheckResumability
 from tailrace.stages.ensure_resume_token_present import EnsureResumeTokenPresent
+from tailrace.stages.every_entry import EveryEntry
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.oplog_match import EntryFilter, OplogMatch
 from tailrace.stages.push_down import PushedMatch, push_down
-from tailrace.stages.render import Shape, render
+from tailrace.stages.render import Shape, render, render_once
 from tailrace.stages.resume_point import ResumePoint
 from tailrace.stages.split_large_event import SplitLargeEvent
 from tailrace.stages.stage import Batch, Row, Stage, run_stages
@@ -89,11 +90,14 @@ class ViewPart:
         event_stages: Sequence[Stage[ChangeEvent, ChangeEvent]],
         shape: Shape,
         row_stages: Sequence[Stage[Row, Row]],
+        *,
+        shares_events: bool = False,
     ) -> None:
         self.resume = resume
         self._event_stages = event_stages
         self._shape = shape
         self._row_stages = row_stages
+        self._shares_events = shares_events
 
     def __call__(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
         """All stages that depend on the stream."""
@@ -103,6 +107,7 @@ class ViewPart:
         rows: list[Row] = []
         keep = rows.append
         shape = self._shape
+        render_shown = render_once if self._shares_events else render
         version = self.resume.stream_version
         token = self.resume.token
         # An older client token is the exception: only then do versions differ between events.
@@ -111,10 +116,31 @@ class ViewPart:
             for event in batch.items:
                 if version_of is not None:
                     version = version_of(event)
-                keep(Row(event, version, render(event, shape, version)))
+                keep(Row(event, version, render_shown(event, shape, version)))
         except CommandError as error:
             return batch.having(rows, error)
         return batch.having(rows)
+
+
+class DeploymentPart:
+    """Entries of one shard to canonical events: the shared part, once for all streams of a deployment."""
+
+    def __init__(self, shard: str, lookups: Lookups, *, marks_end: bool = False) -> None:
+        everything = EveryEntry()
+        self._reader = EntryReader()
+        self._visible = everything
+        self._unwind = UnwindTransaction(everything, self._reader, lookups.entry, marks_end=marks_end)
+        self._transform = Transform(shard=shard)
+
+    def read(self, raw: bytes) -> OplogEntry:
+        """The entry whose BSON this is."""
+        return self._reader.read(raw)
+
+    def events(self, entry: OplogEntry) -> Batch[ChangeEvent]:
+        """Everything that happened in one entry."""
+        if not (self._visible.sees_plain(entry.head) or self._visible.sees(entry)):
+            return Batch([])
+        return self._transform(self._unwind(Batch([entry])))
 
 
 def only_classic(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
@@ -200,10 +226,14 @@ class Plan:
             return ResumeToken.high_water_mark(token.cluster_time)
         return token
 
+    def visibility(self) -> EntryFilter:
+        """The entries this stream can see."""
+        return EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
+
     def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
         """The stages that run on one shard's oplog."""
         reader = EntryReader()
-        visible = EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
+        visible = self.visibility()
         marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG)) and self.options.show_expanded_events
         return SharedPart(
             OplogMatch(visible, reader, self.start or 0),
@@ -215,14 +245,18 @@ class Plan:
             ),
         )
 
-    def view_part(self, lookups: Mapping[str, Lookups]) -> ViewPart:
-        """The stages that run on the merged events of all shards."""
+    def view_part(self, lookups: Mapping[str, Lookups], *, shares_events: bool = False) -> ViewPart:
+        """The stages that run on the merged events of all shards.
+
+        With ``shares_events`` other streams show the same events, and what one rendered serves the next.
+        """
         resume = ResumePoint(self.start_token)
         return ViewPart(
             resume,
             [stage for stage, _ in self._event_steps(resume)],
             self._shape(),
             [stage for stage, _ in self._row_steps(resume, lookups)],
+            shares_events=shares_events,
         )
 
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:

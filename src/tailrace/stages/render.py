@@ -59,6 +59,16 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
     return b"%b%b\0" % (_pack_int32(len(body) + 5), body)
 
 
+def render_once(event: ChangeEvent, shape: Shape, version: int) -> bytes:
+    """The same for an event that many streams show: those of equal shape get the same bytes."""
+    shown = event.shown
+    if shown is not None and shown[0] == shape and shown[1] == version:
+        return shown[2]
+    raw = render(event, shape, version)
+    event.shown = (shape, version, raw)
+    return raw
+
+
 def _update_element(update: bytes, shape: Shape) -> bytes:
     if shape.raw_update:
         return b"\x03rawUpdateDescription\0" + update

@@ -141,3 +141,6 @@ _COMMANDS: Final[dict[bytes, Builder]] = {
     b"startIndexBuild": _index_build("startIndexBuild"),
     b"upgradeDowngradeViewlessTimeseries": _viewless_timeseries,
 }
+
+KNOWN_COMMANDS: Final = frozenset(name.decode() for name in _COMMANDS)
+"""Commands that have an event."""

@@ -14,8 +14,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
 from tailrace.model.oplog_entry import MALFORMED_ENTRY, EntryReader, Extras, OplogEntry, OpTime, parse_entry
+from tailrace.stages.every_entry import Visibility
 from tailrace.stages.lookups import EntryLookup
-from tailrace.stages.oplog_match import EntryFilter
 from tailrace.stages.stage import Batch
 
 _APPLIED_SEPARATELY: Final = 1
@@ -31,7 +31,7 @@ class UnwindTransaction:
     """Passes all entries but applyOps and commitTransaction through unchanged."""
 
     def __init__(
-        self, visible: EntryFilter, reader: EntryReader, find_entry: EntryLookup, *, marks_end: bool = False
+        self, visible: Visibility, reader: EntryReader, find_entry: EntryLookup, *, marks_end: bool = False
     ) -> None:
         self._visible = visible
         self._reader = reader

@@ -79,6 +79,8 @@ class Store:
         """the cluster time from which entries must stay although the oplog is full; None if there is none"""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_keys: dict[int, int] = {}
+        self.truncated_through = 0
+        """cluster time of the newest entry that was removed while the store was open"""
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
@@ -221,6 +223,7 @@ class Store:
                     break
                 removed += 1
                 removed_bytes += len(cursor.value())
+                self.truncated_through = TIME.unpack(cursor.key())[0]
                 found = cursor.delete()
             if found:
                 self.oldest = TIME.unpack(cursor.key())[0]
@@ -256,6 +259,7 @@ class Store:
                 while found and TIME.unpack(cursor.key())[0] < before:
                     removed += 1
                     removed_bytes += len(cursor.value())
+                    self.truncated_through = TIME.unpack(cursor.key())[0]
                     found = cursor.delete()
                 self.oldest = TIME.unpack(cursor.key())[0] if found else before
             unit._add_to_count(OPLOG_IDENT, -removed, -removed_bytes)

@@ -1,0 +1,62 @@
+"""The event log: one ordered sequence of canonical events, addressed by cluster time.
+
+Streams read it and cannot tell where an answer comes from: memory, the oplog on disk, or a history that goes
+further back. What is read is an *item*, one oplog entry together with the canonical events that happened in
+it; the events are worked out when the first stream wants them, and once for all streams.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailrace.eventlog.waiting import Waiters
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.oplog_entry import OplogEntry
+
+
+class LogItem:
+    """One entry and its events; `events` is None until somebody asked, or if they could not be worked out."""
+
+    __slots__ = ("entry", "events", "is_unsound")
+
+    def __init__(self, entry: OplogEntry) -> None:
+        self.entry = entry
+        self.events: Sequence[ChangeEvent] | None = None
+        self.is_unsound = False
+        """Whether its events cannot be worked out: a stream that sees the entry fails with the reason"""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some items in order, and how far the log was looked at to find them."""
+
+    items: Sequence[LogItem]
+    scanned: int
+    """cluster time up to which there is nothing else; the reader goes on behind it"""
+
+
+class EventLog(ABC):
+    """What streams read."""
+
+    waiters: Waiters
+    """who wants to be told of new items"""
+
+    @property
+    @abstractmethod
+    def newest(self) -> int:
+        """The cluster time up to which the log is complete."""
+
+    @abstractmethod
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost (286) if the log no longer holds everything from ``start`` on."""
+
+    @abstractmethod
+    def read(self, after: int) -> Slice:
+        """The next items behind a cluster time, a bounded number of them.
+
+        Raises CappedPositionLost (136) if some of them are gone.
+        """
+
+    @abstractmethod
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item; None if they cannot be worked out."""

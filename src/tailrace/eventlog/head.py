@@ -1,0 +1,165 @@
+"""The head: the newest part of the event log, in memory, with the oplog on disk behind it.
+
+Every commit of the store hands its entries over, in the event loop's thread. They stay in memory, up to a
+size; streams that are further behind read the oplog in pieces (`segments.py`).
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.segments import Segments
+from tailrace.eventlog.waiting import Waiters, holds_operations
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.cluster_time import in_words
+from tailrace.model.oplog_entry import parse_entry
+from tailrace.stages.check_resumability import history_lost
+from tailrace.stages.lookups import Lookups
+from tailrace.stages.plan import DeploymentPart
+from tailrace.store.reader import Snapshot, id_key_of
+from tailrace.store.store import Store
+from tailrace.store.writer import Commit
+
+SLICE_ITEMS: Final = 1000
+SLICE_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 64 << 20
+_FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
+
+
+class Head(EventLog):
+    """The event log of one store."""
+
+    def __init__(self, store: Store, *, max_bytes: int = MAX_BYTES, marks_end: bool = False) -> None:
+        self.waiters = Waiters()
+        self.lookups = store_lookups(store)
+        self.transformed = 0
+        """how many entries were transformed; that of an entry happens once, however many streams show it"""
+        self._store = store
+        self._part = DeploymentPart("", self.lookups, marks_end=marks_end)
+        self._max_bytes = max_bytes
+        self._begins_after = store.last_committed
+        self._newest = store.last_committed
+        self._items: list[LogItem] = []
+        self._times: list[int] = []
+        self._bytes = 0
+        self._older = Segments()
+        store.on_commit.append(self._accept)
+
+    @property
+    def newest(self) -> int:
+        """The cluster time up to which the log is complete."""
+        return self._newest
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if entries from ``start`` on are gone."""
+        with self._store.snapshot() as snapshot:
+            oldest = snapshot.oldest_entry()
+        if oldest is None or oldest[0] <= start:
+            return
+        entry = parse_entry(oldest[1])
+        if entry.head.op != "n" or rawbson.field(entry.o, b"msg") != _FIRST_MESSAGE:
+            raise history_lost(start)
+
+    def read(self, after: int) -> Slice:
+        """The next items behind a cluster time."""
+        if after < self._begins_after:
+            return self._read_older(after)
+        times = self._times
+        if not times or times[-1] <= after:
+            return Slice((), max(self._newest, after))
+        first = bisect_right(times, after)
+        items = self._items[first : first + SLICE_ITEMS]
+        is_rest = first + len(items) == len(times)
+        return Slice(items, self._newest if is_rest else items[-1].entry.ts)
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item, worked out once."""
+        if item.events is None and not item.is_unsound:
+            self.transformed += 1
+            batch = self._part.events(item.entry)
+            if batch.failure is None:
+                item.events = batch.items
+            else:
+                item.is_unsound = True
+        return item.events
+
+    def _read_older(self, after: int) -> Slice:
+        known = self._older.find(after)
+        if known is not None:
+            return known
+        if self._store.truncated_through > after:
+            raise CommandError(
+                ErrorCode.CappedPositionLost,
+                f"the oplog was truncated past {in_words(after)} while the stream was behind",
+            )
+        end = min(self._begins_after, self._older.next_start(after) or self._begins_after)
+        items: list[LogItem] = []
+        size = 0
+        scanned = end
+        with self._store.snapshot() as snapshot:
+            for ts, raw in snapshot.entries(after):
+                if ts > end:
+                    break
+                if len(items) >= SLICE_ITEMS or size >= SLICE_BYTES:
+                    scanned = items[-1].entry.ts
+                    break
+                items.append(LogItem(self._part.read(raw)))
+                size += len(raw)
+        found = Slice(items, scanned)
+        self._older.add(after, found)
+        return found
+
+    def _accept(self, commit: Commit) -> None:
+        """Take over the entries of a commit and wake whom they concern."""
+        for ts, raw in commit.entries:
+            item = LogItem(self._part.read(raw))
+            self._items.append(item)
+            self._times.append(ts)
+            self._bytes += len(raw)
+            self._newest = ts
+            if self.waiters:
+                events = self.events_of(item) if holds_operations(item.entry) else None
+                self.waiters.offer(item.entry, events)
+        if self._bytes > self._max_bytes:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Let go of the older half; whoever still needs it reads the disk."""
+        keep = len(self._items) // 2 or 1
+        gone = self._items[:-keep]
+        if gone:
+            self._begins_after = gone[-1].entry.ts
+            self._bytes -= sum(len(item.entry.raw) for item in gone)
+            del self._items[:-keep], self._times[:-keep]
+
+
+def store_lookups(store: Store) -> Lookups:
+    """What stages look up, found in the newest state of a store."""
+
+    def entry(ts: int, _term: int) -> bytes | None:
+        with store.snapshot() as snapshot:
+            return snapshot.entry(ts)
+
+    def pre_image(uuid: bytes, ts: int, index: int) -> bytes | None:
+        with store.snapshot() as snapshot:
+            stored = snapshot.pre_image(uuid, ts, index)
+        return None if stored is None else rawbson.subdocument(stored, b"preImage")
+
+    def document(ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+        with store.snapshot() as snapshot:
+            return _find_document(snapshot, ns, key, uuid)
+
+    return Lookups(entry, pre_image, document)
+
+
+def _find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+    collection = snapshot.catalog.collection(ns)
+    if collection is None or (uuid is not None and collection.uuid != uuid):
+        return None
+    by_id = id_key_of(key)
+    found = None if by_id is None else snapshot.find_id(collection, by_id)
+    return None if found is None else found[1]

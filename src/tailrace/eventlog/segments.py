@@ -1,0 +1,51 @@
+"""Pieces of the log that were read from disk for streams that are behind.
+
+Streams that catch up at about the same place share them, so that an entry is transformed once for them all.
+The ones not used for longest are given up when they hold too much.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import Final
+
+from tailrace.eventlog.event_log import Slice
+
+_MAX_BYTES: Final = 32 << 20
+
+
+class Segments:
+    """Slices by where they begin."""
+
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._starts: list[int] = []
+        self._slices: OrderedDict[int, tuple[Slice, list[int], int]] = OrderedDict()
+
+    def find(self, after: int) -> Slice | None:
+        """What is known to follow a cluster time, if it is known."""
+        position = bisect_right(self._starts, after) - 1
+        if position < 0:
+            return None
+        start = self._starts[position]
+        found, times, _ = self._slices[start]
+        if found.scanned <= after:
+            return None
+        self._slices.move_to_end(start)
+        return found if start == after else Slice(found.items[bisect_right(times, after) :], found.scanned)
+
+    def next_start(self, after: int) -> int | None:
+        """Where the next known piece begins."""
+        position = bisect_right(self._starts, after)
+        return self._starts[position] if position < len(self._starts) else None
+
+    def add(self, after: int, found: Slice) -> None:
+        """Keep what was read behind a cluster time."""
+        size = sum(len(item.entry.raw) for item in found.items)
+        self._slices[after] = (found, [item.entry.ts for item in found.items], size)
+        self._starts.insert(bisect_right(self._starts, after), after)
+        self._bytes += size
+        while self._bytes > self._max_bytes and len(self._slices) > 1:
+            start, (_, _, freed) = self._slices.popitem(last=False)
+            self._starts.remove(start)
+            self._bytes -= freed

@@ -1,0 +1,123 @@
+"""One stream on the event log: the view part, fed with canonical events.
+
+The stream keeps its place in the log and takes from it what its scope and options let it see. It never waits;
+`server/change_streams.py` does, with the waiter this hands out.
+"""
+
+import asyncio
+from typing import Final
+
+from tailrace.errors import CommandError
+from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.stream_output import StreamOutput
+from tailrace.eventlog.waiting import Waiter, holds_operations
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.scope import ScopeKind
+from tailrace.stages.lookups import Lookups
+from tailrace.stages.plan import Plan
+from tailrace.stages.stage import Batch, Row
+
+_VIEWS: Final = "system.views"
+
+
+class LogStream:
+    """The events one stream shows, in order.
+
+    Without a start point in its options, a stream begins behind what the log holds when it is opened.
+    """
+
+    def __init__(self, plan: Plan, log: EventLog, lookups: Lookups) -> None:
+        self._plan = plan
+        self._log = log
+        self._visible = plan.visibility()
+        self._output = StreamOutput(plan, plan.view_part({"": lookups}, shares_events=True))
+        # For what other streams do not show like this one: it is worked out for this stream alone.
+        self._own_part = plan.shared_part("", lookups)
+        self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
+        self._own_noops = plan.options.supported_events is not None
+        start = plan.start
+        self._is_checked = start is None
+        self._scanned = log.newest if start is None else start - 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the stream was invalidated and everything is out."""
+        return self._output.is_done
+
+    @property
+    def position(self) -> bytes:
+        """The token document of the place behind what was taken."""
+        return self._output.position(self._scanned)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is something this stream has not shown or not looked at."""
+        return bool(self._output) or self._scanned < self._log.newest
+
+    def take(self, count: int, size: int) -> list[Row]:
+        """The next rows, at most so many and so many bytes, but one if there is one.
+
+        Looks at no more than one slice of the log; if `is_behind` afterwards, there may be more at once. Raises
+        the stream's error once the rows before it are out.
+        """
+        if not self._is_checked:
+            self._log.check_start(self._plan.start or 0)
+            self._is_checked = True
+        output = self._output
+        if not output and self._scanned < self._log.newest and not output.is_ended:
+            self._advance()
+        return output.take(count, size)
+
+    def _advance(self) -> None:
+        """Look at the next slice of the log."""
+        try:
+            found = self._log.read(self._scanned)
+        except CommandError as error:
+            self._output.fail(error)
+            return
+        self._scanned = found.scanned
+        batch = self._select(found)
+        if batch.items or batch.failure is not None:
+            self._output.accept(batch)
+
+    def _select(self, found: Slice) -> Batch[ChangeEvent]:
+        """The events of a slice that this stream can see."""
+        selected: list[ChangeEvent] = []
+        keep = selected.append
+        visible, events_of = self._visible, self._log.events_of
+        for item in found.items:
+            entry = item.entry
+            decision = visible.sees_plain(entry.head) if entry.extras is PLAIN else None
+            try:
+                if not (visible.sees(entry) if decision is None else decision):
+                    continue
+                if self._is_own(item) or (events := events_of(item)) is None:
+                    own = self._own_part(Batch([entry.raw]))
+                    selected += own.items
+                    if own.failure is not None:
+                        return Batch(selected, own.failure, own.failed_at)
+                elif holds_operations(entry):
+                    for event in events:
+                        inner = event.entry
+                        if visible.sees(inner) if inner.head.op == "n" else visible.sees_inner(inner):
+                            keep(event)
+                else:
+                    selected += events
+            except CommandError as error:
+                return Batch(selected, error, entry.ts)
+        return Batch(selected)
+
+    def _is_own(self, item: LogItem) -> bool:
+        if self._keeps_views:
+            return True
+        return self._own_noops and item.entry.head.op == "n"
+
+    def waiter(self) -> Waiter:
+        """Something to wait on until there may be more; to be added to the log's waiters."""
+        future = asyncio.get_running_loop().create_future()
+        return Waiter(self._plan.scope, self._visible, future)
+
+    def skip(self) -> None:
+        """Note that nothing the log holds now is for this stream: its waiter was never woken."""
+        self._scanned = max(self._scanned, self._log.newest)

@@ -1,0 +1,82 @@
+"""What leaves a stream: finished rows in order, then its error or its end; and its position."""
+
+from collections import deque
+from typing import Final
+
+from tailrace.errors import CommandError
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.event_token import resume_token
+from tailrace.model.resume_token import ResumeToken
+from tailrace.stages.plan import Plan, ViewPart
+from tailrace.stages.stage import Batch, Row
+
+UNLIMITED: Final = 1 << 62
+
+
+class StreamOutput:
+    """Runs the view part and keeps what it gives until it is taken."""
+
+    def __init__(self, plan: Plan, view: ViewPart) -> None:
+        self._view = view
+        self._rows: deque[Row] = deque()
+        self._failure: CommandError | None = None
+        self._closed_by: ChangeEvent | None = None
+        token = plan.start_token or ResumeToken.high_water_mark(0)
+        self._position = token.to_bson()
+        self._position_time = token.cluster_time
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing that is handed in changes anything any more."""
+        return self._failure is not None or self._closed_by is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the stream was invalidated and everything is out."""
+        return self._closed_by is not None and not self._rows
+
+    def __bool__(self) -> bool:
+        """Whether rows are waiting."""
+        return bool(self._rows)
+
+    def accept(self, events: Batch[ChangeEvent]) -> None:
+        """Send events through the view part."""
+        rows = self._view(events)
+        self._rows += rows.items
+        self._failure = rows.failure
+        self._closed_by = rows.closed_by
+
+    def fail(self, error: CommandError) -> None:
+        """End the stream with an error behind what it has shown so far."""
+        self._failure = error
+
+    def take(self, count: int = UNLIMITED, size: int = UNLIMITED) -> list[Row]:
+        """The next rows, at most so many and so many bytes, but one if there is one.
+
+        Raises the stream's error once the rows before it are out.
+        """
+        rows = self._rows
+        taken: list[Row] = []
+        while rows and len(taken) < count:
+            size -= len(rows[0].raw)
+            if size < 0 and taken:
+                break
+            taken.append(rows.popleft())
+        if taken:
+            self._position = taken[-1].token_document
+            self._position_time = taken[-1].event.cluster_time
+        elif self._failure is not None and not rows:
+            raise self._failure
+        return taken
+
+    def position(self, scanned: int) -> bytes:
+        """The position after what was taken, as the token document clients get.
+
+        The last event's token, or a high-water mark if the log was scanned past it in vain.
+        """
+        resume = self._view.resume
+        if self.is_done and self._closed_by is not None:
+            return resume_token(self._closed_by, resume.version_of(self._closed_by)).to_bson()
+        if not self._rows and scanned > self._position_time:
+            return ResumeToken.high_water_mark(scanned, resume.stream_version).to_bson()
+        return self._position
