@@ -8,13 +8,11 @@ from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
-from tailrace.server.writes.batch import Batch, run_statements
-from tailrace.server.writes.delete import DeleteSpec, run_delete
-from tailrace.server.writes.namespaces import check_collection_uuid
-from tailrace.server.writes.retries import RetryHistory
-from tailrace.server.writes.unit import WritingUnit, run_write
-from tailrace.server.writes.variables import CommandTime, command_variables
-from tailrace.server.writes.write_errors import WriteErrors
+from tailrace.server.writes.batch import Batch
+from tailrace.server.writes.delete import DeleteSpec
+from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.unit import run_write
+from tailrace.store.unit import Unit
 
 _PATH: Final = "delete.deletes"
 
@@ -24,12 +22,11 @@ async def run(context: Context) -> Reply:
     specs = [_statement(decode(raw)) for raw in context.documents("deletes")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    let = arguments.document("let", None)
     arguments.ignore("deletes")
     arguments.finish()
-    if batch.is_retryable and any(spec.multi for spec in specs):
+    if is_retryable(context) and any(spec.multi for spec in specs):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with limit=0")
-    return await run_write(context, lambda unit: _run(unit, batch, specs, let))
+    return await run_write(context, lambda unit: _delete(unit, batch, specs))
 
 
 def _statement(fields: dict[str, Any]) -> DeleteSpec:
@@ -46,34 +43,18 @@ def _statement(fields: dict[str, Any]) -> DeleteSpec:
     return DeleteSpec(query, limit == 0, collation, hint)
 
 
-def _run(
-    unit: WritingUnit, batch: Batch, specs: list[DeleteSpec], let: dict[str, Any] | None
-) -> dict[str, Any]:
-    context = batch.context
-    check_collection_uuid(unit.catalog, batch.database, batch.name, batch.collection_uuid)
-    history = RetryHistory.open(unit, context) if batch.is_retryable else None
-    variables = command_variables(CommandTime(context), let)
-    errors = WriteErrors()
+def _delete(unit: Unit, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
+    runner = batch.runner(unit)
     removed = 0
-    retried: list[int] = []
 
     def execute(index: int, spec: DeleteSpec) -> None:
         nonlocal removed
-        statement_id = batch.statement_id(index)
-        done = history.find(statement_id) if history is not None and statement_id is not None else None
-        if done is not None and statement_id is not None:
-            removed += 1
-            retried.append(statement_id)
-            return
-        outcome = run_delete(
-            unit, context, batch.database, batch.name, spec, variables, statement_id=statement_id
-        )
-        removed += outcome.number
+        removed += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
 
-    run_statements(batch, specs, execute, errors)
+    errors = batch.run(specs, execute)
     reply: dict[str, Any] = errors.into({"n": removed})
-    if retried:
-        reply["retriedStmtIds"] = retried
+    if runner.retried:
+        reply["retriedStmtIds"] = runner.retried
     return reply
 
 

@@ -1,12 +1,13 @@
 """`insert`: put documents into a collection."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.writes.batch import Batch
-from tailrace.server.writes.insert import insert_batch
 from tailrace.server.writes.unit import run_write
+from tailrace.store.unit import Unit
 
 
 async def run(context: Context) -> Reply:
@@ -14,12 +15,24 @@ async def run(context: Context) -> Reply:
     documents = context.documents("documents")
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(documents))
-    arguments.ignore("documents", "bypassEmptyTsReplacement")
+    arguments.ignore("documents")
     arguments.finish()
-    result = await run_write(context, lambda unit: insert_batch(unit, batch, documents))
-    reply: dict[str, Any] = result.errors.into({"n": result.number})
-    if result.retried:
-        reply["retriedStmtIds"] = result.retried
+    return await run_write(context, lambda unit: _insert(unit, batch, documents))
+
+
+def _insert(unit: Unit, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:
+    runner = batch.runner(unit)
+    inserted = 0
+
+    def execute(index: int, document: bytes) -> None:
+        nonlocal inserted
+        runner.insert(batch.namespace, document, batch.statement_id(index))
+        inserted += 1
+
+    errors = batch.run(documents, execute)
+    reply: dict[str, Any] = errors.into({"n": inserted})
+    if runner.retried:
+        reply["retriedStmtIds"] = runner.retried
     return reply
 
 

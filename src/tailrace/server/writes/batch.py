@@ -1,6 +1,6 @@
 """What the statements of one write command have in common, and running them one after another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -8,7 +8,12 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
 from tailrace.server.context import Context
+from tailrace.server.ddl import collection_uuid
+from tailrace.server.writes.namespaces import Namespace
+from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.statements import StatementRunner
 from tailrace.server.writes.write_errors import WriteErrors
+from tailrace.store.unit import Unit
 
 MAX_BATCH_SIZE: Final = 100_000
 """`maxWriteBatchSize`, as hello tells it."""
@@ -37,46 +42,70 @@ class Batch:
     """The options that insert, update and delete share."""
 
     context: Context
-    name: str
-    """The collection's name"""
+    namespace: Namespace
     ordered: bool
     bypasses_validation: bool
     statement_ids: Sequence[int]
     """One for each statement; empty if the command is not a retryable write"""
-    collection_uuid: Any
+    fills_timestamps: bool
+    let: Mapping[str, Any] | None
 
     @classmethod
     def parse(cls, context: Context, arguments: Arguments, size: int) -> "Batch":
         """Read the shared options of a command with that many statements."""
-        if not 1 <= size <= MAX_BATCH_SIZE:
-            reason = f"Write batch sizes must be between 1 and {MAX_BATCH_SIZE}. Got {size} operations."
-            raise CommandError(ErrorCode.InvalidLength, reason)
+        check_batch_size(size)
         name = context.collection_name()
-        ordered = arguments.boolean("ordered", True)
-        bypasses_validation = arguments.boolean("bypassDocumentValidation", False)
-        statement_ids = read_statement_ids(context, arguments, size)
-        collection_uuid = arguments.value("collectionUUID", None)
+        batch = cls(
+            context,
+            Namespace(context.database, name, collection_uuid(arguments)),
+            arguments.boolean("ordered", True),
+            arguments.boolean("bypassDocumentValidation", False),
+            read_statement_ids(context, arguments, size),
+            not arguments.boolean("bypassEmptyTsReplacement", False),
+            arguments.document("let", None),
+        )
         arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace", "rawData")
-        return cls(context, name, ordered, bypasses_validation, statement_ids, collection_uuid)
+        return batch
 
-    @property
-    def database(self) -> str:
-        """The database it writes to."""
-        return self.context.database
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the command may be sent again and must not be executed twice."""
-        return is_retryable(self.context)
+    def runner(self, unit: Unit) -> StatementRunner:
+        """What executes the statements on a unit."""
+        self.namespace.check_uuid(unit.catalog)
+        return StatementRunner(
+            unit,
+            self.context,
+            let=self.let,
+            bypasses_validation=self.bypasses_validation,
+            fills_timestamps=self.fills_timestamps,
+        )
 
     def statement_id(self, index: int) -> int | None:
         """The id of the statement at that place; None if the command is not a retryable write."""
         return self.statement_ids[index] if self.statement_ids else None
 
+    def run(self, statements: Sequence[Statement], execute: Callable[[int, Statement], None]) -> WriteErrors:
+        """Run statements in order and collect their errors; an ordered batch ends at the first.
 
-def is_retryable(context: Context) -> bool:
-    """Whether a command is a retryable write: it has a transaction number and is in no transaction."""
-    return context.txn_number is not None and not context.in_transaction
+        Inside of a transaction any error ends the batch, because the transaction ends with it.
+        """
+        errors = WriteErrors()
+        stops = self.ordered or self.context.in_transaction
+        for index, statement in enumerate(statements):
+            try:
+                execute(index, statement)
+            except CommandError as error:
+                if ends_command(error):
+                    raise
+                errors.add(index, error)
+                if stops:
+                    break
+        return errors
+
+
+def check_batch_size(size: int) -> None:
+    """Refuse a command with no statement or with too many."""
+    if not 1 <= size <= MAX_BATCH_SIZE:
+        reason = f"Write batch sizes must be between 1 and {MAX_BATCH_SIZE}. Got {size} operations."
+        raise CommandError(ErrorCode.InvalidLength, reason)
 
 
 def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Sequence[int]:
@@ -102,28 +131,6 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
         return listed
     start = first or 0
     return range(start, start + size)
-
-
-def run_statements(
-    batch: Batch,
-    statements: Sequence[Statement],
-    execute: Callable[[int, Statement], None],
-    errors: WriteErrors,
-) -> None:
-    """Run statements in order, collecting their errors; an ordered batch ends at the first.
-
-    Inside of a transaction any error ends the batch, because the transaction ends with it.
-    """
-    stops = batch.ordered or batch.context.in_transaction
-    for index, statement in enumerate(statements):
-        try:
-            execute(index, statement)
-        except CommandError as error:
-            if ends_command(error):
-                raise
-            errors.add(index, error)
-            if stops:
-                return
 
 
 def ends_command(error: CommandError) -> bool:

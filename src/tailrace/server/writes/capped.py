@@ -5,20 +5,29 @@ The removal is not logged: every reader of the oplog knows the collection's limi
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.server.writes.unit import WritingUnit
 from tailrace.store.catalog import Collection
+from tailrace.store.unit import Unit
+from tailrace.store.write_unit import WriteUnit
 
 
-def check_fits(collection: Collection, document: bytes) -> None:
-    """Refuse a document that is larger than the whole collection may be."""
-    if len(document) > int(collection.options["size"]):
-        raise CommandError(ErrorCode.BadValue, "object to insert exceeds cappedMaxSize")
+def check_capped(unit: Unit, collection: Collection) -> None:
+    """Refuse a change of a capped collection inside of a transaction, where the oldest cannot be told."""
+    if not isinstance(unit, WriteUnit):
+        reason = (
+            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are not allowed "
+            "on capped collections."
+        )
+        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
 
 
-def trim(unit: WritingUnit, collection: Collection) -> None:
-    """Remove the oldest documents until the collection is within its limits."""
+def insert_capped(unit: Unit, collection: Collection, document: bytes, statement_id: int | None) -> None:
+    """Store a document, and remove the oldest until the collection is within its limits."""
+    assert isinstance(unit, WriteUnit), "capped collections are not written to in transactions"
     most_bytes = int(collection.options["size"])
     most = int(collection.options.get("max") or 0)
+    if len(document) > most_bytes:
+        raise CommandError(ErrorCode.BadValue, "object to insert exceeds cappedMaxSize")
+    unit.insert(collection, document, stmt_id=statement_id)
     number, size = unit.count(collection)
     while number > 1 and (size > most_bytes or 0 < most < number):
         key, oldest = next(unit.records(collection))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.server.context import Context
-from tailrace.server.writes.namespaces import existing_collection
 from tailrace.server.writes.targets import Selection
-from tailrace.server.writes.unit import WritingUnit
+from tailrace.store.catalog import Collection
+from tailrace.store.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +25,41 @@ class DeleteSpec:
 class DeleteOutcome:
     """What a delete did."""
 
-    number: int = 0
+    removed: int = 0
     before: bytes | None = None
     """The last document that was removed"""
 
 
-def run_delete(
-    unit: WritingUnit,
-    context: Context,
-    database: str,
-    name: str,
-    spec: DeleteSpec,
-    variables: Mapping[str, Any],
-    *,
-    statement_id: int | None = None,
-    retry_image: str | None = None,
-) -> DeleteOutcome:
-    """Execute one statement on a collection."""
-    collection = existing_collection(unit.catalog, database, name)
-    selection = Selection.compile(
-        spec.query, variables=variables, collation=spec.collation, sort=spec.sort, collection=collection
-    )
+@dataclass(frozen=True, slots=True)
+class DeleteScope:
+    """What a delete works on and with."""
+
+    unit: Unit
+    context: Context
+    collection: Collection
+    statement_id: int | None = None
+    retry_image: str | None = None
+
+
+def run_delete(selection: Selection, scope: DeleteScope, *, multi: bool) -> DeleteOutcome:
+    """Remove what matches."""
+    unit, collection = scope.unit, scope.collection
     outcome = DeleteOutcome()
-    if collection is None:
+    if not multi:
+        found = selection.first(unit, collection, scope.context)
+        if found is not None:
+            unit.delete(
+                collection,
+                found.key,
+                found.raw,
+                stmt_id=scope.statement_id,
+                retry_image=scope.retry_image,
+            )
+            outcome.removed, outcome.before = 1, found.raw
         return outcome
-    if spec.multi:
-        for target in selection.all(unit, collection, context):
-            unit.delete(collection, target.key, target.raw, grouped=True)
-            outcome.number += 1
-            outcome.before = target.raw
-        unit.end_group()
-        return outcome
-    found = selection.first(unit, collection, context)
-    if found is not None:
-        unit.delete(collection, found.key, found.raw, stmt_id=statement_id, retry_image=retry_image)
-        outcome.number, outcome.before = 1, found.raw
+    for target in selection.all(unit, collection, scope.context):
+        unit.delete(collection, target.key, target.raw, grouped=True)
+        outcome.removed += 1
+        outcome.before = target.raw
+    unit.end_group()
     return outcome

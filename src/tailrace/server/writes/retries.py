@@ -14,8 +14,10 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import from_timestamp
 from tailrace.server.context import Context
+from tailrace.server.writes.delete import DeleteOutcome
 from tailrace.server.writes.update import UpdateOutcome
 from tailrace.store.sessions import SessionWrites
+from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
 _OTHER_KIND: Final = 40606
@@ -41,6 +43,12 @@ class LoggedWrite:
             raise CommandError(_OTHER_KIND, "the statement was executed before, but not as an update")
         return UpdateOutcome(matched=1, modified=1)
 
+    def delete_outcome(self) -> DeleteOutcome:
+        """What the delete told that was logged like this."""
+        if self.op != "d":
+            raise CommandError(_OTHER_KIND, "the statement was executed before, but not as a delete")
+        return DeleteOutcome(removed=1)
+
 
 class RetryHistory:
     """The statements that a session has executed under its current transaction number."""
@@ -62,9 +70,10 @@ class RetryHistory:
             last = type(last)(from_timestamp(previous["ts"]), int(previous["t"]))
 
     @classmethod
-    def open(cls, unit: WriteUnit, context: Context) -> "RetryHistory":
+    def open(cls, unit: Unit, context: Context) -> "RetryHistory":
         """Let the unit log retryable writes of a command's session, and read what that has logged before."""
         lsid, number = context.lsid, context.txn_number
+        assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
         assert lsid is not None, "a retryable write has a session"
         assert number is not None, "a retryable write has a number"
         session = unit.open_session(lsid, number)
@@ -116,3 +125,8 @@ def _inner_operations(o: bytes) -> list[bytes]:
     if found is None:
         return []
     return [o[start:end] for _, _, start, end in rawbson.elements(o, found[2])]
+
+
+def is_retryable(context: Context) -> bool:
+    """Whether a command is a retryable write: it has a transaction number and is in no transaction."""
+    return context.txn_number is not None and not context.in_transaction

@@ -1,16 +1,15 @@
-"""What write statements run on: a job of the store's writer, or the open transaction of their session."""
+"""Running a command's write statements: as a job of the store's writer, or in the open transaction."""
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from tailrace.server.context import Context
-from tailrace.store.write_unit import WriteUnit
+from tailrace.store.unit import Unit
 
-WritingUnit: TypeAlias = WriteUnit
 T = TypeVar("T")
 
 
-async def run_write(context: Context, work: Callable[[WritingUnit], T]) -> T:
+async def run_write(context: Context, work: Callable[[Unit], T]) -> T:
     """Run the statements of one command; when this returns outside of a transaction, they are on disk.
 
     ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit

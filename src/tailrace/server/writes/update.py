@@ -1,6 +1,6 @@
-"""The execution of updates: finding, changing, validating, storing, logging."""
+"""The execution of updates: finding, changing, validating, storing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,14 +11,12 @@ from tailrace.errors import CommandError
 from tailrace.model.update_diff import compute_diff
 from tailrace.query.update import Update, UpdateResult, compile_update
 from tailrace.server.context import Context
-from tailrace.server.writes.namespaces import collection_to_insert, existing_collection
-from tailrace.server.writes.new_document import storable
 from tailrace.server.writes.targets import Selection, Target
-from tailrace.server.writes.unit import WritingUnit
-from tailrace.server.writes.upsert import new_document
+from tailrace.server.writes.upsert import document_of_query
 from tailrace.server.writes.validation import Validator
 from tailrace.server.writes.variables import CommandTime
 from tailrace.store.catalog import Collection
+from tailrace.store.unit import Unit
 
 _VERSION: Final = 2
 """`$v` of a logged diff"""
@@ -67,148 +65,92 @@ def id_of(document: bytes) -> Any:
     return None if found is None else decode_value(document, found[0], found[2], found[3])
 
 
-class Updater:
-    """Runs the updates of one command."""
+@dataclass(frozen=True, slots=True)
+class UpdateScope:
+    """What an update works on and with."""
+
+    unit: Unit
+    context: Context
+    time: CommandTime
+    collection: Collection
+    validator: Validator | None
+    statement_id: int | None = None
+    retry_image: str | None = None
+
+
+class CompiledUpdate:
+    """An update whose filter and changes were found to make sense; it can be run on a collection."""
 
     def __init__(
-        self,
-        unit: WritingUnit,
-        context: Context,
-        time: CommandTime,
-        variables: Mapping[str, Any],
-        *,
-        bypasses_validation: bool = False,
+        self, spec: UpdateSpec, collection: Collection | None, time: CommandTime, variables: Mapping[str, Any]
     ) -> None:
-        self._unit = unit
-        self._context = context
+        variables = {**variables, **(spec.constants or {})}
+        self._spec = spec
         self._time = time
-        self._variables = variables
-        self._bypasses_validation = bypasses_validation
-
-    def run(
-        self,
-        database: str,
-        name: str,
-        spec: UpdateSpec,
-        *,
-        statement_id: int | None = None,
-        retry_image: str | None = None,
-    ) -> UpdateOutcome:
-        """Execute one statement on a collection."""
-        collection = existing_collection(self._unit.catalog, database, name)
-        variables = {**self._variables, **(spec.constants or {})}
-        selection = Selection.compile(
+        self.selection = Selection.compile(
             spec.query, variables=variables, collation=spec.collation, sort=spec.sort, collection=collection
         )
-        update = compile_update(
+        self._update = compile_update(
             spec.update,
             array_filters=spec.array_filters,
             variables=variables,
-            collation=selection.collation,
+            collation=self.selection.collation,
         )
-        _check(spec, update)
-        change = _Change(selection, update, spec.update, self._time)
+        self._needs_position = _is_positional(spec.update)
+        _check(spec, self._update)
+
+    def run(self, scope: UpdateScope) -> UpdateOutcome:
+        """Change what matches."""
         outcome = UpdateOutcome()
-        if collection is not None:
-            validator = self._validator(collection)
-            store = self._storing(collection, validator, statement_id, retry_image, outcome)
-            if spec.multi:
-                for target in selection.all(self._unit, collection, self._context):
-                    store(target, change.of(target))
-            else:
-                found = selection.first(self._unit, collection, self._context)
-                if found is not None:
-                    store(found, change.of(found))
-        if not outcome.matched and spec.upsert:
-            self._insert(database, name, spec, change, statement_id, outcome)
+        if self._spec.multi:
+            for target in self.selection.all(scope.unit, scope.collection, scope.context):
+                self._change(scope, target, outcome)
+        else:
+            found = self.selection.first(scope.unit, scope.collection, scope.context)
+            if found is not None:
+                self._change(scope, found, outcome)
         return outcome
 
-    def _validator(self, collection: Collection) -> Validator | None:
-        if self._bypasses_validation:
-            return None
-        return Validator.of(collection, self._context.server.log)
-
-    def _storing(
-        self,
-        collection: Collection,
-        validator: Validator | None,
-        statement_id: int | None,
-        retry_image: str | None,
-        outcome: UpdateOutcome,
-    ) -> Callable[[Target, UpdateResult], None]:
-        unit = self._unit
-
-        def store(target: Target, result: UpdateResult) -> None:
-            before = target.raw
-            if not result.modified:
-                outcome.matched += 1
-                outcome.before = outcome.after = before
-                return
-            after = encode(result.document)
-            if len(after) > rawbson.MAX_USER_SIZE:
-                reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
-                raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
-            if validator is not None:
-                validator.check_update(target.document, result.document)
-            logged = _logged(result, before, after)
-            unit.update(
-                collection, target.key, before, after, logged, stmt_id=statement_id, retry_image=retry_image
-            )
-            outcome.matched += 1
-            outcome.modified += 1
-            outcome.before, outcome.after = before, after
-
-        return store
-
-    def _insert(
-        self,
-        database: str,
-        name: str,
-        spec: UpdateSpec,
-        change: "_Change",
-        statement_id: int | None,
-        outcome: UpdateOutcome,
-    ) -> None:
+    def new_document(self) -> bytes:
+        """The document to insert because none matched."""
+        spec = self._spec
         if spec.supplies_document:
-            document = encode((spec.constants or {})["new"])
-        else:
-            document = encode(change.of_new(new_document(spec.query, is_replacement=change.is_replacement)))
-        document = storable(document, self._context.server.store.clock, fill_timestamps=False)
-        collection = collection_to_insert(self._unit, database, name)
-        validator = self._validator(collection)
-        if validator is not None:
-            validator.check_insert(document)
-        self._unit.end_group()
-        self._unit.insert(collection, document, stmt_id=statement_id)
-        self._unit.end_group()
-        outcome.upserted = outcome.after = document
-
-
-class _Change:
-    """What an update makes of documents."""
-
-    def __init__(self, selection: Selection, update: Update, spec: Any, time: CommandTime) -> None:
-        self._selection = selection
-        self._update = update
-        self._time = time
-        self._needs_position = _is_positional(spec)
-        self.is_replacement = update.is_replacement
-
-    def of(self, target: Target) -> UpdateResult:
-        """The result for a document that matched."""
-        position = self._selection.matcher.array_position(target.document) if self._needs_position else None
-        time = self._time
-        return self._update.apply(
-            target.document, array_position=position, now=time.now, cluster_time=time.cluster_time
-        )
-
-    def of_new(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document to insert, from one made of the query."""
-        time = self._time
+            return encode((spec.constants or {})["new"])
+        start = document_of_query(spec.query, is_replacement=self._update.is_replacement)
         result = self._update.apply(
-            document, is_upsert_insert=True, now=time.now, cluster_time=time.cluster_time
+            start, is_upsert_insert=True, now=self._time.now, cluster_time=self._time.cluster_time
         )
-        return result.document
+        return encode(result.document)
+
+    def _change(self, scope: UpdateScope, target: Target, outcome: UpdateOutcome) -> None:
+        result = self._applied(target.document)
+        outcome.matched += 1
+        outcome.before = outcome.after = target.raw
+        if not result.modified:
+            return
+        after = encode(result.document)
+        if len(after) > rawbson.MAX_USER_SIZE:
+            reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
+            raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+        if scope.validator is not None:
+            scope.validator.check_update(target.document, result.document)
+        scope.unit.update(
+            scope.collection,
+            target.key,
+            target.raw,
+            after,
+            _logged(result, target.raw, after),
+            stmt_id=scope.statement_id,
+            retry_image=scope.retry_image,
+        )
+        outcome.modified += 1
+        outcome.after = after
+
+    def _applied(self, document: dict[str, Any]) -> UpdateResult:
+        position = self.selection.matcher.array_position(document) if self._needs_position else None
+        return self._update.apply(
+            document, array_position=position, now=self._time.now, cluster_time=self._time.cluster_time
+        )
 
 
 def _check(spec: UpdateSpec, update: Update) -> None:

@@ -13,10 +13,10 @@ from tailrace.errors import CommandError
 from tailrace.query.match.scope import is_operator_document
 
 
-def new_document(query: Mapping[str, Any], *, is_replacement: bool) -> dict[str, Any]:
+def document_of_query(query: Mapping[str, Any], *, is_replacement: bool) -> dict[str, Any]:
     """The document made of a query.
 
-    >>> new_document({"a": 1, "$and": [{"b.c": {"$eq": 2}}, {"d": {"$gt": 3}}]}, is_replacement=False)
+    >>> document_of_query({"a": 1, "$and": [{"b.c": {"$eq": 2}}, {"d": {"$gt": 3}}]}, is_replacement=False)
     {'a': 1, 'b': {'c': 2}}
     """
     document: dict[str, Any] = {}

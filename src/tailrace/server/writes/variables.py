@@ -8,18 +8,17 @@ from bson import DatetimeMS, Timestamp
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.query.expressions import environment, parse_expression
 from tailrace.query.missing import MISSING
-from tailrace.server.context import Context
+from tailrace.store.unit import Unit
 
 
 class CommandTime:
     """The moment of a command: `$$NOW`, `$$CLUSTER_TIME` and what `$currentDate` sets."""
 
-    def __init__(self, context: Context) -> None:
-        clock = context.server.store.clock
-        wall = clock.wall.milliseconds()
-        self.now = DatetimeMS(wall)
+    def __init__(self, unit: Unit) -> None:
+        self.now = DatetimeMS(unit.wall)
         # An idle deployment's newest cluster time may be seconds old; the next one will be of this second.
-        self.cluster_time: Timestamp = to_timestamp(max(clock.now, wall // 1000 << 32 | 1))
+        newest = max(unit.clock.now, unit.wall // 1000 << 32 | 1)
+        self.cluster_time: Timestamp = to_timestamp(newest)
 
 
 def command_variables(time: CommandTime, let: Mapping[str, Any] | None) -> dict[str, Any]:
