@@ -1,0 +1,225 @@
+"""Ranges of KeyStrings that the conditions on one field can be found in.
+
+Comparisons in filters stay within the bracket of a type: ``{$gt: 5}`` is about numbers alone. So every
+condition that an index can serve is one range, or a few points, between bytes of the field's KeyString. An
+upper end stands for itself and for everything that begins with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
+
+from tailrace.bsonio.documents import encode_value
+from tailrace.bsonio.keystring import TypeBits, append_value, layout
+from tailrace.bsonio.values import Symbol
+from tailrace.query.match.scope import is_operator_document
+from tailrace.store.shell_notation import shell
+from tailrace.store.tables import after_prefix
+
+Condition: TypeAlias = tuple[str, Any]
+"""A comparison operator and what it compares with"""
+
+_COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
+_NUMBER: Final = (layout.NAN, layout.LARGE)
+_BRACKETS: Final[dict[type, tuple[int, int]]] = {
+    bool: (layout.FALSE, layout.TRUE),
+    int: _NUMBER,
+    float: _NUMBER,
+    Decimal128: _NUMBER,
+    str: (layout.STRING, layout.STRING),
+    Symbol: (layout.STRING, layout.STRING),
+    bytes: (layout.BINARY, layout.BINARY),
+    Binary: (layout.BINARY, layout.BINARY),
+    ObjectId: (layout.OBJECT_ID, layout.OBJECT_ID),
+    DatetimeMS: (layout.DATE, layout.DATE),
+    Timestamp: (layout.TIMESTAMP, layout.TIMESTAMP),
+}
+"""First and last type byte of the bracket, for the types that ranges are served for"""
+_COLLATED: Final = (str, Symbol, Mapping)
+_BRACKET_ENDS: Final[dict[int, tuple[str, str]]] = {
+    layout.NAN: ("nan", "inf"),
+    layout.STRING: ('""', "{}"),
+    layout.FALSE: ("false", "true"),
+    layout.DATE: ("new Date(-9223372036854775808)", "new Date(9223372036854775807)"),
+    layout.TIMESTAMP: ("Timestamp(0, 0)", "Timestamp(4294967295, 4294967295)"),
+}
+
+
+class Interval(NamedTuple):
+    """One range; the values at its ends may be excluded, the bytes never are."""
+
+    lower: bytes
+    upper: bytes
+    text: str
+    """As explain shows it."""
+    has_lower: bool = True
+    has_upper: bool = True
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is about one value."""
+        return self.lower == self.upper and bool(self.lower)
+
+    def descending(self) -> "Interval":
+        """The same range where the field is stored in descending order, by complemented bytes."""
+        return Interval(
+            complement(self.upper), complement(self.lower), self.text, self.has_upper, self.has_lower
+        )
+
+
+EVERYTHING: Final = Interval(b"", b"", "[MinKey, MaxKey]")
+
+
+def complement(key: bytes) -> bytes:
+    """Bytes that sort the other way round.
+
+    >>> complement(bytes([0, 255])).hex()
+    'ff00'
+    """
+    return (int.from_bytes(key, "big") ^ ((1 << 8 * len(key)) - 1)).to_bytes(len(key), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldIntervals:
+    """What the conditions on one field come to."""
+
+    intervals: tuple[Interval, ...]
+    """In order, without overlap; none if nothing can match."""
+    covered: int
+    """How many of the conditions the ranges account for completely, where the field holds no array."""
+    finds_missing: bool = False
+    """Whether documents without the field are among them."""
+
+    @property
+    def are_points(self) -> bool:
+        """Whether each is about one value."""
+        return all(interval.is_point for interval in self.intervals)
+
+
+def conditions_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
+    """The comparisons that all matching documents pass, by path; what an index cannot serve is left out."""
+    found: dict[str, list[Condition]] = {}
+    _collect(query, found)
+    return found
+
+
+def _collect(query: Mapping[str, Any], found: dict[str, list[Condition]]) -> None:
+    for name, value in query.items():
+        if name == "$and" and isinstance(value, list):
+            for part in value:
+                if isinstance(part, Mapping):
+                    _collect(part, found)
+        elif not name.startswith("$"):
+            conditions = found.setdefault(name, [])
+            if is_operator_document(value):
+                conditions.extend(item for item in value.items() if item[0] in _COMPARISONS)
+            else:
+                conditions.append(("$eq", value))
+
+
+def field_intervals(
+    conditions: Sequence[Condition], *, may_have_arrays: bool, is_collated: bool
+) -> FieldIntervals | None:
+    """The ranges for the conditions on one field; None if it has none that an index can serve.
+
+    Where the field may hold arrays each condition may be met by another element, so only one of them counts;
+    under a collation those that are about strings do not.
+    """
+    served = []
+    for condition in conditions:
+        intervals = _condition_intervals(condition, is_collated)
+        if intervals is not None:
+            served.append((condition, intervals))
+    if not served:
+        return None
+    if may_have_arrays:
+        # Points are fewer than ranges; among equals the first will do.
+        condition, intervals = min(served, key=lambda item: (item[0][0] not in ("$eq", "$in"), len(item[1])))
+        return FieldIntervals(intervals, 1, _finds_null(condition))
+    common = served[0][1]
+    for _, intervals in served[1:]:
+        common = _intersection(common, intervals)
+    return FieldIntervals(common, len(served), all(_finds_null(condition) for condition, _ in served))
+
+
+def _finds_null(condition: Condition) -> bool:
+    operator, value = condition
+    return None in value if operator == "$in" else value is None
+
+
+def _condition_intervals(condition: Condition, is_collated: bool) -> tuple[Interval, ...] | None:
+    operator, value = condition
+    if operator == "$in":
+        if not isinstance(value, list):
+            return None
+        points = [_point(item, is_collated) for item in value]
+        found = [point for point in points if point is not None]
+        return _ordered(found) if len(found) == len(points) else None
+    if operator == "$eq":
+        point = _point(value, is_collated)
+        return None if point is None else (point,)
+    bracket = _bracket(value)
+    if bracket is None or (is_collated and isinstance(value, _COLLATED)):
+        return None
+    return (_range(operator, value, bracket),)
+
+
+def _point(value: Any, is_collated: bool) -> Interval | None:
+    if is_collated and isinstance(value, _COLLATED):
+        return None
+    if value is None:
+        # Documents without the field are listed under null, empty arrays under undefined.
+        return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), "[null, null]")
+    if _bracket(value) is None and not isinstance(value, Mapping):
+        return None
+    key = key_of(value)
+    text = shell(value)
+    return Interval(key, key, f"[{text}, {text}]")
+
+
+def _range(operator: str, value: Any, bracket: tuple[int, int]) -> Interval:
+    key, text = key_of(value), shell(value)
+    least, most = _BRACKET_ENDS.get(bracket[0], ("MinKey", "MaxKey"))
+    if operator in ("$gt", "$gte"):
+        has_lower = operator == "$gte"
+        start = "[" if has_lower else "("
+        return Interval(key, bytes([bracket[1]]), f"{start}{text}, {most}]", has_lower)
+    has_upper = operator == "$lte"
+    end = "]" if has_upper else ")"
+    return Interval(bytes([bracket[0]]), key, f"[{least}, {text}{end}", has_upper=has_upper)
+
+
+def _bracket(value: Any) -> tuple[int, int] | None:
+    if isinstance(value, Code):
+        return None  # a string to Python, but not to BSON
+    return next((_BRACKETS[kind] for kind in type(value).__mro__ if kind in _BRACKETS), None)
+
+
+def key_of(value: Any) -> bytes:
+    """The KeyString of one value, without an end."""
+    kind, raw = encode_value(value)
+    out = bytearray()
+    append_value(out, TypeBits(), raw, kind, 0, len(raw))
+    return bytes(out)
+
+
+def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    return tuple(sorted({interval.lower: interval for interval in intervals}.values()))
+
+
+def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
+    return tuple(
+        common for interval in some for other in others if (common := _common(interval, other)) is not None
+    )
+
+
+def _common(a: Interval, b: Interval) -> Interval | None:
+    low = max(a, b, key=lambda interval: (interval.lower, not interval.has_lower))
+    high = min(a, b, key=lambda interval: (after_prefix(interval.upper), interval.has_upper))
+    if low.lower >= after_prefix(high.upper):
+        return None
+    start, _, _ = low.text.partition(", ")
+    end = high.text.rpartition(", ")[2]
+    return Interval(low.lower, high.upper, f"{start}, {end}", low.has_lower, high.has_upper)

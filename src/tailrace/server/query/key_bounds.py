@@ -1,0 +1,33 @@
+"""`min` and `max` of a find: a stretch of an index between two keys."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.errors import CommandError
+from tailrace.server.query.intervals import complement, key_of
+from tailrace.store.catalog import Index
+
+
+def key_bounds(
+    index: Index, min_key: Mapping[str, Any] | None, max_key: Mapping[str, Any] | None
+) -> tuple[bytes, bytes | None]:
+    """Where the stretch begins, and the key that ends it without being part of it."""
+    lower = b"" if not min_key else _key(index, min_key)
+    upper = None if not max_key else _key(index, max_key)
+    if upper is not None and lower >= upper and min_key:
+        raise CommandError(
+            51175, "The value provided for min() does not come before the value provided for max()"
+        )
+    return lower, upper
+
+
+def _key(index: Index, bound: Mapping[str, Any]) -> bytes:
+    if list(bound) != [path for path, _ in index.key]:
+        raise CommandError(51174, "The index chosen is not compatible with min/max")
+    key = b""
+    for path, direction in index.key:
+        if isinstance(direction, str):
+            raise CommandError(51174, "The index chosen is not compatible with min/max")
+        part = key_of(bound[path])
+        key += complement(part) if direction < 0 else part
+    return key
