@@ -27,10 +27,14 @@ def stream_variables(let: Mapping[str, Any] | None = None) -> dict[str, Any]:
     7
     """
     now = time()
-    variables: dict[str, Any] = {
-        "NOW": DatetimeMS(int(now * 1000)),
-        "CLUSTER_TIME": Timestamp(int(now), 1),
-    }
+    return variables_at(DatetimeMS(int(now * 1000)), Timestamp(int(now), 1), let)
+
+
+def variables_at(
+    now: DatetimeMS, cluster_time: Timestamp, let: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The same for a moment that the caller knows."""
+    variables: dict[str, Any] = {"NOW": now, "CLUSTER_TIME": cluster_time}
     for name, spec in (let or {}).items():
         check_variable_write(name)
         compute = parse_expression(spec, variables=frozenset(variables))
