@@ -55,11 +55,16 @@ class LogStream:
         """Whether there is something this stream has not shown or not looked at."""
         return bool(self._output) or self._scanned < self._log.newest
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether finished rows are waiting to be taken."""
+        return bool(self._output)
+
     def take(self, count: int, size: int) -> list[Row]:
         """The next rows, at most so many and so many bytes, but one if there is one.
 
-        Looks at no more than one slice of the log; if `is_behind` afterwards, there may be more at once. Raises
-        the stream's error once the rows before it are out.
+        Looks at no more than one slice of the log; if `is_behind` afterwards, there may be more at once.
+        Raises the stream's error once the rows before it are out.
         """
         if not self._is_checked:
             self._log.check_start(self._plan.start or 0)
@@ -115,7 +120,7 @@ class LogStream:
 
     def waiter(self) -> Waiter:
         """Something to wait on until there may be more; to be added to the log's waiters."""
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         return Waiter(self._plan.scope, self._visible, future)
 
     def skip(self) -> None:

@@ -19,11 +19,11 @@ _CONTAINERS: Final = ("applyOps", "commitTransaction")
 
 
 class Waiter:
-    """One stream that waits for something it can see."""
+    """One stream that waits for something it can see; its future is then true."""
 
     __slots__ = ("future", "key", "visible")
 
-    def __init__(self, scope: Scope, visible: Visibility, future: "asyncio.Future[None]") -> None:
+    def __init__(self, scope: Scope, visible: Visibility, future: "asyncio.Future[bool]") -> None:
         self.key = key_of(scope)
         self.visible = visible
         self.future = future
@@ -73,7 +73,7 @@ class Waiters:
         for waiting in self._by_key.values():
             for waiter in waiting:
                 if not waiter.future.done():
-                    waiter.future.set_result(None)
+                    waiter.future.set_result(True)
         self._by_key.clear()
 
     def _watching(self, namespaces: set[str]) -> list[Waiter]:
@@ -92,7 +92,7 @@ class Waiters:
             if decision:
                 self.remove(waiter)
                 if not waiter.future.done():
-                    waiter.future.set_result(None)
+                    waiter.future.set_result(True)
 
 
 def holds_operations(entry: OplogEntry) -> bool:

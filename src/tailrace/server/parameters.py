@@ -79,7 +79,7 @@ PARAMETERS: Final = {
         Parameter("ttlMonitorEnabled", True),
         Parameter("ttlMonitorSleepSecs", 60, 1),
         Parameter("featureFlagEndOfTransactionChangeEvent", False, settable_at_runtime=False),
-        Parameter("changeStreamsEmitFromMigrate", False),
+        Parameter("changeStreamsEmitFromMigrate", True),
     )
 }
 """Every parameter by its name."""

@@ -1,14 +1,12 @@
 """The server: a store, its head, sessions, cursors and sockets, from start to stop."""
 
 import asyncio
-import shutil
-import tempfile
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.eventlog.head import Head
 from tailrace.model.cluster_time import in_words
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
@@ -16,6 +14,7 @@ from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
 from tailrace.server.cursors import Cursors
+from tailrace.server.data_directory import DataDirectory
 from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
 from tailrace.server.fail_points import FailPoints
@@ -27,12 +26,16 @@ from tailrace.server.periodic_noop import PeriodicNoop
 from tailrace.server.replication import Replication
 from tailrace.server.replies import ReplyTail
 from tailrace.server.sessions import Sessions
+from tailrace.server.transactions import Transactions
+from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.clock import WallClock
 from tailrace.store.store import Store, no_op
 from tailrace.wire import Request
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SESSION_REAP_SECONDS: Final = 60.0
+_SECONDS_TO_FINISH: Final = 5.0
+"""How long a server that stops waits for commands that do not let themselves be interrupted."""
 
 
 class Server:
@@ -58,6 +61,7 @@ class Server:
         """What is done again and again; more can be added before `start`."""
         self.cluster_parameters = ClusterParameters()
         self.default_concerns = DefaultConcerns()
+        self.transactions = Transactions(self)
         self.operations: dict[int, Context] = {}
         """Commands under way, by operation id."""
         self.dispatcher = Dispatcher(self)
@@ -65,7 +69,8 @@ class Server:
         self.replication = Replication(self.options.replica_set)
         self.started = time.monotonic()
         self._store: Store | None = None
-        self._temporary: Path | None = None
+        self._head: Head | None = None
+        self._data: DataDirectory | None = None
         self._tail = ReplyTail()
         self._election: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -77,12 +82,11 @@ class Server:
     async def start(self) -> None:
         """Open the data and accept connections; raises `UsageError` if one of them is not possible."""
         options = self.options
-        data = options.data
-        if data is None:
-            data = self._temporary = Path(tempfile.mkdtemp(prefix="tailrace-"))
+        self._data = DataDirectory(options.data)
         try:
-            self._store = Store.open(data, wall=self.wall, oplog_size=options.oplog_bytes)
+            self._store = Store.open(self._data.path, wall=self.wall, oplog_size=options.oplog_bytes)
             self._store.attach(asyncio.get_running_loop())
+            self._head = Head(self._store, marks_end=bool(self.parameters[END_OF_TRANSACTION_FLAG]))
             self.cluster_parameters.load(self._store)
             self.default_concerns.load(self._store)
             self.replication = Replication(options.replica_set, self._store.term)
@@ -92,32 +96,49 @@ class Server:
             self._close_data()
             raise
         self.log.info(
-            "CONTROL", "Accepting connections", "initandlisten", address=self.member, data=str(data)
+            "CONTROL",
+            "Accepting connections",
+            "initandlisten",
+            address=self.member,
+            data=str(self._data.path),
         )
 
     async def stop(self) -> None:
-        """Refuse new work, end what waits, close connections and data."""
-        self.listener.stop_accepting()
-        self.replication.shut_down()
-        self._cancel_election()
-        await self.background.stop()
-        error = CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
-        for context in list(self.operations.values()):
-            context.interrupt(error)
-        await self.listener.close()
-        self.cursors.close()
-        self._close_data()
-        self.log.info("CONTROL", "Shut down", "initandlisten")
-        self._stopped.set()
+        """Refuse new work, end what waits, finish writes, close connections and data."""
+        await asyncio.shield(self.begin_stop())
 
-    def begin_stop(self) -> None:
-        """Stop soon, on a client's request."""
+    def begin_stop(self) -> asyncio.Task[None]:
+        """Begin to stop; it happens once, however often it is asked for."""
         if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self.stop())
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            self._stopping.add_done_callback(lambda _: self._stopped.set())
+        return self._stopping
 
     async def wait_stopped(self) -> None:
         """Return when the server has stopped, whoever stopped it."""
         await self._stopped.wait()
+
+    async def _stop(self) -> None:
+        self.listener.stop_accepting()
+        self.replication.shut_down()
+        self._cancel_election()
+        await self.background.stop()
+        await self._end_operations()
+        await self.listener.close()
+        self.cursors.close()
+        self._close_data()
+        self.log.info("CONTROL", "Shut down", "initandlisten")
+
+    async def _end_operations(self) -> None:
+        """Let everything under way come to its end, so that its clients are told."""
+        error = CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
+        # Writes may be waiting for documents that an idle transaction has locked.
+        self.transactions.abort_all(error)
+        for context in list(self.operations.values()):
+            context.interrupt(error)
+        deadline = time.monotonic() + _SECONDS_TO_FINISH
+        while self.operations and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
 
     def _add_background_jobs(self) -> None:
         no_op_writer = PeriodicNoop(self)
@@ -140,9 +161,9 @@ class Server:
         if self._store is not None:
             self._store.close()
             self._store = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
+        if self._data is not None:
+            self._data.close()
+            self._data = None
 
     # -- what it is -----------------------------------------------------------------------------------------
 
@@ -152,6 +173,13 @@ class Server:
         if self._store is None:
             raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
         return self._store
+
+    @property
+    def head(self) -> Head:
+        """The event log that change streams read."""
+        if self._head is None:
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
+        return self._head
 
     @property
     def port(self) -> int:
@@ -238,6 +266,7 @@ class Server:
             "operation was interrupted because the primary stepped down",
         )
         self.cursors.fail_all(error)
+        self.transactions.abort_all(error)
         for context in list(self.operations.values()):
             if context.entry.is_read or context.entry.is_write:
                 context.interrupt(error)

@@ -174,6 +174,7 @@ class Plan:
         pipeline: Sequence[Mapping[str, Any]] = (),
         *,
         on_router: bool = False,
+        is_replica_set: bool = True,
         raw_data: bool = False,
         parameters: Mapping[str, Any] | None = None,
         collation: Mapping[str, Any] | None = None,
@@ -187,7 +188,7 @@ class Plan:
         >>> plan.explain()["stages"][1]
         {'$changeStream': {'stage': '$_internalChangeStreamUnwindTransaction'}}
         """
-        options = ChangeStreamOptions.parse(spec, scope, on_router=on_router)
+        options = ChangeStreamOptions.parse(spec, scope, on_router=on_router, is_replica_set=is_replica_set)
         stages, splits = read_pipeline(pipeline, on_router=on_router)
         parsed_collation = None if collation is None else Collation.parse(collation)
         variables = stream_variables(let)

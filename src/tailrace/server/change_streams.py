@@ -1,0 +1,268 @@
+"""Change streams as clients open them: `aggregate` with `$changeStream`, and the cursor behind it.
+
+Everything about events is decided by the stages and the event log; here are the command around them, the
+waiting, and what the server tells of its streams in its log and its counters.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.eventlog.stream import LogStream
+from tailrace.model.options import ChangeStreamOptions
+from tailrace.model.scope import Scope, ScopeKind
+from tailrace.server.arguments import Arguments
+from tailrace.server.batches import DEFAULT_FIRST_BATCH, ELEMENT_OVERHEAD, MAX_BATCH_BYTES, cursor_reply
+from tailrace.server.command import Reply
+from tailrace.server.cursors import CursorBatch
+from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.stages.stage import Row
+from tailrace.store.catalog import Catalog
+
+if TYPE_CHECKING:
+    from tailrace.server.context import Context
+    from tailrace.server.server import Server
+
+STAGE: Final = "$changeStream"
+_SECONDS_AT_ONCE: Final = 0.005
+"""How long a stream that catches up works before others have their turn"""
+_UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
+_STREAM_UUID_NOT_ALLOWED: Final = 4928900
+_UNCOUNTED: Final = 1 << 31
+
+
+def is_change_stream(pipeline: object) -> bool:
+    """Whether a pipeline, checked or not, begins with `$changeStream`."""
+    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(first, dict) and next(iter(first), None) == STAGE
+
+
+async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]]) -> Reply:
+    """Open a stream and give its first batch, or explain it."""
+    server = context.server
+    context.is_change_stream = True
+    arguments = context.arguments()
+    size = _read_arguments(context, arguments)
+    explain = arguments.boolean("explain", False)
+    let = arguments.document("let", None)
+    collation = arguments.document("collation", None)
+    raw_data = arguments.boolean("rawData", False)
+    arguments.finish()
+    spec = pipeline[0][STAGE]
+    for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
+    name = context.command["aggregate"]
+    scope = Scope.of(
+        context.database, name if isinstance(name, str) else None, all_changes_for_cluster=for_cluster
+    )
+    _check_api(context, spec)
+    plan = Plan.open(
+        scope,
+        _raw_spec(context) or spec,
+        pipeline[1:],
+        is_replica_set=server.replication.is_replica_set,
+        raw_data=raw_data,
+        parameters={
+            END_OF_TRANSACTION_FLAG: server.parameters[END_OF_TRANSACTION_FLAG],
+            EMIT_FROM_MIGRATE: server.parameters[EMIT_FROM_MIGRATE],
+        },
+        collation=collation,
+        let=let,
+    )
+    _check_target(server.store.catalog, scope, raw_data=raw_data)
+    if explain:
+        return plan.explain()
+    cursor = ChangeStreamCursor(server, plan, comment=context.command.get("comment"))
+    try:
+        batch = await cursor.first_batch(size)
+    except BaseException:
+        cursor.close()
+        raise
+    cursor_id = server.cursors.register(context, cursor, batch)
+    return cursor_reply("firstBatch", batch, cursor_id, cursor.ns)
+
+
+def _read_arguments(context: "Context", arguments: Arguments) -> int:
+    """Check what concerns all change streams; the first batch's size."""
+    arguments.ignore("pipeline", "hint", "allowDiskUse", "bypassDocumentValidation", "aggregate")
+    cursor = arguments.nested("cursor")
+    size = DEFAULT_FIRST_BATCH
+    if cursor is not None:
+        size = cursor.integer("batchSize", DEFAULT_FIRST_BATCH, minimum=0)
+        cursor.finish()
+    elif not arguments.has("explain"):
+        raise CommandError(
+            ErrorCode.FailedToParse,
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        )
+    if arguments.has("collectionUUID"):
+        raise CommandError(_STREAM_UUID_NOT_ALLOWED, "a change stream takes no collectionUUID")
+    if context.in_transaction:
+        raise CommandError(
+            ErrorCode.OperationNotSupportedInTransaction,
+            "$changeStream cannot be used in a multi-document transaction",
+        )
+    level = context.read_concern.level
+    if level not in (None, "majority") or context.read_concern.at_cluster_time is not None:
+        raise CommandError(
+            ErrorCode.InvalidOptions, f"$changeStream needs the read concern majority, not {level}"
+        )
+    return size
+
+
+def _check_api(context: "Context", spec: object) -> None:
+    if context.command.get("apiStrict") is True and isinstance(spec, Mapping):
+        for option in _UNSTABLE_OPTIONS:
+            if option in spec:
+                raise CommandError(
+                    ErrorCode.APIStrictError, f"the $changeStream option {option} is not in API Version 1"
+                )
+
+
+def _check_target(catalog: Catalog, scope: Scope, *, raw_data: bool) -> None:
+    """Refuse streams on views and on time series, whose documents nobody wrote as they look."""
+    if scope.kind is not ScopeKind.COLLECTION:
+        return
+    ns = f"{scope.db}.{scope.coll}"
+    if catalog.view(ns) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"$changeStream cannot watch the view {ns}")
+    collection = catalog.collection(ns)
+    if collection is not None and collection.is_timeseries and not raw_data:
+        raise CommandError(
+            ErrorCode.CommandNotSupported, f"$changeStream cannot watch the time series {ns} without rawData"
+        )
+
+
+def _raw_spec(context: "Context") -> bytes | None:
+    """The specification as it came, in which a repeated option shows."""
+    body = context.request.command
+    pipeline = rawbson.find(body, b"pipeline")
+    if pipeline is None or pipeline[0] != rawbson.ARRAY:
+        return None
+    first = next(rawbson.elements(body, pipeline[2]), None)
+    if first is None or first[0] != rawbson.DOCUMENT:
+        return None
+    return rawbson.subdocument(body[first[2] : first[3]], STAGE.encode())
+
+
+class ChangeStreamCursor:
+    """An open stream, as the registry of cursors keeps it."""
+
+    is_tailable = True
+    is_tailable_await = True
+    is_change_stream = True
+
+    def __init__(self, server: "Server", plan: Plan, comment: object = None) -> None:
+        self.ns = plan.scope.cursor_ns
+        self._server = server
+        self._stream = LogStream(plan, server.head, server.head.lookups)
+        self._counters = server.counters.change_streams
+        self._attributes: dict[str, Any] = {"ns": self.ns, **_shown_options(plan.options)}
+        if comment is not None:
+            self._attributes["comment"] = comment
+        self._is_open = True
+        self._events = 0
+        self._count_opening(plan)
+
+    async def first_batch(self, size: int) -> CursorBatch:
+        """What is there at once, without waiting."""
+        return self._batch([]) if size == 0 else await self._collect(size)
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
+        """The next events; waits for the first of them."""
+        limit = size or _UNCOUNTED
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait_ms / 1000
+        while True:
+            batch = await self._collect(limit)
+            remaining = end - loop.time()
+            if batch.documents or batch.exhausted or remaining <= 0:
+                return batch
+            if not await self._wait(remaining):
+                self._stream.skip()
+                return self._batch([])
+
+    async def _collect(self, limit: int) -> CursorBatch:
+        """The events that are there, as many as fit."""
+        loop = asyncio.get_running_loop()
+        pause = loop.time() + _SECONDS_AT_ONCE
+        rows: list[Row] = []
+        size = MAX_BATCH_BYTES
+        stream = self._stream
+        while True:
+            try:
+                taken = stream.take(limit - len(rows), size)
+            except CommandError as error:
+                if rows:
+                    break  # they come first; the error is there again for the next getMore
+                self._failed(error)
+                raise
+            rows += taken
+            size -= sum(len(row.raw) + ELEMENT_OVERHEAD for row in taken)
+            if len(rows) >= limit or stream.is_done or not stream.is_behind or (rows and stream.holds_rows):
+                break
+            if loop.time() >= pause:
+                await asyncio.sleep(0)
+                pause = loop.time() + _SECONDS_AT_ONCE
+        return self._batch(rows)
+
+    def _batch(self, rows: list[Row]) -> CursorBatch:
+        stream = self._stream
+        self._events += len(rows)
+        self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
+        return CursorBatch(
+            [row.raw for row in rows], stream.position, exhausted=stream.is_done, invalidated=stream.is_done
+        )
+
+    async def _wait(self, seconds: float) -> bool:
+        """Wait for something this stream can see; whether it came in time."""
+        waiters = self._server.head.waiters
+        waiter = self._stream.waiter()
+        waiters.add(waiter)
+        timer = asyncio.get_running_loop().call_later(seconds, _expire, waiter.future)
+        try:
+            return await waiter.future
+        finally:
+            timer.cancel()
+            waiters.remove(waiter)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self._is_open:
+            self._is_open = False
+            self._counters.open -= 1
+            self._counters.closed += 1
+            self._log("Change stream closed", events=self._events)
+
+    # -- what the server tells of its streams -----------------------------------------------------------
+
+    def _count_opening(self, plan: Plan) -> None:
+        counters, options = self._counters, plan.options
+        counters.opened += 1
+        counters.open += 1
+        counters.scopes[plan.scope.kind.value] += 1
+        counters.show_expanded_events += options.show_expanded_events
+        for name in options.to_spec():
+            counters.options[name] = counters.options.get(name, 0) + 1
+        is_resumed = options.resume_after is not None or options.start_after is not None
+        counters.resumed += is_resumed
+        self._log("Change stream resumed" if is_resumed else "Change stream opened")
+
+    def _failed(self, error: CommandError) -> None:
+        self._counters.failed += 1
+        self._counters.large_events_failed += error.code == ErrorCode.BSONObjectTooLarge
+        self._log("Change stream failed", code=error.code, error=error.message)
+
+    def _log(self, message: str, **attributes: Any) -> None:
+        self._server.log.info("QUERY", message, **self._attributes, **attributes)
+
+
+def _shown_options(options: ChangeStreamOptions) -> dict[str, Any]:
+    return {"options": options.to_spec()} if options.to_spec() else {}
+
+
+def _expire(future: "asyncio.Future[bool]") -> None:
+    if not future.done():
+        future.set_result(False)
