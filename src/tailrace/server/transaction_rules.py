@@ -1,0 +1,58 @@
+"""What may not be done inside a multi-document transaction, whatever the command itself allows."""
+
+from typing import Any, Final
+
+from tailrace.bsonio import documents
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.context import Context
+from tailrace.store.catalog import INTERNAL_DATABASES
+
+_NEVER_FIRST: Final = frozenset({"getMore", "killCursors", "commitTransaction", "abortTransaction"})
+_REFUSED_STAGES: Final = frozenset(
+    {
+        "$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions",
+        "$merge", "$out", "$planCacheStats",
+    }
+)  # fmt: skip
+
+
+def check_allowed(context: Context) -> None:
+    """Refuse (263) a command that cannot be part of a transaction; the transaction goes on without it."""
+    name = context.entry.name
+    if context.starts_transaction and name in _NEVER_FIRST:
+        raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
+    if context.entry.ends_transaction:
+        return
+    for database in _databases(context):
+        if database in INTERNAL_DATABASES:
+            raise _refused(f"Cannot run command against the '{database}' database in a transaction.")
+    if name == "aggregate":
+        _check_stages(context.command.get("pipeline"))
+
+
+def _databases(context: Context) -> list[str]:
+    """The databases a command works on; bulkWrite is sent to `admin` and names them itself."""
+    if context.entry.name != "bulkWrite":
+        return [context.database]
+    spaces = context.request.sequences.get("nsInfo") or ()
+    named: Any = [documents.decode(raw) for raw in spaces] or context.command.get("nsInfo")
+    return [
+        space["ns"].partition(".")[0]
+        for space in (named if isinstance(named, list) else ())
+        if isinstance(space, dict) and isinstance(space.get("ns"), str)
+    ]
+
+
+def _check_stages(pipeline: Any) -> None:
+    for stage in pipeline if isinstance(pipeline, list) else ():
+        for operator in stage if isinstance(stage, dict) else ():
+            if operator in _REFUSED_STAGES:
+                raise _refused(
+                    "Operation not permitted in transaction :: caused by :: Aggregation stage "
+                    f"{operator} cannot run within a multi-document transaction"
+                )
+
+
+def _refused(reason: str) -> CommandError:
+    return CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
