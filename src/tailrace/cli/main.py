@@ -30,6 +30,7 @@ from tailrace.errors import CommandError, DamagedInputError, UsageError
 
 COMMANDS: Final = {
     "replay": "tailrace.cli.replay",
+    "serve": "tailrace.cli.serve",
     "token": "tailrace.cli.token",
 }
 

@@ -24,6 +24,7 @@ from tailrace.server.context import Context
 from tailrace.server.counters import CommandCounters
 from tailrace.server.error_labels import Situation, labels_of
 from tailrace.server.fail_command import CloseConnection, FailCommand
+from tailrace.server.fail_points import MAX_TIME_ALWAYS, MAX_TIME_NEVER
 from tailrace.server.generic_arguments import cluster_time, read_generic_arguments
 from tailrace.wire import Request
 
@@ -110,11 +111,7 @@ class Dispatcher:
             return await self._run_interruptible(context)
 
     async def _run_interruptible(self, context: Context) -> Reply:
-        timer = None
-        if context.deadline is not None:
-            expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
-            seconds = context.deadline - context.started
-            timer = asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
+        timer = self._limit_time(context)
         try:
             fault = FailCommand.of(context)
             if fault is not None:
@@ -125,6 +122,21 @@ class Dispatcher:
             if timer is not None:
                 timer.cancel()
         return self._with_write_concern_error(context, reply, fault)
+
+    def _limit_time(self, context: Context) -> asyncio.TimerHandle | None:
+        """See to it that a command which waits is woken when its time is over."""
+        if context.deadline is None:
+            return None
+        fail_points = self._server.fail_points
+        if fail_points.active(MAX_TIME_NEVER) is not None:
+            context.deadline = None
+            return None
+        if fail_points.active(MAX_TIME_ALWAYS) is not None:
+            context.deadline = context.started
+            context.check_deadline()
+        expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
+        seconds = context.deadline - context.started
+        return asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
 
     def _hear_time(self, context: Context) -> None:
         heard = cluster_time(context.command)
@@ -157,7 +169,7 @@ class Dispatcher:
         # Statements under a transaction number never overlap: a retry waits for what it repeats.
         async with context.session.lock:
             await self._server.wait_for_time(context)
-            return await self._run_body(context)
+            return await self._server.transactions.run(context, self._run_body)
 
     def _check_transaction_number(self, context: Context) -> None:
         entry = context.entry
@@ -190,7 +202,8 @@ class Dispatcher:
         failure = fault.write_concern_error if fault is not None else None
         if failure is None and context.entry.is_write:
             concern = context.write_concern or self._server.default_concerns.write_concern
-            failure = None if concern is None or context.in_transaction else concern.failure()
+            is_statement = context.in_transaction and not context.entry.ends_transaction
+            failure = None if concern is None or is_statement else concern.failure()
         if failure is None:
             return reply
         extra: dict[str, Any] = {"writeConcernError": failure}

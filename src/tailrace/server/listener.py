@@ -8,6 +8,7 @@ acknowledgement that had arrived.
 
 import asyncio
 import itertools
+import os
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
@@ -39,7 +40,10 @@ class Listener:
         try:
             self._servers = await loop.create_server(self._accept, host, port, backlog=_BACKLOG)
         except OSError as error:
-            reason = error.strerror or str(error)
+            # asyncio wraps the system's words in its own; a name that does not resolve has no number.
+            reason = (
+                os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
+            )
             raise UsageError(
                 f"cannot listen on {host}:{port}: {reason}; choose another port or host, or end what uses it"
             ) from None

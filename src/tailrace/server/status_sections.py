@@ -26,7 +26,6 @@ def head(server: "Server") -> dict[str, Any]:
         "host": server.member,
         "version": VERSION,
         "process": "tailrace",
-        "service": ["shard"],
         "pid": Int64(os.getpid()),
         "uptime": float(int(uptime)),
         "uptimeMillis": Int64(int(uptime * 1000)),

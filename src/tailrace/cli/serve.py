@@ -1,0 +1,128 @@
+"""`tailrace serve`: a replica set of one member that MongoDB's drivers and tools connect to.
+
+Standard output gets one line, when the server accepts connections; the log goes to standard error. SIGTERM
+and SIGINT end the server as `shutdown` does: what was acknowledged is on disk, and the exit code is 0.
+"""
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.cli.output import print_line
+from tailrace.errors import UsageError
+from tailrace.server.logbook import LEVELS, Logbook
+from tailrace.server.options import DEFAULT_OPLOG_BYTES, DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.server.server import Server
+
+HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
+
+_MEGABYTE: Final = 1 << 20
+_MAX_OPLOG_MEGABYTES: Final = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help="port to listen on; 0 picks a free one"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 is all of them")
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="address that clients are told, if it is not the one listened on",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="data directory; without it a temporary one that ends with the server",
+    )
+    parser.add_argument(
+        "--oplog-size",
+        metavar="MB",
+        type=int,
+        default=DEFAULT_OPLOG_BYTES // _MEGABYTE,
+        help="size from which on the oldest oplog entries are removed",
+    )
+    parser.add_argument(
+        "--replica-set", metavar="NAME", default=DEFAULT_REPLICA_SET, help="name of the replica set"
+    )
+    parser.add_argument(
+        "--standalone", action="store_true", help="be no replica set: no change streams, no transactions"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="what goes to standard error")
+    parser.add_argument(
+        "--set-parameter",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a server parameter that differs from its default; may be repeated",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal or a client ends it."""
+    options = _options(arguments)
+    asyncio.run(_serve(options))
+    return 0
+
+
+def _options(arguments: argparse.Namespace) -> ServerOptions:
+    if not 0 <= arguments.port <= 65535:
+        raise UsageError(f"{arguments.port} is not a port; give --port a number from 0 to 65535")
+    if not 1 <= arguments.oplog_size <= _MAX_OPLOG_MEGABYTES:
+        raise UsageError(f"--oplog-size is a number of megabytes from 1 to {_MAX_OPLOG_MEGABYTES}")
+    if not arguments.replica_set:
+        raise UsageError("a replica set needs a name; use --standalone for a server without one")
+    return ServerOptions(
+        host=arguments.host,
+        port=arguments.port,
+        advertise=_address(arguments.advertise),
+        data=arguments.data,
+        replica_set=None if arguments.standalone else arguments.replica_set,
+        oplog_bytes=arguments.oplog_size * _MEGABYTE,
+        log_level=arguments.log_level,
+        parameters=dict(_parameter(text) for text in arguments.set_parameter),
+        arguments=tuple(sys.argv[1:]),
+    )
+
+
+def _address(text: str | None) -> str | None:
+    if text is None:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise UsageError(f"--advertise takes HOST:PORT, not {text}")
+    return text
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--set-parameter takes NAME=VALUE, not {text}")
+    return name, value
+
+
+async def _serve(options: ServerOptions) -> None:
+    loop = asyncio.get_running_loop()
+    server = Server(options, log=Logbook(options.log_level, sys.stderr))
+    ending = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.set)
+    await server.start()
+    # What was loaded so far stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    try:
+        print_line(f"ready {server.uri}")
+        with writing_to(STANDARD_OUTPUT):
+            sys.stdout.flush()
+        stopped = loop.create_task(server.wait_stopped())
+        await asyncio.wait([loop.create_task(ending.wait()), stopped], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await server.stop()
