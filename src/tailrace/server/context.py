@@ -166,6 +166,16 @@ class Context:
         return self._interruption
 
     @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around a wait in a command that otherwise runs to its end: it may be interrupted here."""
+        was_interruptible, self.is_interruptible = self.is_interruptible, True
+        try:
+            self.check_deadline()
+            yield
+        finally:
+            self.is_interruptible = was_interruptible
+
+    @contextmanager
     def running(self) -> Iterator[None]:
         """Around everything that may be interrupted: an interruption leaves it as its error."""
         task = asyncio.current_task()

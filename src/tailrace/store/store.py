@@ -9,6 +9,7 @@ import asyncio
 import threading
 import uuid as uuids
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -138,11 +139,18 @@ class Store:
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
 
-    async def write(self, work: Callable[[WriteUnit], T], *, deadline: float | None = None) -> T:
+    async def write(
+        self,
+        work: Callable[[WriteUnit], T],
+        *,
+        deadline: float | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> T:
         """Run a job; when this returns, its changes are on disk.
 
         A job that meets the lock of an open transaction is run again when that has ended; ``deadline``, in
-        the event loop's time, limits how long it waits for that.
+        the event loop's time, limits how long it waits for that. ``waiting`` is entered meanwhile: nothing of
+        the job exists then, so that is when it may be cancelled.
         """
         while True:
             loop = asyncio.get_running_loop()
@@ -160,7 +168,8 @@ class Store:
             try:
                 return await future
             except Blocked as blocked:
-                await blocked.holder.wait_ended(deadline)
+                with waiting():
+                    await blocked.holder.wait_ended(deadline)
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
         """Queue a job that cannot fail and that nobody waits for; ``then`` is called behind it."""

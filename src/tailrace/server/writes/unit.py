@@ -15,4 +15,7 @@ async def run_write(context: Context, work: Callable[[Unit], T]) -> T:
     ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit
     and to what it returns.
     """
-    return await context.server.store.write(work, deadline=context.deadline)
+    if context.transaction is not None:
+        return await context.transaction.unit.write(work)
+    store = context.server.store
+    return await store.write(work, deadline=context.deadline, waiting=context.waiting)
