@@ -38,6 +38,8 @@ class Index:
     key: tuple[tuple[str, Any], ...] = field(init=False)
     """Paths and directions: 1, -1, or the name of a special kind"""
     unique: bool = field(init=False)
+    takes_duplicates: bool = field(init=False)
+    """Whether two documents may have the same key; not those of an index that is to become unique either"""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -45,6 +47,7 @@ class Index:
         put(self, "name", self.spec["name"])
         put(self, "key", tuple(self.spec["key"].items()))
         put(self, "unique", bool(self.spec.get("unique")) or self.spec["name"] == ID_INDEX_NAME)
+        put(self, "takes_duplicates", not self.unique and not self.spec.get("prepareUnique"))
 
     @property
     def is_id(self) -> bool:

@@ -300,12 +300,19 @@ class WriteUnit(TableReader, Unit):
             self.put_meta(multikey_mark(index), b"")
 
     def _check_unique(self, collection: Collection, index: Index, index_key: bytes, document: bytes) -> None:
-        if not index.unique:
+        if index.takes_duplicates:
             return
         stored = index.prefix + index_key
         self._check_free(stored)
-        if self._state.transaction.get(stored, db=self._state.tables.index) is not None:
+        if self._is_listed(index, stored):
             raise duplicate_key(collection, index.spec, document, index_key)
+
+    def _is_listed(self, index: Index, stored: bytes) -> bool:
+        table = self._state.tables.index
+        if index.unique:
+            return self._state.transaction.get(stored, db=table) is not None
+        with self._state.transaction.cursor(db=table) as cursor:
+            return cursor.set_range(stored) and cursor.key().startswith(stored)
 
     def _check_free(self, key: bytes) -> None:
         """Wait for the transaction that has locked this, if there is one."""

@@ -45,11 +45,15 @@ def collection_options(database: str, name: str, given: Mapping[str, Any]) -> di
                 checked[option] = value
     if "timeseries" in checked:
         # Its records are buckets, ordered by an `_id` that begins with their time.
-        checked = {**checked, "clusteredIndex": True}
-        return {option: checked[option] for option in CATALOG_ORDER if option in checked}
+        return in_catalog_order({**checked, "clusteredIndex": True})
     _check_clustered(options, checked)
     _check_id_index(options.get("idIndex"), checked)
     return checked
+
+
+def in_catalog_order(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options in the order the catalog has them."""
+    return {option: options[option] for option in CATALOG_ORDER if option in options}
 
 
 def check_images(database: str, name: str, images: Mapping[str, Any]) -> dict[str, Any] | None:
