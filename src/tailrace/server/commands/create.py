@@ -8,6 +8,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command
 from tailrace.server.context import Context
 from tailrace.server.ddl import images_option, write
+from tailrace.server.writes.unit import run_write
 from tailrace.store.ddl.create import create_collection
 from tailrace.store.ddl.views import create_view
 from tailrace.store.write_unit import WriteUnit
@@ -26,8 +27,13 @@ async def run(context: Context) -> dict[str, Any]:
     if view_on is None:
         if pipeline is not None:
             raise CommandError(ErrorCode.InvalidOptions, "'pipeline' cannot be specified without 'viewOn'")
-        await write(context, lambda unit: create_collection(unit, database, name, options))
+        await run_write(context, lambda unit: create_collection(unit, database, name, options))
         return {}
+    if context.transaction is not None:
+        raise CommandError(
+            ErrorCode.OperationNotSupportedInTransaction,
+            f"Cannot create a view in a multi-document transaction: {database}.{name}",
+        )
     for option, value in options.items():
         if value is not None and option not in _WITH_VIEW:
             raise CommandError(ErrorCode.InvalidOptions, f"'{option}' is not allowed with 'viewOn'")

@@ -9,7 +9,7 @@ from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command
 from tailrace.server.context import Context
-from tailrace.server.ddl import write
+from tailrace.server.writes.unit import run_write
 from tailrace.store.ddl.indexes import create_indexes
 
 _QUORUMS: Final = ("votingMembers", "majority")
@@ -26,7 +26,7 @@ async def run(context: Context) -> dict[str, Any]:
     arguments.finish()
     if not specs:
         raise CommandError(ErrorCode.BadValue, "Must specify at least one index to create")
-    created = await write(
+    created = await run_write(
         context, lambda unit: create_indexes(unit, database, name, specs, ignore_unknown=ignore_unknown)
     )
     if created.failure is not None:

@@ -38,7 +38,7 @@ class CreatedIndexes:
 
 
 def create_indexes(
-    unit: WriteUnit,
+    unit: Unit,
     database: str,
     name: str,
     specs: Sequence[Mapping[str, Any]],
@@ -47,18 +47,20 @@ def create_indexes(
 ) -> CreatedIndexes:
     """Make the indexes that are not there; a collection that is not there is made first.
 
-    An index on documents is logged as a build: its start, and its end, or why it was given up.
+    An index on documents is logged as a build: its start, and its end, or why it was given up. A transaction
+    has no builds; its unit refuses indexes on what it has not made itself.
     """
     collection, created = _collection_for(unit, database, name)
     before = index_count(collection)
     missing = missing_indexes(collection, specs, ignore_unknown=ignore_unknown)
     if not missing:
         return CreatedIndexes(before, before, created)
-    check_unused(unit, collection)
-    if not collection.is_logged or unit.count(collection)[0]:
-        failure = _build(unit, collection, missing)
-        after = before if failure is not None else before + len(missing)
-        return CreatedIndexes(before, after, created, failure)
+    if isinstance(unit, WriteUnit):
+        check_unused(unit, collection)
+        if not collection.is_logged or unit.count(collection)[0]:
+            failure = _build(unit, collection, missing)
+            after = before if failure is not None else before + len(missing)
+            return CreatedIndexes(before, after, created, failure)
     for spec in missing:
         collection = unit.add_index(collection, spec)
     return CreatedIndexes(before, before + len(missing), created)
