@@ -57,7 +57,7 @@ class Unit(Reader):
     ) -> None:
         """Remove a record."""
 
-    def end_group(self) -> None:  # noqa: B027 - a transaction has nothing to do
+    def end_group(self) -> None:
         """Let what follows not share an entry with what came before; a transaction is one entry anyway."""
 
     def create_collection(

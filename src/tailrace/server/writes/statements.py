@@ -113,6 +113,7 @@ class StatementRunner:
             variables=self.variables,
             collation=spec.collation,
             sort=spec.sort,
+            hint=spec.hint,
             collection=collection,
         )
         if collection is None:

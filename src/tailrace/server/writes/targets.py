@@ -1,30 +1,40 @@
 """Finding the documents that an update or a delete is about."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from tailrace.bsonio.documents import decode, encode_value
+from tailrace.bsonio.documents import decode
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
-from tailrace.query.match.scope import is_operator_document
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 from tailrace.server.context import Context
+from tailrace.server.query.access import AccessPath
+from tailrace.server.query.planner import NATURAL, Wanted, check_hint, choose_access
 from tailrace.server.writes.validation import collation_of
 from tailrace.store.catalog import Collection
-from tailrace.store.reader import Reader, id_key
+from tailrace.store.reader import Reader, Record
 
 _READ_AT_ONCE: Final = 256
-"""Records read ahead of the changes: a scan must not meet its own changes half-way"""
+"""Records read ahead of the changes: a scan must not be under way while what it reads is changed"""
+
+_BYTES_AT_ONCE: Final = 4 << 20
 
 
-class Target(NamedTuple):
+@dataclass(slots=True)
+class Target:
     """A document that matched."""
 
     key: bytes
     raw: bytes
-    document: dict[str, Any]
+    _document: dict[str, Any] | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document's values."""
+        if self._document is None:
+            self._document = decode(self.raw)
+        return self._document
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,9 @@ class Selection:
     query: Mapping[str, Any]
     matcher: Matcher
     collation: Collation | None
+    sort: Mapping[str, Any] = field(default_factory=dict)
     ordering: Ordering | None = None
+    hint: Any = None
 
     @classmethod
     def compile(
@@ -44,6 +56,7 @@ class Selection:
         variables: Mapping[str, Any],
         collation: Mapping[str, Any] | None = None,
         sort: Mapping[str, Any] | None = None,
+        hint: Any = None,
         collection: Collection | None = None,
     ) -> "Selection":
         """Compile a filter; without a collation of its own it has the collection's."""
@@ -52,13 +65,15 @@ class Selection:
         else:
             chosen = None if collection is None else collation_of(collection)
         matcher = compile_match(query, variables=variables, collation=chosen)
-        ordering = compile_sort(sort, chosen) if sort else None
-        return cls(query, matcher, chosen, ordering)
+        ordering = compile_sort(sort, chosen) if sort and NATURAL not in sort else None
+        check_hint(hint)
+        return cls(query, matcher, chosen, sort or {}, ordering, hint)
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
         """The first document, in the order asked for."""
-        found = self._matching(reader, collection, context)
-        if self.ordering is None:
+        access = self._access(reader, collection)
+        found = self._matching(access, _unhurried(access.records(reader), context))
+        if self.ordering is None or access.is_ordered:
             return next(found, None)
         selector: TopSelector[Target] = TopSelector(self.ordering, 1)
         for target in found:
@@ -67,41 +82,49 @@ class Selection:
 
     def all(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
         """Every document, each once, whatever is done to those that have come already."""
-        return self._matching(reader, collection, context)
+        access = self._access(reader, collection)
+        seen: set[bytes] = set()
+        for target in self._matching(access, _in_batches(access, reader, context)):
+            # A change may move a document forward in the index that is being read.
+            if target.key not in seen:
+                seen.add(target.key)
+                yield target
 
-    def _matching(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
+    def _access(self, reader: Reader, collection: Collection) -> AccessPath:
+        wanted = Wanted(self.query, self.sort, self.ordering, self.hint, self.collation)
+        return choose_access(reader, collection, wanted)
+
+    def _matching(self, access: AccessPath, records: Iterator[Record]) -> Iterator[Target]:
+        if access.is_exact:
+            for key, raw in records:
+                yield Target(key, raw)
+            return
         matches = self.matcher
-        for key, raw in self._candidates(reader, collection, context):
+        for key, raw in records:
             document = decode(raw)
             if matches(document):
                 yield Target(key, raw, document)
 
-    def _candidates(
-        self, reader: Reader, collection: Collection, context: Context
-    ) -> Iterator[tuple[bytes, bytes]]:
-        by_id = self._exact_id()
-        if by_id is not None:
-            found = reader.find_id(collection, by_id)
-            if found is not None:
-                yield found
-            return
-        last: bytes | None = None
-        while True:
-            context.check_deadline()
-            ahead = list(islice(reader.records(collection, last), _READ_AT_ONCE))
-            yield from ahead
-            if len(ahead) < _READ_AT_ONCE:
-                return
-            last = ahead[-1][0]
 
-    def _exact_id(self) -> bytes | None:
-        """The key of the one `_id` that can match."""
-        if "_id" not in self.query or self.collation is not None:
-            return None
-        value = self.query["_id"]
-        if is_operator_document(value):
-            if list(value) != ["$eq"]:
-                return None
-            value = value["$eq"]
-        kind, encoded = encode_value(value)
-        return id_key(kind, encoded)
+def _unhurried(records: Iterator[Record], context: Context) -> Iterator[Record]:
+    """The records, with a look at the clock now and then."""
+    for number, record in enumerate(records):
+        if not number % _READ_AT_ONCE:
+            context.check_deadline()
+        yield record
+
+
+def _in_batches(access: AccessPath, reader: Reader, context: Context) -> Iterator[Record]:
+    """The records of an access path, read so that changes between them do no harm."""
+    while True:
+        context.check_deadline()
+        ahead: list[Record] = []
+        size = 0
+        for record in access.records(reader):
+            ahead.append(record)
+            size += len(record[1])
+            if len(ahead) >= _READ_AT_ONCE or size >= _BYTES_AT_ONCE:
+                break
+        if not ahead:
+            return
+        yield from ahead

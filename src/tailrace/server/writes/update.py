@@ -88,7 +88,12 @@ class CompiledUpdate:
         self._spec = spec
         self._time = time
         self.selection = Selection.compile(
-            spec.query, variables=variables, collation=spec.collation, sort=spec.sort, collection=collection
+            spec.query,
+            variables=variables,
+            collation=spec.collation,
+            sort=spec.sort,
+            hint=spec.hint,
+            collection=collection,
         )
         self._update = compile_update(
             spec.update,

@@ -1,0 +1,145 @@
+"""The execution of findAndModify: one document is changed or removed, and told as it was or as it is now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.bsonio import raw as rawbson
+from tailrace.bsonio.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.model.cluster_time import from_timestamp
+from tailrace.query.collation import Collation
+from tailrace.query.find_projection import FindProjection, compile_find_projection
+from tailrace.query.match import compile_match
+from tailrace.server.context import Context
+from tailrace.server.writes.delete import DeleteSpec
+from tailrace.server.writes.namespaces import Namespace
+from tailrace.server.writes.retries import LoggedWrite, is_retryable
+from tailrace.server.writes.statements import StatementRunner
+from tailrace.server.writes.update import UpdateSpec, id_of
+from tailrace.store.sessions import session_key
+from tailrace.store.unit import Unit
+from tailrace.store.write_unit import WriteUnit
+
+PRE_IMAGE = "preImage"
+POST_IMAGE = "postImage"
+
+
+@dataclass(frozen=True, slots=True)
+class FindAndModifySpec:
+    """What a findAndModify asks for."""
+
+    change: UpdateSpec | DeleteSpec
+    returns_new: bool
+    projection: Mapping[str, Any] | None
+    statement_id: int
+    let: Mapping[str, Any] | None
+    bypasses_validation: bool
+    fills_timestamps: bool
+
+    @property
+    def image(self) -> str:
+        """Which of the two documents the client wants to see."""
+        return POST_IMAGE if self.returns_new else PRE_IMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Modified:
+    """What happened: the document to show, and the facts about it."""
+
+    value: bytes | None
+    facts: Mapping[str, Any]
+    was_retried: bool = False
+
+
+def find_and_modify(unit: Unit, context: Context, namespace: Namespace, spec: FindAndModifySpec) -> Modified:
+    """Execute the command on a unit."""
+    runner = StatementRunner(
+        unit,
+        context,
+        let=spec.let,
+        bypasses_validation=spec.bypasses_validation,
+        fills_timestamps=spec.fills_timestamps,
+    )
+    namespace.check_uuid(unit.catalog)
+    projection = _projection(spec, runner)
+    retryable = is_retryable(context)
+    statement_id = spec.statement_id if retryable else None
+    logged = runner.executed_before(statement_id)
+    if logged is not None:
+        modified = _told_again(unit, context, spec, logged)
+    elif isinstance(spec.change, DeleteSpec):
+        removed = runner.delete(
+            namespace, spec.change, statement_id, retry_image=PRE_IMAGE if retryable else None
+        )
+        modified = Modified(removed.before, {"n": removed.removed})
+    else:
+        modified = _update(runner, namespace, spec, spec.change, statement_id)
+    if modified.value is None or projection is None:
+        return modified
+    return Modified(projection.apply(modified.value), modified.facts, modified.was_retried)
+
+
+def _update(
+    runner: StatementRunner,
+    namespace: Namespace,
+    spec: FindAndModifySpec,
+    change: UpdateSpec,
+    statement_id: int | None,
+) -> Modified:
+    outcome = runner.update(
+        namespace, change, statement_id, retry_image=spec.image if statement_id is not None else None
+    )
+    if outcome.upserted is not None:
+        return _upserted(outcome.upserted, spec)
+    value = outcome.after if spec.returns_new else outcome.before
+    return Modified(value, {"n": outcome.matched, "updatedExisting": outcome.matched > 0})
+
+
+def _upserted(document: bytes, spec: FindAndModifySpec) -> Modified:
+    facts = {"n": 1, "updatedExisting": False, "upserted": id_of(document)}
+    return Modified(document if spec.returns_new else None, facts)
+
+
+def _projection(spec: FindAndModifySpec, runner: StatementRunner) -> FindProjection | None:
+    if not spec.projection:
+        return None
+    given = spec.change.collation
+    collation = None if given is None else Collation.parse(given)
+    matcher = compile_match(spec.change.query, variables=runner.variables, collation=collation)
+    return compile_find_projection(spec.projection, matcher=matcher, variables=runner.variables)
+
+
+def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: LoggedWrite) -> Modified:
+    """The first result of a command that is sent again."""
+    is_removal = isinstance(spec.change, DeleteSpec)
+    if is_removal != (logged.op == "d"):
+        raise CommandError(
+            40606 if is_removal else 40607,
+            "findAndModify retry request is not compatible with previous write in the transaction",
+        )
+    if logged.op == "i":
+        retold = _upserted(logged.o, spec)
+        return Modified(retold.value, retold.facts, was_retried=True)
+    facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
+    if logged.retry_image != spec.image:
+        raise CommandError(
+            40611,
+            f"findAndModify retry request asks for the {spec.image}, but the first one for "
+            f"{logged.retry_image}",
+        )
+    return Modified(_kept_image(unit, context, logged), facts, was_retried=True)
+
+
+def _kept_image(unit: Unit, context: Context, logged: LoggedWrite) -> bytes:
+    assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
+    assert context.lsid is not None, "a retryable write has a session"
+    kept = unit.image_record(session_key(context.lsid))
+    image = None if kept is None else rawbson.subdocument(kept, b"image")
+    if kept is None or image is None or from_timestamp(decode(kept)["ts"]) != logged.ts:
+        raise CommandError(
+            ErrorCode.IncompleteTransactionHistory,
+            "Incomplete history detected: the document of an earlier findAndModify is no longer kept",
+        )
+    return image
