@@ -16,7 +16,8 @@ _UUID_SUBTYPE: Final = 4
 
 async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
     """Run a change of the catalog; when this returns it is on disk."""
-    return await context.server.store.write(work, deadline=context.deadline)
+    store = context.server.store
+    return await store.write(work, deadline=context.deadline, waiting=context.waiting)
 
 
 def images_option(arguments: Arguments) -> dict[str, bool] | None:

@@ -203,7 +203,7 @@ class Store:
     def retire(self, state: WriteState) -> None:
         """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
         self._retire_entries(state)
-        if self.has_garbage:
+        if self.has_garbage or state.has_garbage:
             self._reap(state)
 
     def before_commit(self, transaction: Transaction, state: WriteState) -> None:

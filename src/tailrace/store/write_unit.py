@@ -59,6 +59,8 @@ class WriteState:
         self.entries: list[tuple[int, bytes]] = []
         self.changes = 0
         """How often something was put or deleted: tells whether a job that failed had changed anything"""
+        self.has_garbage = False
+        """Whether something was left to be removed in the background"""
 
 
 class WriteUnit(TableReader, Unit):
@@ -482,6 +484,7 @@ class WriteUnit(TableReader, Unit):
         """Leave records or index keys to be removed in the background."""
         number = _TABLES_WITH_GARBAGE.index(table)
         self._state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self._state.tables.garbage)
+        self._state.has_garbage = True
         self._state.changes += 1
 
     def put_meta(self, name: str, value: bytes | None) -> None:
