@@ -6,8 +6,10 @@ from typing import Final
 from tailrace.query.aggregation.bucket import compile_bucket
 from tailrace.query.aggregation.bucket_auto import compile_bucket_auto
 from tailrace.query.aggregation.count import compile_count
+from tailrace.query.aggregation.densify import compile_densify
 from tailrace.query.aggregation.documents import compile_documents
 from tailrace.query.aggregation.facet import compile_facet
+from tailrace.query.aggregation.fill import compile_fill
 from tailrace.query.aggregation.graph_lookup import compile_graph_lookup
 from tailrace.query.aggregation.group import compile_group
 from tailrace.query.aggregation.limit_skip import compile_limit, compile_skip
@@ -16,6 +18,7 @@ from tailrace.query.aggregation.merge import parse_merge
 from tailrace.query.aggregation.out import parse_out
 from tailrace.query.aggregation.refused import refuse_change_stream, refuse_geo_near, refuse_search
 from tailrace.query.aggregation.sample import compile_sample
+from tailrace.query.aggregation.set_window_fields import compile_set_window_fields
 from tailrace.query.aggregation.single_document import compile_filter, compile_reshaping
 from tailrace.query.aggregation.sort import compile_sort_stage
 from tailrace.query.aggregation.sort_by_count import compile_sort_by_count
@@ -49,6 +52,7 @@ STAGES: Final[Mapping[str, StageType]] = {
     "$collStats": _STATISTICS,
     "$count": StageType(compile_count),
     "$currentOp": _SERVER_STATE,
+    "$densify": StageType(compile_densify),
     "$documents": StageType(
         compile_documents,
         Place.FIRST,
@@ -57,6 +61,7 @@ STAGES: Final[Mapping[str, StageType]] = {
         is_collectionless=True,
     ),
     "$facet": StageType(compile_facet, refused_in=frozenset({"$facet"})),
+    "$fill": StageType(compile_fill),
     "$geoNear": StageType(refuse_geo_near, Place.FIRST, frozenset({"$facet"})),
     "$graphLookup": StageType(compile_graph_lookup),
     "$group": StageType(compile_group),
@@ -78,6 +83,7 @@ STAGES: Final[Mapping[str, StageType]] = {
     "$search": _SEARCH,
     "$searchMeta": _SEARCH,
     "$set": _RESHAPING,
+    "$setWindowFields": StageType(compile_set_window_fields),
     "$skip": StageType(compile_skip),
     "$sort": StageType(compile_sort_stage),
     "$sortByCount": StageType(compile_sort_by_count),

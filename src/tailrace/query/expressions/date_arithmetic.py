@@ -27,17 +27,18 @@ from tailrace.query.expressions.operands import is_nullish, is_string, type_name
 from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
 from tailrace.query.expressions.timezones import TimeZone, checked_zone
 
-_DURATIONS: Final = {
+DURATIONS: Final = {
     Unit.HOUR: civil.HOUR,
     Unit.MINUTE: civil.MINUTE,
     Unit.SECOND: civil.SECOND,
     Unit.MILLISECOND: 1,
 }
+"""Units that always last equally long, in milliseconds."""
 _MONTHS: Final = {Unit.YEAR: 12, Unit.QUARTER: 3, Unit.MONTH: 1}
 _DAYS: Final = {Unit.WEEK: 7, Unit.DAY: 1}
 # No two dates are farther apart than so many units.
 _MOST_UNITS: Final = {
-    **{unit: 2**64 // duration for unit, duration in _DURATIONS.items()},
+    **{unit: 2**64 // duration for unit, duration in DURATIONS.items()},
     **{unit: 2**64 // (civil.DAY * days) for unit, days in _DAYS.items()},
     **{unit: 2**64 // (civil.DAY * 30 * months) for unit, months in _MONTHS.items()},
 }
@@ -75,16 +76,17 @@ def _shift(sign: int) -> OperatorParser:
                 return None
             if abs(number) > _MOST_UNITS[checked]:
                 raise CommandError(5976500, f"invalid 'amount' parameter of {name}: {number} {checked.value}")
-            return checked_date(name, _shifted(date_millis(date), checked, sign * number, zone), 5166406)
+            return checked_date(name, shifted(date_millis(date), checked, sign * number, zone), 5166406)
 
         return apply
 
     return parse
 
 
-def _shifted(millis: int, unit: Unit, amount: int, zone: TimeZone) -> int:
-    if unit in _DURATIONS:
-        return millis + amount * _DURATIONS[unit]
+def shifted(millis: int, unit: Unit, amount: int, zone: TimeZone) -> int:
+    """A time so many units later; a day that a month does not have becomes its last."""
+    if unit in DURATIONS:
+        return millis + amount * DURATIONS[unit]
     local = millis + zone.offset(millis)
     days, time_of_day = divmod(local, civil.DAY)
     if unit in _DAYS:
@@ -154,9 +156,9 @@ class _CalendarArguments:
 def _unit_number(millis: int, unit: Unit, zone: TimeZone, first_weekday: int) -> int:
     """Which of all years, weeks, hours... it is; the difference of two counts the boundaries between."""
     offset = zone.offset(millis)
-    if unit in _DURATIONS:
+    if unit in DURATIONS:
         # Whole units of the offset would count the hour twice that a change of the clock adds.
-        duration = _DURATIONS[unit]
+        duration = DURATIONS[unit]
         return (millis + offset % duration) // duration
     days = (millis + offset) // civil.DAY
     if unit is Unit.DAY:
@@ -208,9 +210,9 @@ def _checked_bin_size(name: str, size: Any) -> int:
 
 def _truncated(millis: int, size: int, unit: Unit, zone: TimeZone, first_weekday: int) -> int:
     """The start of a bin of so many units; bins are counted from the start of the year 2000, local time."""
-    if unit in _DURATIONS:
+    if unit in DURATIONS:
         reference = zone.to_utc(_REFERENCE_DAYS * civil.DAY)
-        return millis - (millis - reference) % (size * _DURATIONS[unit])
+        return millis - (millis - reference) % (size * DURATIONS[unit])
     number = _unit_number(millis, unit, zone, first_weekday)
     if unit is Unit.WEEK:
         start = _first_week(first_weekday) + (number - number % size) * 7
