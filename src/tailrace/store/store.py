@@ -253,7 +253,8 @@ class Store:
                         more = cursor.delete()
                         left -= 1
                     if left > 0:
-                        found = garbage.delete()
+                        # Behind the last one LMDB stands at an empty key and calls it a success.
+                        found = garbage.delete() and garbage.key() != b""
         state.changes += 1
         self.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
 
@@ -269,7 +270,7 @@ class Store:
                     removed += 1
                     removed_bytes += len(cursor.value())
                     self.truncated_through = TIME.unpack(cursor.key())[0]
-                    found = cursor.delete()
+                    found = cursor.delete() and cursor.key() != b""
                 self.oldest = TIME.unpack(cursor.key())[0] if found else before
             unit._add_to_count(OPLOG_IDENT, -removed, -removed_bytes)
 
