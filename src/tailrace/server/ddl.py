@@ -5,8 +5,12 @@ from typing import Any, Final, TypeVar
 
 from bson import Binary
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.server.arguments import REQUIRED, Arguments
 from tailrace.server.context import Context
+from tailrace.server.generic_arguments import check_database_name
+from tailrace.store.ddl.names import check_collection_name
 from tailrace.store.write_unit import WriteUnit
 
 T = TypeVar("T")
@@ -18,6 +22,17 @@ async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
     """Run a change of the catalog; when this returns it is on disk."""
     store = context.server.store
     return await store.write(work, deadline=context.deadline, waiting=context.waiting)
+
+
+def namespace_argument(arguments: Arguments, field: str) -> tuple[str, str]:
+    """A full namespace as a database and a collection, both checked as names."""
+    ns = arguments.text(field)
+    database, dot, name = ns.partition(".")
+    if not dot:
+        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
+    check_database_name(database)
+    check_collection_name(database, name)
+    return database, name
 
 
 def images_option(arguments: Arguments) -> dict[str, bool] | None:

@@ -49,21 +49,6 @@ def index_values(index: Index, document: bytes) -> Iterator[tuple[bytes, Values]
     return _General(index).keyed_values(decode(document))
 
 
-def key_component(index: Index, position: int, kind: int, value: bytes) -> bytes:
-    """What one value contributes to the keys of an index, in the place of one of its fields.
-
-    This is what the bounds of a range are made of: components one behind the other, without an end.
-    """
-    raw, start, end = value, 0, len(value)
-    collation = _collation(index)
-    if collation is not None:
-        kind, raw = collated(collation, value, kind, 0, len(value))
-        end = len(raw)
-    out = bytearray()
-    append_value(out, _NO_BITS, raw, kind, start, end)
-    return bytes(out).translate(_INVERTED) if is_descending(index.key[position][1]) else bytes(out)
-
-
 def is_descending(direction: Any) -> bool:
     """Whether a field of an index sorts from high to low."""
     return not isinstance(direction, str) and float(str(direction)) < 0

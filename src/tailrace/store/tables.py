@@ -126,6 +126,7 @@ class Tables:
     """An open environment. Attributes are LMDB's handles, named as in the table above."""
 
     def __init__(self, path: Path, *, map_size: int = DEFAULT_MAP_SIZE) -> None:
+        self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
             self.environment = lmdb.open(

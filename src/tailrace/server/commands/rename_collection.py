@@ -4,15 +4,11 @@ from typing import Any
 
 from bson import Binary
 
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command
 from tailrace.server.context import Context
-from tailrace.server.ddl import collection_uuid, write
-from tailrace.server.generic_arguments import check_database_name
+from tailrace.server.ddl import collection_uuid, namespace_argument, write
 from tailrace.store.ddl.lookup import check_uuid
-from tailrace.store.ddl.names import check_collection_name
 from tailrace.store.ddl.rename import rename_collection
 from tailrace.store.write_unit import WriteUnit
 
@@ -20,8 +16,8 @@ from tailrace.store.write_unit import WriteUnit
 async def run(context: Context) -> dict[str, Any]:
     """Give a collection another name, within its database or in another."""
     arguments = context.arguments()
-    source = _namespace(arguments, context.name)
-    target = _namespace(arguments, "to")
+    source = namespace_argument(arguments, context.name)
+    target = namespace_argument(arguments, "to")
     drop_target = _drop_target(arguments)
     stay_temp = arguments.boolean("stayTemp", False)
     expected = collection_uuid(arguments)
@@ -33,16 +29,6 @@ async def run(context: Context) -> dict[str, Any]:
 
     await write(context, work)
     return {}
-
-
-def _namespace(arguments: Arguments, field: str) -> tuple[str, str]:
-    ns = arguments.text(field)
-    database, dot, name = ns.partition(".")
-    if not dot:
-        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
-    check_database_name(database)
-    check_collection_name(database, name)
-    return database, name
 
 
 def _drop_target(arguments: Arguments) -> bool | bytes:
