@@ -4,7 +4,8 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -16,6 +17,14 @@ from tailrace.server.server import Server
 
 T = TypeVar("T")
 Document = dict[str, Any]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Look again and again until it holds; a test that waits for longer fails."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
 
 
 class RunningServer:

@@ -1,5 +1,6 @@
 """What serverStatus counts."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 
@@ -63,7 +64,7 @@ class Counters:
 
     network: NetworkCounters = field(default_factory=NetworkCounters)
     operations: OperationCounters = field(default_factory=OperationCounters)
-    commands: dict[str, CommandCounters] = field(default_factory=dict)
+    commands: defaultdict[str, CommandCounters] = field(default_factory=lambda: defaultdict(CommandCounters))
     transactions: TransactionCounters = field(default_factory=TransactionCounters)
     change_streams: ChangeStreamCounters = field(default_factory=ChangeStreamCounters)
     unknown_commands: int = 0

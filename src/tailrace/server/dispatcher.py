@@ -21,7 +21,6 @@ from tailrace.server.client import Client
 from tailrace.server.command import Command, Reply
 from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
-from tailrace.server.counters import CommandCounters
 from tailrace.server.error_labels import Situation, labels_of
 from tailrace.server.fail_command import CloseConnection, FailCommand
 from tailrace.server.fail_points import MAX_TIME_ALWAYS, MAX_TIME_NEVER
@@ -264,7 +263,7 @@ class Dispatcher:
     def _count(self, context: Context) -> None:
         counters = self._server.counters
         name = context.entry.name
-        counters.commands.setdefault(name, CommandCounters()).total += 1
+        counters.commands[name].total += 1
         operations = counters.operations
         field = _COUNTED_BY_STATEMENT.get(name)
         if field is not None:
