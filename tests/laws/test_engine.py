@@ -1,4 +1,4 @@
-"""Engine: a stream on the head of a store shows, byte for byte, what the local engine makes of the same oplog."""
+"""Engine: a stream on the head of a store shows, byte for byte, what the local engine makes of its oplog."""
 
 import random
 from collections.abc import Sequence
