@@ -1,0 +1,159 @@
+"""`tailrace serve` as a process: its one line, its log, how it ends, what keeps it from starting."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+from tests.cli.console import Here
+
+READY = re.compile(r"ready (mongodb://127\.0\.0\.1:(\d+)/\S*)\n")
+
+
+@contextmanager
+def serving(*options: str | Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The process, and the connection string it printed."""
+    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", *map(str, options)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = READY.fullmatch(process.stdout.readline())
+        assert found, process.communicate(timeout=30)
+        yield process, found[1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=30)
+
+
+def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, list[dict[str, object]]]:
+    """What else is on standard output behind the line, and the log."""
+    process.send_signal(number)
+    output, log = process.communicate(timeout=30)
+    assert process.returncode == 0
+    return output, [json.loads(line) for line in log.splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_line_then_a_clean_end(number: int) -> None:
+    with serving() as (process, uri):
+        assert uri.endswith("/?replicaSet=rs0")
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+            client["shop"]["orders"].insert_one({"_id": 1})
+        output, log = end(process, number)
+    assert output == ""
+    assert [line["msg"] for line in log] == ["Accepting connections", "Shut down"]
+
+
+def test_data_stays_where_it_was_put(tmp_path: Path) -> None:
+    data = tmp_path / "deep" / "down"
+    for number in (1, 2):
+        with serving("--data", data) as (process, uri):
+            with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+                orders = client["shop"]["orders"]
+                orders.insert_one({"_id": number})
+                assert orders.count_documents({}) == number
+            if number == 1:
+                process.kill()  # what was acknowledged is there all the same
+                process.wait(timeout=30)
+            else:
+                end(process, signal.SIGTERM)
+
+
+def test_a_shutdown_by_a_client() -> None:
+    with serving("--log-level", "warning") as (process, uri):
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+            client.admin.command({"ping": 1})
+            with pytest.raises(Exception, match="connection closed"):
+                client.admin.command("shutdown")
+        output, log = process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert output == log == ""
+
+
+def test_options_reach_the_server() -> None:
+    options = (
+        "--replica-set", "books", "--oplog-size", "7", "--set-parameter", "cursorTimeoutMillis=5",
+        "--set-parameter", "writePeriodicNoops=false", "--log-level", "debug",
+    )  # fmt: skip
+    with serving(*options) as (process, uri):
+        assert uri.endswith("/?replicaSet=books")
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+            shown = client.admin.command("getCmdLineOpts")
+            assert shown["argv"][:4] == ["tailrace", "serve", "--port", "0"]
+            assert shown["parsed"]["replication"] == {"replSet": "books", "oplogSizeMB": 7}
+            found = client.admin.command(
+                {"getParameter": 1, "cursorTimeoutMillis": 1, "writePeriodicNoops": 1}
+            )
+            assert found["cursorTimeoutMillis"] == 5
+            assert found["writePeriodicNoops"] is False
+        _, log = end(process, signal.SIGTERM)
+    assert "Connection accepted" in [line["msg"] for line in log]
+
+
+def test_a_standalone_server() -> None:
+    with serving("--standalone") as (process, uri):
+        assert uri.endswith("/")
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+            assert "setName" not in client.admin.command("hello")
+        end(process, signal.SIGTERM)
+
+
+def test_a_port_in_use(here: Here) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        outcome = here("serve", "--port", str(port))
+    assert outcome.code == 2
+    assert outcome.sentence == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use; "
+        "choose another port or host, or end what uses it"
+    )
+    assert outcome.output == b""
+
+
+def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
+    with serving("--data", tmp_path) as (process, _):
+        outcome = here("serve", "--port", "0", "--data", tmp_path)
+        assert outcome.code == 2
+        assert outcome.sentence == (
+            f"the data directory {tmp_path} is used by another server; end that one or name another directory"
+        )
+        end(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "65536"], "65536 is not a port"),
+        (["--port", "many"], "invalid int value"),
+        (["--host", "no.such.host.invalid", "--port", "0"], "cannot listen on no.such.host.invalid:0"),
+        (["--oplog-size", "0"], "--oplog-size is a number of megabytes"),
+        (["--replica-set", ""], "a replica set needs a name"),
+        (["--advertise", "nowhere"], "--advertise takes HOST:PORT"),
+        (["--set-parameter", "speed"], "--set-parameter takes NAME=VALUE"),
+        (["--set-parameter", "speed=1"], "there is no server parameter speed"),
+        (["--set-parameter", "cursorTimeoutMillis=x"], "Invalid value for parameter cursorTimeoutMillis"),
+        (["--log-level", "loud"], "invalid choice"),
+        (["--data", "/dev/null"], "cannot use the data directory /dev/null"),
+        (["--data", "/proc/nothing"], "cannot use the data directory /proc/nothing"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_sentence(here: Here, options: list[str], words: str) -> None:
+    outcome = here("serve", *options)
+    assert outcome.code == 2
+    assert words in outcome.sentence
+    assert outcome.output == b""
+
+
+def test_a_file_that_is_no_store(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"this is not LMDB" * 1000)
+    outcome = here("serve", "--port", "0", "--data", tmp_path)
+    assert outcome.code == 2
+    assert str(tmp_path) in outcome.sentence
