@@ -15,11 +15,10 @@ from tailrace.server.generic_arguments import check_database_name
 from tailrace.server.listing import batch_size, listing_reply
 from tailrace.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
-from tailrace.server.writes.delete import DeleteSpec
 from tailrace.server.writes.namespaces import Namespace
 from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.unit import run_write
-from tailrace.server.writes.update import UpdateSpec
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"
@@ -41,8 +40,9 @@ async def run(context: Context) -> Reply:
         not arguments.boolean("bypassEmptyTsReplacement", False),
         read_statement_ids(context, arguments, len(operations)),
         arguments.document("let", None),
+        arguments.boolean("rawData", False),
     )
-    arguments.ignore("ops", "nsInfo", "rawData")
+    arguments.ignore("ops", "nsInfo")
     arguments.finish()
     if is_retryable(context) and any(_is_multi(operation) for operation in operations):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")

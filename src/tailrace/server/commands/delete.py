@@ -9,8 +9,8 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.writes.batch import Batch
-from tailrace.server.writes.delete import DeleteSpec
 from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.specs import DeleteSpec
 from tailrace.server.writes.unit import run_write
 from tailrace.store.unit import Unit
 

@@ -10,11 +10,10 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.ddl import collection_uuid
-from tailrace.server.writes.delete import DeleteSpec
 from tailrace.server.writes.find_and_modify import FindAndModifySpec, find_and_modify
 from tailrace.server.writes.namespaces import Namespace
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.unit import run_write
-from tailrace.server.writes.update import UpdateSpec
 
 
 async def run(context: Context) -> Reply:
@@ -28,7 +27,6 @@ async def run(context: Context) -> Reply:
         "encryptionInformation",
         "sampleId",
         "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
-        "rawData",
     )
     arguments.finish()
     modified = await run_write(context, lambda unit: find_and_modify(unit, context, namespace, spec))
@@ -73,6 +71,7 @@ def _read(arguments: Arguments) -> FindAndModifySpec:
         arguments.document("let", None),
         arguments.boolean("bypassDocumentValidation", False),
         not arguments.boolean("bypassEmptyTsReplacement", False),
+        arguments.boolean("rawData", False),
     )
 
 

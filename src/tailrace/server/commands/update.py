@@ -10,8 +10,8 @@ from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.writes.batch import Batch
 from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.specs import UpdateSpec
 from tailrace.server.writes.unit import run_write
-from tailrace.server.writes.update import UpdateSpec
 from tailrace.store.unit import Unit
 
 _PATH: Final = "update.updates"

@@ -49,6 +49,7 @@ class Batch:
     """One for each statement; empty if the command is not a retryable write"""
     fills_timestamps: bool
     let: Mapping[str, Any] | None
+    raw_data: bool
 
     @classmethod
     def parse(cls, context: Context, arguments: Arguments, size: int) -> "Batch":
@@ -63,8 +64,9 @@ class Batch:
             read_statement_ids(context, arguments, size),
             not arguments.boolean("bypassEmptyTsReplacement", False),
             arguments.document("let", None),
+            arguments.boolean("rawData", False),
         )
-        arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace", "rawData")
+        arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace")
         return batch
 
     def runner(self, unit: Unit) -> StatementRunner:
@@ -76,6 +78,7 @@ class Batch:
             let=self.let,
             bypasses_validation=self.bypasses_validation,
             fills_timestamps=self.fills_timestamps,
+            raw_data=self.raw_data,
         )
 
     def statement_id(self, index: int) -> int | None:

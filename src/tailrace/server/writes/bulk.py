@@ -8,10 +8,9 @@ from tailrace.bsonio.documents import encode
 from tailrace.errors import CommandError
 from tailrace.server.context import Context
 from tailrace.server.writes.batch import ends_command
-from tailrace.server.writes.delete import DeleteSpec
 from tailrace.server.writes.namespaces import Namespace
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.statements import StatementRunner
-from tailrace.server.writes.update import UpdateSpec
 from tailrace.store.unit import Unit
 
 
@@ -34,6 +33,7 @@ class BulkSpec:
     fills_timestamps: bool
     statement_ids: Sequence[int]
     let: Mapping[str, Any] | None
+    raw_data: bool
 
     def statement_id(self, index: int) -> int | None:
         """The id of the operation at that place; None if the command is not a retryable write."""
@@ -74,6 +74,7 @@ def run_bulk(unit: Unit, context: Context, spec: BulkSpec) -> BulkResult:
         let=spec.let,
         bypasses_validation=spec.bypasses_validation,
         fills_timestamps=spec.fills_timestamps,
+        raw_data=spec.raw_data,
     )
     result = BulkResult()
     for index, operation in enumerate(spec.operations):

@@ -10,16 +10,6 @@ from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
 
-def check_capped(unit: Unit, collection: Collection) -> None:
-    """Refuse a change of a capped collection inside of a transaction, where the oldest cannot be told."""
-    if not isinstance(unit, WriteUnit):
-        reason = (
-            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are not allowed "
-            "on capped collections."
-        )
-        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
-
-
 def insert_capped(unit: Unit, collection: Collection, document: bytes, statement_id: int | None) -> None:
     """Store a document, and remove the oldest until the collection is within its limits."""
     assert isinstance(unit, WriteUnit), "capped collections are not written to in transactions"

@@ -1,24 +1,11 @@
 """The execution of deletes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tailrace.server.context import Context
 from tailrace.server.writes.targets import Selection
 from tailrace.store.catalog import Collection
 from tailrace.store.unit import Unit
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteSpec:
-    """One delete, as delete, findAndModify and bulkWrite all have it."""
-
-    query: Mapping[str, Any]
-    multi: bool = False
-    collation: Mapping[str, Any] | None = None
-    hint: Any = None
-    sort: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -13,11 +13,11 @@ from tailrace.query.collation import Collation
 from tailrace.query.find_projection import FindProjection, compile_find_projection
 from tailrace.query.match import compile_match
 from tailrace.server.context import Context
-from tailrace.server.writes.delete import DeleteSpec
 from tailrace.server.writes.namespaces import Namespace
 from tailrace.server.writes.retries import LoggedWrite, is_retryable
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.statements import StatementRunner
-from tailrace.server.writes.update import UpdateSpec, id_of
+from tailrace.server.writes.update import id_of
 from tailrace.store.sessions import session_key
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
@@ -37,6 +37,7 @@ class FindAndModifySpec:
     let: Mapping[str, Any] | None
     bypasses_validation: bool
     fills_timestamps: bool
+    raw_data: bool
 
     @property
     def image(self) -> str:
@@ -61,6 +62,7 @@ def find_and_modify(unit: Unit, context: Context, namespace: Namespace, spec: Fi
         let=spec.let,
         bypasses_validation=spec.bypasses_validation,
         fills_timestamps=spec.fills_timestamps,
+        raw_data=spec.raw_data,
     )
     namespace.check_uuid(unit.catalog)
     projection = _projection(spec, runner)

@@ -60,6 +60,19 @@ def existing_collection(catalog: Catalog, namespace: Namespace) -> Collection | 
     return collection
 
 
+def check_in_transaction(collection: Collection) -> None:
+    """Refuse collections that a transaction cannot write to."""
+    if collection.is_capped:
+        reason = (
+            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are not allowed "
+            "on capped collections."
+        )
+        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+    if collection.is_timeseries:
+        reason = f"Cannot write to a time-series collection in a multi-document transaction: {collection.ns}"
+        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+
+
 def new_collection(unit: Unit, namespace: Namespace) -> Collection:
     """Make the collection that a document is put into."""
     check_new_collection(unit.catalog, namespace.database, namespace.name)

@@ -8,17 +8,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.server.context import Context
-from tailrace.server.writes.capped import check_capped, insert_capped
-from tailrace.server.writes.delete import DeleteOutcome, DeleteScope, DeleteSpec, run_delete
-from tailrace.server.writes.namespaces import Namespace, existing_collection, new_collection
+from tailrace.server.writes.capped import insert_capped
+from tailrace.server.writes.command_time import CommandTime
+from tailrace.server.writes.delete import DeleteOutcome, DeleteScope, run_delete
+from tailrace.server.writes.namespaces import (
+    Namespace,
+    check_in_transaction,
+    existing_collection,
+    new_collection,
+)
 from tailrace.server.writes.new_document import storable
 from tailrace.server.writes.retries import LoggedWrite, RetryHistory, is_retryable
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.targets import Selection
-from tailrace.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope, UpdateSpec
+from tailrace.server.writes.timeseries import bucket_of
+from tailrace.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope
 from tailrace.server.writes.validation import Validator
-from tailrace.server.writes.variables import CommandTime, command_variables
+from tailrace.stages.variables import variables_at
 from tailrace.store.catalog import Collection
 from tailrace.store.unit import Unit
+from tailrace.store.write_unit import WriteUnit
 
 
 class StatementRunner:
@@ -32,16 +41,18 @@ class StatementRunner:
         let: Mapping[str, Any] | None = None,
         bypasses_validation: bool = False,
         fills_timestamps: bool = True,
+        raw_data: bool = False,
     ) -> None:
         self.unit = unit
         self.time = CommandTime(unit)
-        self.variables = command_variables(self.time, let)
+        self.variables = variables_at(self.time.now, self.time.cluster_time, let)
         self.retried: list[int] = []
         """Ids of statements that had been executed before"""
         self._context = context
         self._history = RetryHistory.open(unit, context) if is_retryable(context) else None
         self._bypasses_validation = bypasses_validation
         self._fills_timestamps = fills_timestamps
+        self._raw_data = raw_data
         self._opened: dict[Namespace, tuple[Collection, Validator | None]] = {}
 
     def executed_before(self, statement_id: int | None) -> LoggedWrite | None:
@@ -60,12 +71,7 @@ class StatementRunner:
         document = storable(document, self.unit.clock, fill_timestamps=self._fills_timestamps)
         opened = self._opened.get(namespace)
         collection, validator = opened if opened is not None else self._open(namespace)
-        if validator is not None:
-            validator.check_insert(document)
-        if collection.is_capped:
-            insert_capped(self.unit, collection, document, statement_id)
-        else:
-            self.unit.insert(collection, document, stmt_id=statement_id)
+        self._put(collection, validator, document, statement_id)
 
     def update(
         self,
@@ -79,7 +85,7 @@ class StatementRunner:
         if logged is not None:
             return logged.update_outcome()
         collection = self._existing(namespace)
-        compiled = CompiledUpdate(spec, collection, self.time, self.variables)
+        compiled = CompiledUpdate(spec, collection, self.time, self.variables, raw_data=self._raw_data)
         outcome = UpdateOutcome()
         if collection is not None:
             validator = self._opened[namespace][1]
@@ -115,6 +121,7 @@ class StatementRunner:
             sort=spec.sort,
             hint=spec.hint,
             collection=collection,
+            raw_data=self._raw_data,
         )
         if collection is None:
             return DeleteOutcome()
@@ -123,14 +130,20 @@ class StatementRunner:
 
     def _upsert(self, namespace: Namespace, document: bytes, statement_id: int | None) -> bytes:
         document = storable(document, self.unit.clock, fill_timestamps=False)
-        collection, validator = self._open(namespace)
+        self._put(*self._open(namespace), document, statement_id)
+        return document
+
+    def _put(
+        self, collection: Collection, validator: Validator | None, document: bytes, statement_id: int | None
+    ) -> None:
         if validator is not None:
             validator.check_insert(document)
+        if collection.is_timeseries and not self._raw_data:
+            document = bucket_of(collection.options["timeseries"], document)
         if collection.is_capped:
             insert_capped(self.unit, collection, document, statement_id)
         else:
             self.unit.insert(collection, document, stmt_id=statement_id)
-        return document
 
     def _open(self, namespace: Namespace) -> tuple[Collection, Validator | None]:
         """The collection to insert into, which is made if it is not there, with its rules."""
@@ -147,14 +160,14 @@ class StatementRunner:
         collection = existing_collection(self.unit.catalog, namespace)
         if collection is None:
             return None
-        if collection.is_capped:
-            check_capped(self.unit, collection)
+        if not isinstance(self.unit, WriteUnit):
+            check_in_transaction(collection)
         return self._remember(namespace, collection)[0]
 
     def _remember(self, namespace: Namespace, collection: Collection) -> tuple[Collection, Validator | None]:
         validator = None
         if not self._bypasses_validation:
-            validator = Validator.of(collection, self._context.server.log)
+            validator = Validator.of(collection, self._context.server.log, self.time.variables)
         opened = collection, validator
         self._opened[namespace] = opened
         return opened

@@ -9,8 +9,9 @@ from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 from tailrace.server.context import Context
-from tailrace.server.query.access import AccessPath
+from tailrace.server.query.access import AccessPath, CollectionScan
 from tailrace.server.query.planner import NATURAL, Wanted, check_hint, choose_access
+from tailrace.server.writes.timeseries import only_measurement
 from tailrace.server.writes.validation import collation_of
 from tailrace.store.catalog import Collection
 from tailrace.store.reader import Reader, Record
@@ -47,6 +48,8 @@ class Selection:
     sort: Mapping[str, Any] = field(default_factory=dict)
     ordering: Ordering | None = None
     hint: Any = None
+    timeseries: Mapping[str, Any] | None = None
+    """The option of a time-series collection, whose documents are buckets of what the filter is about"""
 
     @classmethod
     def compile(
@@ -58,8 +61,12 @@ class Selection:
         sort: Mapping[str, Any] | None = None,
         hint: Any = None,
         collection: Collection | None = None,
+        raw_data: bool = False,
     ) -> "Selection":
-        """Compile a filter; without a collation of its own it has the collection's."""
+        """Compile a filter; without a collation of its own it has the collection's.
+
+        With ``raw_data`` the documents of a time-series collection are its buckets.
+        """
         if collation is not None:
             chosen = Collation.parse(collation)
         else:
@@ -67,7 +74,10 @@ class Selection:
         matcher = compile_match(query, variables=variables, collation=chosen)
         ordering = compile_sort(sort, chosen) if sort and NATURAL not in sort else None
         check_hint(hint)
-        return cls(query, matcher, chosen, sort or {}, ordering, hint)
+        timeseries = None
+        if collection is not None and not raw_data:
+            timeseries = collection.options.get("timeseries")
+        return cls(query, matcher, chosen, sort or {}, ordering, hint, timeseries)
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
         """The first document, in the order asked for."""
@@ -91,6 +101,8 @@ class Selection:
                 yield target
 
     def _access(self, reader: Reader, collection: Collection) -> AccessPath:
+        if self.timeseries is not None:
+            return CollectionScan(collection)
         wanted = Wanted(self.query, self.sort, self.ordering, self.hint, self.collation)
         return choose_access(reader, collection, wanted)
 
@@ -99,9 +111,9 @@ class Selection:
             for key, raw in records:
                 yield Target(key, raw)
             return
-        matches = self.matcher
+        matches, timeseries = self.matcher, self.timeseries
         for key, raw in records:
-            document = decode(raw)
+            document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
             if matches(document):
                 yield Target(key, raw, document)
 

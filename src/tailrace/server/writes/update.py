@@ -1,43 +1,24 @@
 """The execution of updates: finding, changing, validating, storing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import decode_value, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.update_diff import compute_diff
 from tailrace.query.update import Update, UpdateResult, compile_update
 from tailrace.server.context import Context
+from tailrace.server.writes.command_time import CommandTime
+from tailrace.server.writes.logged import logged_difference, logged_update
+from tailrace.server.writes.specs import UpdateSpec
 from tailrace.server.writes.targets import Selection, Target
+from tailrace.server.writes.timeseries import check_update, with_meta
 from tailrace.server.writes.upsert import document_of_query
 from tailrace.server.writes.validation import Validator
-from tailrace.server.writes.variables import CommandTime
 from tailrace.store.catalog import Collection
 from tailrace.store.unit import Unit
-
-_VERSION: Final = 2
-"""`$v` of a logged diff"""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateSpec:
-    """One update, as update, findAndModify and bulkWrite all have it."""
-
-    query: Mapping[str, Any]
-    update: Any
-    multi: bool = False
-    upsert: bool = False
-    array_filters: Sequence[Any] = ()
-    collation: Mapping[str, Any] | None = None
-    hint: Any = None
-    sort: Mapping[str, Any] | None = None
-    constants: Mapping[str, Any] | None = None
-    """`c`: variables for this statement's pipeline alone"""
-    supplies_document: bool = False
-    """`upsertSupplied`: the document to insert is the constant `new`"""
 
 
 @dataclass(slots=True)
@@ -82,8 +63,15 @@ class CompiledUpdate:
     """An update whose filter and changes were found to make sense; it can be run on a collection."""
 
     def __init__(
-        self, spec: UpdateSpec, collection: Collection | None, time: CommandTime, variables: Mapping[str, Any]
+        self,
+        spec: UpdateSpec,
+        collection: Collection | None,
+        time: CommandTime,
+        variables: Mapping[str, Any],
+        *,
+        raw_data: bool = False,
     ) -> None:
+        """With ``raw_data`` the documents of a time-series collection are its buckets."""
         variables = {**variables, **(spec.constants or {})}
         self._spec = spec
         self._time = time
@@ -94,6 +82,7 @@ class CompiledUpdate:
             sort=spec.sort,
             hint=spec.hint,
             collection=collection,
+            raw_data=raw_data,
         )
         self._update = compile_update(
             spec.update,
@@ -103,6 +92,8 @@ class CompiledUpdate:
         )
         self._needs_position = _is_positional(spec.update)
         _check(spec, self._update)
+        if self.selection.timeseries is not None:
+            check_update(self.selection.timeseries, spec)
 
     def run(self, scope: UpdateScope) -> UpdateOutcome:
         """Change what matches."""
@@ -133,7 +124,13 @@ class CompiledUpdate:
         outcome.before = outcome.after = target.raw
         if not result.modified:
             return
-        after = encode(result.document)
+        measured = self.selection.timeseries
+        if measured is None:
+            after = encode(result.document)
+            logged = logged_update(result, target.raw, after)
+        else:
+            after = with_meta(measured, target.raw, result.document)
+            logged = logged_difference(target.raw, after)
         if len(after) > rawbson.MAX_USER_SIZE:
             reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
             raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
@@ -144,7 +141,7 @@ class CompiledUpdate:
             target.key,
             target.raw,
             after,
-            _logged(result, target.raw, after),
+            logged,
             stmt_id=scope.statement_id,
             retry_image=scope.retry_image,
         )
@@ -175,16 +172,3 @@ def _is_positional(spec: Any) -> bool:
     return any(
         "$" in path.split(".") for paths in spec.values() if isinstance(paths, Mapping) for path in paths
     )
-
-
-def _logged(result: UpdateResult, before: bytes, after: bytes) -> bytes:
-    """What is logged of a change: a diff, or the whole document if that was meant or is smaller."""
-    if result.is_replacement:
-        return after
-    if result.diff is not None:
-        return encode({"$v": _VERSION, "diff": result.diff})
-    diff = compute_diff(before, after)
-    if diff is None:
-        return after
-    version = rawbson.element(rawbson.INT32, b"$v", rawbson.INT32_LE.pack(_VERSION))
-    return rawbson.document(version, rawbson.element(rawbson.DOCUMENT, b"diff", diff))

@@ -1,5 +1,6 @@
 """Document validation: what a collection's validator says about a document that is to be stored."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tailrace.bsonio.documents import decode
@@ -8,28 +9,37 @@ from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 from tailrace.server.logbook import Logbook
+from tailrace.server.writes.validation_details import validation_details
 from tailrace.store.catalog import Collection
+from tailrace.store.shell_notation import shell
 
 
 class Validator:
     """The rules of one collection, compiled."""
 
-    def __init__(self, collection: Collection, rules: dict[str, Any], log: Logbook) -> None:
+    def __init__(
+        self, collection: Collection, rules: dict[str, Any], log: Logbook, variables: Mapping[str, Any]
+    ) -> None:
         options = collection.options
         self._ns = collection.ns
         self._rules = rules
-        self._matches = compile_match(rules, collation=collation_of(collection))
+        self._collation = collation_of(collection)
+        self._variables = variables
+        self._matches = compile_match(rules, variables=variables, collation=self._collation)
         self._is_moderate = options.get("validationLevel") == "moderate"
         self._action = options.get("validationAction", "error")
         self._log = log
 
     @classmethod
-    def of(cls, collection: Collection, log: Logbook) -> "Validator | None":
-        """The validator of a collection; None if it has none, or one that is switched off."""
+    def of(cls, collection: Collection, log: Logbook, variables: Mapping[str, Any]) -> "Validator | None":
+        """The validator of a collection; None if it has none, or one that is switched off.
+
+        ``variables`` are what its expressions can refer to with `$$`.
+        """
         rules = collection.options.get("validator")
         if not rules or collection.options.get("validationLevel") == "off":
             return None
-        return cls(collection, rules, log)
+        return cls(collection, rules, log, variables)
 
     def check_insert(self, document: bytes) -> None:
         """Refuse a new document that breaks the rules."""
@@ -44,10 +54,18 @@ class Validator:
     def _check(self, document: dict[str, Any]) -> None:
         if self._matches(document):
             return
-        details: dict[str, Any] = {"failingDocumentId": document.get("_id"), "details": {}}
+        details = {
+            "failingDocumentId": document.get("_id"),
+            "details": validation_details(
+                self._rules, document, variables=self._variables, collation=self._collation
+            ),
+        }
         if self._action != "error":
             self._log.warning(
-                "STORAGE", "Document would fail validation", "", namespace=self._ns, document=repr(details)
+                "STORAGE",
+                "Document would fail validation",
+                namespace=self._ns,
+                errInfo=shell(details),
             )
         if self._action == "warn":
             return

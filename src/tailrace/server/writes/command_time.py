@@ -1,0 +1,17 @@
+"""The moment at which a write command runs."""
+
+from bson import DatetimeMS, Timestamp
+
+from tailrace.model.cluster_time import to_timestamp
+from tailrace.store.unit import Unit
+
+
+class CommandTime:
+    """`$$NOW`, `$$CLUSTER_TIME` and what `$currentDate` sets, the same for all statements of a command."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.now = DatetimeMS(unit.wall)
+        # An idle deployment's newest cluster time may be seconds old; the next one will be of this second.
+        newest = max(unit.clock.now, unit.wall // 1000 << 32 | 1)
+        self.cluster_time: Timestamp = to_timestamp(newest)
+        self.variables = {"NOW": self.now, "CLUSTER_TIME": self.cluster_time}
