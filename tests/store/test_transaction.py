@@ -370,6 +370,25 @@ class TestOthersWait:
 
         run(tmp_path, scenario)
 
+    def test_and_other_transactions_wait_for_the_drop(self, tmp_path: Path) -> None:
+        async def scenario(store: Store) -> None:
+            collection = await make(store)
+            await fill(store, collection, bson(id=1), bson(id=2))
+            first, second = TransactionUnit(store), TransactionUnit(store)
+            await first.write(set_x(1, 1))
+            drop = asyncio.create_task(store.write(lambda unit: unit.remove_collection(collection)))
+            await store.write(lambda unit: unit.create_collection("shop", "other"))
+            with pytest.raises(CommandError) as raised:
+                await second.write(set_x(2, 1))
+            assert code_of(raised) == ErrorCode.LockTimeout
+            assert raised.value.labels == ("TransientTransactionError",)
+            second.abort()
+            await first.write(set_x(2, 2))
+            await first.commit(LSID, 1)
+            await drop
+
+        run(tmp_path, scenario)
+
     def test_and_a_dropped_collection_cannot_be_written(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)

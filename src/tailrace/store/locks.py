@@ -2,8 +2,14 @@
 
 A transaction locks what it changes until it ends. Another transaction that wants the same gets a write
 conflict at once; a write outside of transactions waits. The writer's thread alone looks at this table.
+
+A change of a collection waits until no transaction uses it. Meanwhile no other transaction may begin to use
+it, or it would wait for ever on a busy server.
 """
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from tailrace.store.tables import pack_ident
@@ -19,9 +25,11 @@ class Holder(Protocol):
 class Blocked(Exception):  # noqa: N818 - not an error: the write is tried again
     """A write met a lock: nothing of it remains, and it is tried again when the holder has ended."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: Holder, collection: bytes | None = None) -> None:
         super().__init__("waiting for a transaction")
         self.holder = holder
+        self.collection = collection
+        """The prefix of a collection that is to be changed itself; None if it is about documents"""
 
 
 def name_key(ns: str) -> bytes:
@@ -41,6 +49,7 @@ class LockTable:
         self._users: dict[bytes, dict[Holder, None]] = {}
         self._held: dict[Holder, dict[bytes, None]] = {}
         self._used: dict[Holder, dict[bytes, None]] = {}
+        self._wanted: Counter[bytes] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._holders) or bool(self._users)
@@ -62,6 +71,21 @@ class LockTable:
     def user(self, prefix: bytes) -> Holder | None:
         """A transaction that uses a collection, so that it must stay as it is."""
         return next(iter(self._users.get(prefix, ())), None)
+
+    @contextmanager
+    def wanting(self, prefix: bytes) -> Iterator[None]:
+        """While somebody waits to change a collection itself; entered in any thread."""
+        self._wanted[prefix] += 1
+        try:
+            yield
+        finally:
+            self._wanted[prefix] -= 1
+            if not self._wanted[prefix]:
+                del self._wanted[prefix]
+
+    def is_wanted(self, prefix: bytes) -> bool:
+        """Whether somebody waits to change a collection itself."""
+        return prefix in self._wanted
 
     def release(self, holder: Holder) -> None:
         """Free everything a transaction has locked."""

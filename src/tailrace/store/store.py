@@ -9,7 +9,7 @@ import asyncio
 import threading
 import uuid as uuids
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -152,24 +152,29 @@ class Store:
         the event loop's time, limits how long it waits for that. ``waiting`` is entered meanwhile: nothing of
         the job exists then, so that is when it may be cancelled.
         """
-        while True:
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[T] = loop.create_future()
+        with ExitStack() as wants:
+            while True:
+                loop = asyncio.get_running_loop()
+                future: asyncio.Future[T] = loop.create_future()
 
-            def done(result: Any, error: BaseException | None, future: "asyncio.Future[T]" = future) -> None:
-                if future.cancelled():
-                    return
-                if error is None:
-                    future.set_result(result)
-                else:
-                    future.set_exception(error)
+                def done(
+                    result: Any, error: BaseException | None, future: "asyncio.Future[T]" = future
+                ) -> None:
+                    if future.cancelled():
+                        return
+                    if error is None:
+                        future.set_result(result)
+                    else:
+                        future.set_exception(error)
 
-            self._writer.submit(Job(work, done))
-            try:
-                return await future
-            except Blocked as blocked:
-                with waiting():
-                    await blocked.holder.wait_ended(deadline)
+                self._writer.submit(Job(work, done))
+                try:
+                    return await future
+                except Blocked as blocked:
+                    if blocked.collection is not None:
+                        wants.enter_context(self.locks.wanting(blocked.collection))
+                    with waiting():
+                        await blocked.holder.wait_ended(deadline)
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
         """Queue a job that cannot fail and that nobody waits for; ``then`` is called behind it."""

@@ -48,7 +48,7 @@ class TransactionUnit(OverlaidReader, Unit):
         # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
         self._idents = itertools.count(_HIGHEST_IDENT, -1)
         self._writer: WriteUnit | None = None
-        self._conflict: CommandError | None = None
+        self._failure: CommandError | None = None
         self._has_locks = False
         self._commit: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -60,7 +60,8 @@ class TransactionUnit(OverlaidReader, Unit):
         """Run a statement that writes.
 
         ``work`` gets this unit; it may be run again after it was undone, when another job of the same commit
-        has failed. Raises WriteConflict (112), even if ``work`` took it for an error of a single statement.
+        has failed. Raises WriteConflict (112) or LockTimeout (24), even if ``work`` took it for the error of
+        a single statement.
         """
         for overlay in self._overlays.values():
             overlay.keep()
@@ -77,8 +78,8 @@ class TransactionUnit(OverlaidReader, Unit):
                 self._writer = None
 
         result = await self._store.write(job)
-        if self._conflict is not None:
-            raise self._conflict
+        if self._failure is not None:
+            raise self._failure
         return result
 
     def _undo(self) -> None:
@@ -89,7 +90,7 @@ class TransactionUnit(OverlaidReader, Unit):
             overlay.undo()
             if self._catalog.by_uuid(overlay.collection.uuid) is None:
                 del self._overlays[ident]
-        self._conflict = None
+        self._failure = None
 
     async def commit(self, lsid: bytes, txn_number: int) -> None:
         """Make the changes visible and durable, all at once; nothing is written if there are none.
@@ -275,7 +276,13 @@ class TransactionUnit(OverlaidReader, Unit):
                 collection.uuid
             ):
                 raise self._conflicting(f"{collection.ns} has been changed or dropped")
-            self._current.locks.use(collection.prefix, self)
+            locks = self._current.locks
+            if locks.is_wanted(collection.prefix):
+                raise self._failing(
+                    ErrorCode.LockTimeout,
+                    f"Unable to use {collection.ns}, because a change of the collection itself waits for it.",
+                )
+            locks.use(collection.prefix, self)
         overlay = self._overlays[collection.ident] = Overlay(collection)
         return overlay
 
@@ -312,11 +319,14 @@ class TransactionUnit(OverlaidReader, Unit):
         locks.lock(key, self)
 
     def _conflicting(self, reason: str) -> CommandError:
-        """The error of a write conflict; it stays, whatever is done with it on its way."""
-        self._conflict = CommandError(
-            ErrorCode.WriteConflict, f"Write conflict: {reason}. Retry the transaction.", [TRANSIENT]
+        return self._failing(
+            ErrorCode.WriteConflict, f"Write conflict: {reason}. Please retry the transaction."
         )
-        return self._conflict
+
+    def _failing(self, code: ErrorCode, reason: str) -> CommandError:
+        """An error that ends the transaction; it stays, whatever is done with it on its way."""
+        self._failure = CommandError(code, reason, [TRANSIENT])
+        return self._failure
 
 
 def _check_writable(collection: Collection) -> None:

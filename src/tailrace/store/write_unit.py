@@ -454,7 +454,7 @@ class WriteUnit(TableReader, Unit):
         self._check_free(name_key(collection.ns))
         user = state.locks.user(collection.prefix) if state.locks else None
         if user is not None:
-            raise Blocked(user)
+            raise Blocked(user, collection.prefix)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
         self.publish(state.catalog.with_collection(collection))
 
@@ -465,7 +465,7 @@ class WriteUnit(TableReader, Unit):
         if not keep_records:
             user = state.locks.user(collection.prefix) if state.locks else None
             if user is not None:
-                raise Blocked(user)
+                raise Blocked(user, collection.prefix)
         state.transaction.delete(collection.ns.encode(), db=state.tables.catalog)
         self.publish(state.catalog.without_collection(collection.ns))
         if not keep_records:

@@ -42,7 +42,7 @@ def check_unused(unit: WriteUnit, collection: Collection) -> None:
     """Wait for the open transactions that use a collection, which has to stay as it is for them."""
     user = unit.locks.user(collection.prefix) if unit.locks else None
     if user is not None:
-        raise Blocked(user)
+        raise Blocked(user, collection.prefix)
 
 
 def check_writable(collection: Collection) -> None:
