@@ -17,6 +17,7 @@ from tailrace.server.cursors import Cursors
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
+from tailrace.server.expiry_task import ExpiryTask
 from tailrace.server.fail_points import FailPoints
 from tailrace.server.listener import Listener
 from tailrace.server.logbook import Logbook
@@ -62,6 +63,7 @@ class Server:
         self.cluster_parameters = ClusterParameters()
         self.default_concerns = DefaultConcerns()
         self.transactions = Transactions(self)
+        self.expiry = ExpiryTask(self)
         self.operations: dict[int, Context] = {}
         """Commands under way, by operation id."""
         self.dispatcher = Dispatcher(self)
@@ -147,6 +149,7 @@ class Server:
             "clientcursormon", lambda: self.parameters["clientCursorMonitorFrequencySecs"], self._reap_cursors
         )
         self.background.add("LogicalSessionCacheReap", lambda: _SESSION_REAP_SECONDS, self._reap_sessions)
+        self.expiry.register()
         self.parameters.on_change.append(lambda _: self.background.pauses_changed())
 
     async def _reap_cursors(self) -> None:

@@ -187,6 +187,7 @@ def metrics(server: "Server") -> dict[str, Any]:
         "changeStreams": change_streams(server),
         "commands": {"<UNKNOWN>": Int64(counted.unknown_commands), **commands},
         "cursor": server.cursors.statistics(),
+        "ttl": server.expiry.ttl_status(),
     }
 
 
@@ -207,6 +208,11 @@ def change_streams(server: "Server") -> dict[str, Any]:
     }
 
 
+def pre_images(server: "Server") -> dict[str, Any]:
+    """Pre-images that expired."""
+    return server.expiry.image_status()
+
+
 def sessions_by_id(server: "Server") -> list[dict[str, Any]]:
     """The sessions as `$listLocalSessions` shows them."""
     return [
@@ -217,6 +223,7 @@ def sessions_by_id(server: "Server") -> list[dict[str, Any]]:
 
 SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
     "asserts": asserts,
+    "changeStreamPreImages": pre_images,
     "connections": connections,
     "extra_info": extra_info,
     "globalLock": global_lock,

@@ -1,0 +1,104 @@
+"""What expires on a running server: pre-images, and documents under TTL indexes.
+
+Both are looked for now and then, by the wall clock, which tests move.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import DatetimeMS, Int64
+
+from tailrace.store.expiry import AT_ONCE, RemovedImages, delete_expired, expiring, remove_expired_images
+from tailrace.store.write_unit import WriteUnit
+
+if TYPE_CHECKING:
+    from tailrace.server.server import Server
+
+_FAIL_POINT: Final = "changeStreamPreImageRemoverCurrentTime"
+_MILLISECONDS: Final = 1000
+
+
+@dataclass(slots=True)
+class ExpiryCounters:
+    """What was done since the server started."""
+
+    ttl_passes: int = 0
+    ttl_deleted: int = 0
+    image_passes: int = 0
+    images_removed: int = 0
+    image_bytes_removed: int = 0
+
+
+class ExpiryTask:
+    """Removes what is too old; two background jobs of a server."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self.counters = ExpiryCounters()
+
+    def register(self) -> None:
+        """Have both jobs done again and again."""
+        parameters = self._server.parameters
+        self._server.background.add(
+            "ChangeStreamExpiredPreImagesRemover",
+            lambda: float(parameters["expiredChangeStreamPreImageRemovalJobSleepSecs"]),
+            self.remove_images,
+        )
+        self._server.background.add(
+            "TTLMonitor", lambda: float(parameters["ttlMonitorSleepSecs"]), self.delete_documents
+        )
+
+    async def remove_images(self) -> None:
+        """Remove the pre-images that are too old, or whose entries the oplog has lost."""
+        server = self._server
+        seconds = server.cluster_parameters.image_expiry_seconds
+        before_date = None if seconds is None else self._now() - seconds * _MILLISECONDS
+        self.counters.image_passes += 1
+
+        def work(unit: WriteUnit) -> RemovedImages:
+            return remove_expired_images(unit, before_entry=server.store.oldest, before_date=before_date)
+
+        while True:
+            removed = await server.store.write(work)
+            self.counters.images_removed += removed.number
+            self.counters.image_bytes_removed += removed.size
+            if removed.number < AT_ONCE:
+                return
+
+    async def delete_documents(self) -> None:
+        """Delete the documents whose time has come; only a primary does."""
+        server = self._server
+        if not server.parameters["ttlMonitorEnabled"] or not server.replication.is_primary:
+            return
+        now = server.wall.milliseconds()
+        for rule in expiring(server.store.catalog):
+            while True:
+                deleted = await server.store.write(partial(delete_expired, rule=rule, now=now))
+                self.counters.ttl_deleted += deleted
+                if deleted < AT_ONCE:
+                    break
+        self.counters.ttl_passes += 1
+
+    def _now(self) -> int:
+        """Milliseconds since 1970; a fail point can say what time it is to be."""
+        data = self._server.fail_points.active(_FAIL_POINT)
+        given: Any = None if data is None else data.get("currentTimeForTimeBasedExpiration")
+        return int(given) if isinstance(given, DatetimeMS) else self._server.wall.milliseconds()
+
+    def ttl_status(self) -> dict[str, Any]:
+        """The section `metrics.ttl` of serverStatus."""
+        return {
+            "deletedDocuments": Int64(self.counters.ttl_deleted),
+            "passes": Int64(self.counters.ttl_passes),
+        }
+
+    def image_status(self) -> dict[str, Any]:
+        """The section `changeStreamPreImages` of serverStatus."""
+        return {
+            "purgingJob": {
+                "totalPass": Int64(self.counters.image_passes),
+                "docsDeleted": Int64(self.counters.images_removed),
+                "bytesDeleted": Int64(self.counters.image_bytes_removed),
+            }
+        }
