@@ -17,6 +17,7 @@ from bson import DatetimeMS, Int64
 from tailrace.bsonio.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.server.snapshots import SnapshotHistory
 from tailrace.store.clock import WallClock
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class Cursors:
         self.total_opened = 0
         self.timed_out = 0
         self.more_than_one_batch = 0
+        self.snapshots = SnapshotHistory(wall)
+        """States that are kept for cursors with the read concern `snapshot`."""
         sessions.on_end.append(self._session_ended)
 
     def __len__(self) -> int:
@@ -288,12 +291,14 @@ class Cursors:
         for entry in expired:
             self._remove(entry)
         self.timed_out += len(expired)
+        self.snapshots.reap()
         return len(expired)
 
     def close(self) -> None:
         """End everything, for a server that stops."""
         for entry in self:
             self._remove(entry)
+        self.snapshots.close()
 
     def _session_ended(self, session: "Session") -> None:
         self.kill_session(session.lsid)

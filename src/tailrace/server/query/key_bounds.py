@@ -6,6 +6,7 @@ from typing import Any
 from tailrace.errors import CommandError
 from tailrace.server.query.intervals import complement, key_of
 from tailrace.store.catalog import Index
+from tailrace.store.index_keys import is_descending
 
 
 def key_bounds(
@@ -29,5 +30,5 @@ def _key(index: Index, bound: Mapping[str, Any]) -> bytes:
         if isinstance(direction, str):
             raise CommandError(51174, "The index chosen is not compatible with min/max")
         part = key_of(bound[path])
-        key += complement(part) if direction < 0 else part
+        key += complement(part) if is_descending(direction) else part
     return key

@@ -28,6 +28,7 @@ from tailrace.server.query.key_bounds import key_bounds
 from tailrace.server.query.record_bounds import record_bounds
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.id_keys import id_key
+from tailrace.store.index_keys import is_descending
 from tailrace.store.reader import Reader
 
 NATURAL: Final = "$natural"
@@ -313,7 +314,7 @@ def _ranges(index: Index, bounds: Sequence[FieldIntervals]) -> list[tuple[bytes,
     ranges = [(b"", b"")]
     for (_, direction), bound in zip(index.key, bounds, strict=False):
         intervals = bound.intervals or (EVERYTHING,)
-        if direction < 0:
+        if is_descending(direction):
             intervals = tuple(interval.descending() for interval in reversed(intervals))
         ranges = [
             (lower + interval.lower, upper + interval.upper)
@@ -335,7 +336,7 @@ def _order_of(index: Index, fixed: set[str], sort: Mapping[str, Any]) -> bool | 
             if path in fixed:
                 continue
             return None
-        turned = (direction < 0) != (fields[position][1] < 0)
+        turned = (direction < 0) != is_descending(fields[position][1])
         if is_backward is not None and turned != is_backward:
             return None
         is_backward = turned

@@ -1,0 +1,200 @@
+"""Cursors over the results of reads."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from tailrace.query.aggregation import PAUSE, Pause
+from tailrace.server.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYTES
+from tailrace.server.cursors import CursorBatch
+from tailrace.server.query.access import CollectionScan
+from tailrace.server.query.read_state import SECONDS_AT_ONCE, ReadState
+
+if TYPE_CHECKING:
+    from tailrace.store.store import Store
+    from tailrace.store.writer import Commit
+
+_BLOCK_DOCUMENTS: Final = 1000
+_BLOCK_BYTES: Final = 1 << 20
+
+
+class Progress:
+    """Says that the result that was given last is the last one, where that is known without looking."""
+
+    __slots__ = ("finished",)
+
+    def __init__(self) -> None:
+        self.finished = False
+
+
+class ResultCursor:
+    """The results of a query or a pipeline, computed as they are asked for."""
+
+    is_tailable = False
+    is_tailable_await = False
+    is_change_stream = False
+
+    def __init__(
+        self, ns: str, state: ReadState, results: Iterator[bytes | Pause], progress: Progress | None = None
+    ) -> None:
+        self.ns = ns
+        self._state = state
+        self._results = results
+        self._progress = progress or Progress()
+        self._held: bytes | None = None
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
+        """See `Cursor`."""
+        documents: list[bytes] = []
+        if size == 0:
+            return CursorBatch(documents)
+        used = 0
+        if self._held is not None:
+            documents.append(self._held)
+            used = len(self._held) + ELEMENT_OVERHEAD
+            self._held = None
+        with self._state.batch():
+            while size is None or len(documents) < size:
+                item = next(self._results, None)
+                if item is None:
+                    return CursorBatch(documents, exhausted=True)
+                if item is PAUSE:
+                    await asyncio.sleep(0)
+                    continue
+                used += len(item) + ELEMENT_OVERHEAD
+                if used > MAX_BATCH_BYTES and documents:
+                    self._held = item
+                    return CursorBatch(documents)
+                documents.append(item)
+        return CursorBatch(documents, exhausted=self._progress.finished)
+
+    def close(self) -> None:
+        """See `Cursor`."""
+        close_results = getattr(self._results, "close", None)
+        if close_results is not None:
+            close_results()
+        self._state.close()
+
+
+class PlainCursor:
+    """Whole documents in natural order: the bytes go from the store into the reply as they are."""
+
+    is_tailable = False
+    is_tailable_await = False
+    is_change_stream = False
+
+    def __init__(self, ns: str, state: ReadState, scan: CollectionScan, limit: int = 0) -> None:
+        """``limit`` 0 is none."""
+        self.ns = ns
+        self._state = state
+        self._scan = scan
+        self._left = limit or None
+        state.watch(scan)
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
+        """See `Cursor`."""
+        documents: list[bytes] = []
+        if size == 0:
+            return CursorBatch(documents)
+        if self._left is not None:
+            size = self._left if size is None else min(size, self._left)
+        is_last = await self._fill(documents, size)
+        if self._left is not None:
+            self._left -= len(documents)
+        return CursorBatch(documents, exhausted=is_last or self._left == 0)
+
+    async def _fill(self, documents: list[bytes], size: int | None) -> bool:
+        """Read a batch; whether the collection ends behind it."""
+        scan = self._scan
+        space = MAX_BATCH_BYTES
+        due = time.monotonic() + SECONDS_AT_ONCE
+        with self._state.batch() as reader:
+            while size is None or len(documents) < size:
+                count = _BLOCK_DOCUMENTS if size is None else min(size - len(documents), _BLOCK_DOCUMENTS)
+                block = reader.block(
+                    scan.collection,
+                    scan.after,
+                    scan.stop,
+                    count=count,
+                    size=min(space - count * ELEMENT_OVERHEAD, _BLOCK_BYTES),
+                )
+                used = sum(map(len, block.documents)) + len(block.documents) * ELEMENT_OVERHEAD
+                if used > space and documents:
+                    return False
+                documents += block.documents
+                space -= used
+                scan.after = block.last
+                scan.documents_examined += len(block.documents)
+                if block.is_last:
+                    return True
+                if time.monotonic() >= due:
+                    await asyncio.sleep(0)
+                    due = time.monotonic() + SECONDS_AT_ONCE
+        return False
+
+    def close(self) -> None:
+        """See `Cursor`."""
+        self._state.close()
+
+
+class TailableCursor:
+    """Follows a collection that only grows at its end; stays open when there is nothing more."""
+
+    is_tailable = True
+    is_change_stream = False
+
+    def __init__(
+        self,
+        store: "Store",
+        open_inner: Callable[[], PlainCursor | ResultCursor],
+        progress: Progress,
+        *,
+        is_await: bool,
+    ) -> None:
+        """``open_inner`` gives a cursor on what is behind the results so far, as of when it is read.
+
+        ``progress`` says when there may be no more results, because of a limit.
+        """
+        self.is_tailable_await = is_await
+        self._store = store
+        self._open_inner = open_inner
+        self._progress = progress
+        self._inner = open_inner()
+        self._wake: asyncio.Future[None] | None = None
+        store.on_commit.append(self._committed)
+
+    @property
+    def ns(self) -> str:
+        """See `Cursor`."""
+        return self._inner.ns
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
+        """See `Cursor`."""
+        deadline = time.monotonic() + wait_ms / 1000
+        while True:
+            # Made before reading: a commit while this reads, or after it, must not be missed.
+            wake = self._wake = asyncio.get_running_loop().create_future()
+            batch = await self._inner.next_batch(size, 0)
+            if batch.exhausted:
+                self._inner = self._open_inner()
+            left = deadline - time.monotonic()
+            if batch.documents or size == 0 or not self.is_tailable_await or left <= 0:
+                self._wake = None
+                return CursorBatch(batch.documents, exhausted=self._progress.finished)
+            try:
+                async with asyncio.timeout(left):
+                    await wake
+            except TimeoutError:
+                return CursorBatch([])
+            finally:
+                self._wake = None
+
+    def _committed(self, _commit: "Commit") -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def close(self) -> None:
+        """See `Cursor`."""
+        self._store.on_commit.remove(self._committed)
+        self._inner.close()

@@ -1,0 +1,125 @@
+"""The state of the store that a command or a cursor reads, from batch to batch.
+
+Most cursors see the newest state in each batch and hold nothing in between, so that a client that takes its
+time costs no disk space. In a transaction, and with the read concern `snapshot`, it is one state for all.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tailrace.query.aggregation import PAUSE, Pause
+from tailrace.server.query.access import AccessPath
+from tailrace.store.reader import Reader, Record
+
+if TYPE_CHECKING:
+    from tailrace.server.context import Context
+    from tailrace.server.snapshots import PinnedSnapshot
+    from tailrace.store.store import Store
+
+SECONDS_AT_ONCE: Final = 0.005
+"""How long a read works before others have their turn"""
+_RECORDS_BETWEEN_LOOKS: Final = 32
+"""Records between looks at the clock"""
+
+
+class ReadState:
+    """Gives the reader of the batch under way."""
+
+    def __init__(
+        self, store: "Store", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
+    ) -> None:
+        """Without a reader of its own it opens the newest state for each batch."""
+        self._store = store
+        self._reader = reader
+        self._pinned = pinned
+        self._is_fixed = reader is not None
+        self._paths: list[AccessPath] = []
+        self.generation = 0
+        """Grows when the reader is another one than before."""
+
+    @classmethod
+    async def of(cls, context: "Context") -> "ReadState":
+        """The state that a command is to read, by its transaction and its read concern."""
+        store = context.server.store
+        if context.transaction is not None:
+            return cls(store, context.transaction.unit)
+        if context.read_concern.level == "snapshot":
+            pinned = await context.server.cursors.snapshots.pin(context)
+            return cls(store, pinned.reader, pinned)
+        return cls(store)
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of this batch."""
+        assert self._reader is not None, "a state is read inside of a batch"
+        return self._reader
+
+    @property
+    def at_cluster_time(self) -> int | None:
+        """The time of the state, where the client asked for one state."""
+        return None if self._pinned is None else self._pinned.time
+
+    def watch(self, path: AccessPath) -> None:
+        """Have a path checked whenever it goes on in another state."""
+        if path not in self._paths:
+            self._paths.append(path)
+
+    @contextmanager
+    def batch(self) -> Iterator[Reader]:
+        """Around everything that reads for one batch."""
+        if self._is_fixed:
+            yield self.reader
+            return
+        with self._store.snapshot() as snapshot:
+            self._reader = snapshot
+            self.generation += 1
+            try:
+                for path in self._paths:
+                    path.check(snapshot)
+                yield snapshot
+            finally:
+                self._reader = None
+
+    def close(self) -> None:
+        """Let go of a state that was kept."""
+        if self._pinned is not None:
+            self._pinned.release()
+            self._pinned = None
+
+    def records(self, path: AccessPath) -> Iterator[Record | Pause]:
+        """The records of a path over as many batches as it takes, with pauses for others."""
+        self.watch(path)
+        due = time.monotonic() + SECONDS_AT_ONCE
+        count = 0
+        while True:
+            generation = self.generation
+            records = path.records(self.reader)
+            for record in records:
+                yield record
+                if self.generation != generation:
+                    break  # another batch: its reader goes on where this one stopped
+                count += 1
+                if not count % _RECORDS_BETWEEN_LOOKS and time.monotonic() >= due:
+                    yield PAUSE
+                    due = time.monotonic() + SECONDS_AT_ONCE
+                    if self.generation != generation:
+                        break
+            else:
+                return
+
+    def documents(self, path: AccessPath) -> Iterator[bytes | Pause]:
+        """The same without the record keys."""
+        for record in self.records(path):
+            yield record if record is PAUSE else record[1]
+
+
+def paced(documents: Iterable[bytes]) -> Iterator[bytes | Pause]:
+    """Documents at hand, with pauses for others."""
+    due = time.monotonic() + SECONDS_AT_ONCE
+    for count, document in enumerate(documents):
+        yield document
+        if not count % _RECORDS_BETWEEN_LOOKS and time.monotonic() >= due:
+            yield PAUSE
+            due = time.monotonic() + SECONDS_AT_ONCE

@@ -1,0 +1,122 @@
+"""Opening a find: its documents' source, and the cursor that fits it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.aggregation.rows import Rows
+from tailrace.server.context import Context
+from tailrace.server.query.access import AccessPath, CollectionScan, IdLookup, NoAccess
+from tailrace.server.query.cursor import PlainCursor, ResultCursor, TailableCursor
+from tailrace.server.query.execution import (
+    Query,
+    Window,
+    filtered,
+    matching_documents,
+    matching_rows,
+    with_known_end,
+)
+from tailrace.server.query.find_request import FindRequest
+from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
+from tailrace.server.query.planner import choose_access
+from tailrace.server.query.read_state import ReadState
+from tailrace.server.query.services import ReadServices, pipeline_context
+from tailrace.server.query.targets import Target
+from tailrace.store.catalog import Collection
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFind:
+    """A find on a collection or a view, before it is run."""
+
+    target: Target
+    query: Query
+    path: AccessPath | None
+    """How the collection is read; None for a view, and if there is nothing to read."""
+    view: PlannedPipeline | None = None
+
+    @property
+    def summary(self) -> str:
+        """The plan in a few words."""
+        path = self.path if self.view is None else self.view.path
+        return "EOF" if path is None else path.summary
+
+    def rows(self, state: ReadState) -> Rows:
+        """The documents that match, in the order they are found."""
+        matcher = self.query.matcher if self.query.request.query else None
+        if self.view is not None:
+            rows = self.view.rows(state)
+            return rows if matcher is None else filtered(rows, matcher)
+        return iter(()) if self.path is None else matching_rows(state, self.path, matcher)
+
+    def cursor(self, context: Context, state: ReadState) -> PlainCursor | ResultCursor | TailableCursor:
+        """A cursor over the results."""
+        request = self.query.request
+        window = Window(request.skip, request.limit)
+        if not request.tailable:
+            return self._cursor(state, window)
+        return TailableCursor(
+            context.server.store,
+            lambda: self._cursor(state, window),
+            window.progress,
+            is_await=request.await_data,
+        )
+
+    def _cursor(self, state: ReadState, window: Window) -> PlainCursor | ResultCursor:
+        query, request, path = self.query, self.query.request, self.path
+        ns = self.target.ns
+        if path is None or not (query.is_plain and query.is_sorted_by(path)):
+            return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
+        matcher = query.matcher if request.query and not path.is_exact else None
+        keeps_count = request.tailable and request.limit
+        if matcher is None and isinstance(path, CollectionScan) and not path.reverse and not keeps_count:
+            return PlainCursor(ns, state, path, request.limit)
+        documents = matching_documents(state, path, matcher)
+        if isinstance(path, IdLookup):
+            documents = with_known_end(documents, window.progress)
+        return ResultCursor(ns, state, window.cut(documents), window.progress)
+
+
+def plan_find(
+    context: Context, state: ReadState, target: Target, request: FindRequest, variables: Mapping[str, Any]
+) -> PlannedFind:
+    """Compile a find and choose how to read; everything that is wrong with it is found here."""
+    query = Query.compile(request, variables=variables, collation=target.collation(request.collation))
+    if target.view is not None:
+        _check_view(request)
+        services = ReadServices(context, state, variables)
+        inner = pipeline_context(context, target, variables, services, query.collation)
+        view = plan_pipeline(state, target, (), inner, query.collation, request.hint)
+        return PlannedFind(target, query, None, view)
+    collection = target.collection
+    if collection is None:
+        return PlannedFind(target, query, None)
+    if request.tailable:
+        _check_tailable(collection)
+    path = choose_access(state.reader, collection, query.wanted)
+    return PlannedFind(target, query, None if isinstance(path, NoAccess) else path)
+
+
+def _check_tailable(collection: Collection) -> None:
+    if not collection.is_capped and collection.table != "oplog":
+        reason = (
+            f"error processing query: ns={collection.ns} tailable cursor requested on non capped collection"
+        )
+        raise CommandError(ErrorCode.BadValue, reason)
+
+
+def _check_view(request: FindRequest) -> None:
+    """Refuse options that are about records, which a view does not have."""
+    given = {
+        "tailable": request.tailable,
+        "returnKey": request.return_key,
+        "showRecordId": request.show_record_id,
+        "min": request.min_key is not None,
+        "max": request.max_key is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            reason = f"Option {name} not supported in aggregation."
+            raise CommandError(ErrorCode.InvalidPipelineOperator, reason)

@@ -1,0 +1,138 @@
+"""Stages that show the server's own state: operations, sessions, statistics."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from bson import DatetimeMS, Int64
+
+from tailrace.bsonio.compare import type_name
+from tailrace.bsonio.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.collection_figures import described_statistics
+from tailrace.server.context import Context
+from tailrace.server.current_operations import current_operations
+from tailrace.server.query.read_state import ReadState
+from tailrace.store.catalog import Collection
+from tailrace.store.ddl.lookup import existing_collection
+from tailrace.store.statistics import collection_statistics
+
+_CURRENT_OP_OPTIONS: Final = frozenset(
+    {
+        "allUsers", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps", "backtrace",
+        "targetAllNodes",
+    }
+)  # fmt: skip
+_SESSION_OPTIONS: Final = frozenset({"users", "allUsers"})
+_COLL_STATS_OPTIONS: Final = frozenset(
+    {"latencyStats", "storageStats", "count", "queryExecStats", "operationStats", "targetAllNodes"}
+)
+
+
+def server_source(
+    context: Context, state: ReadState, name: str, spec: Any, database: str, collection: str | None
+) -> Iterable[dict[str, Any]]:
+    """The documents of a stage, by its name."""
+    if not isinstance(spec, Mapping):
+        code = {"$collStats": 5447000, "$indexStats": 28803}.get(name, ErrorCode.FailedToParse)
+        raise CommandError(code, f"{name} must take a nested object but found: {type_name(spec)}")
+    if name == "$currentOp":
+        return _operations(context, spec, database)
+    if name in ("$listLocalSessions", "$listSessions"):
+        return _sessions(context, name, spec)
+    if name == "$planCacheStats":
+        return ()
+    if collection is None:
+        raise CommandError(ErrorCode.InvalidNamespace, f"{name} must be run on a collection")
+    if name == "$collStats":
+        return _collection_statistics(context, state, spec, database, collection)
+    return _index_statistics(context, _existing(state, database, collection, "$indexStats"))
+
+
+def _check_options(name: str, spec: Mapping[str, Any], known: frozenset[str]) -> None:
+    for option in spec:
+        if option not in known:
+            raise CommandError(ErrorCode.FailedToParse, f"Unrecognized option '{option}' in {name} stage.")
+
+
+def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Iterable[dict[str, Any]]:
+    if database != "admin":
+        reason = "$currentOp must be run against the 'admin' database with {aggregate: 1}"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    _check_options("$currentOp", spec, _CURRENT_OP_OPTIONS)
+    for option, value in spec.items():
+        if not isinstance(value, bool):
+            reason = f"The '{option}' parameter of the $currentOp stage must be a boolean value"
+            raise CommandError(ErrorCode.FailedToParse, reason)
+    return current_operations(
+        context.server,
+        idle_connections=bool(spec.get("idleConnections")),
+        idle_cursors=bool(spec.get("idleCursors")),
+        idle_sessions=bool(spec.get("idleSessions", True)),
+    )
+
+
+def _sessions(context: Context, name: str, spec: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    _check_options(name, spec, _SESSION_OPTIONS)
+    for session in context.server.sessions:
+        yield {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
+
+
+def _existing(state: ReadState, database: str, collection: str, name: str) -> Collection:
+    catalog = state.reader.catalog
+    if catalog.view(f"{database}.{collection}") is not None:
+        raise CommandError(
+            ErrorCode.CommandNotSupportedOnView, f"{name} cannot be used on the view {database}.{collection}"
+        )
+    return existing_collection(catalog, database, collection)
+
+
+def _collection_statistics(
+    context: Context, state: ReadState, spec: Mapping[str, Any], database: str, name: str
+) -> Iterable[dict[str, Any]]:
+    _check_options("$collStats", spec, _COLL_STATS_OPTIONS)
+    server = context.server
+    shown: dict[str, Any] = {
+        "ns": f"{database}.{name}",
+        "host": server.member,
+        "localTime": DatetimeMS(server.wall.milliseconds()),
+    }
+    if "latencyStats" in spec:
+        nothing = {"latency": Int64(0), "ops": Int64(0)}
+        shown["latencyStats"] = {
+            "reads": nothing, "writes": nothing, "commands": nothing, "transactions": nothing,
+        }  # fmt: skip
+    if "storageStats" in spec or "count" in spec:
+        collection = _existing(state, database, name, "$collStats")
+        found = collection_statistics(state.reader, collection)
+        if "storageStats" in spec:
+            figures = described_statistics(collection, found, _scale(spec["storageStats"]))
+            del figures["ns"]
+            shown["storageStats"] = figures
+        if "count" in spec:
+            shown["count"] = Int64(found.count)
+    if "queryExecStats" in spec:
+        shown["queryExecStats"] = {
+            "collectionScans": {"total": Int64(0), "nonTailable": Int64(0)},
+        }
+    return [shown]
+
+
+def _scale(spec: Any) -> int:
+    scale = spec.get("scale", 1) if isinstance(spec, Mapping) else 1
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or scale < 1:
+        raise CommandError(ErrorCode.BadValue, "the scale of $collStats must be a number of at least 1")
+    return int(scale)
+
+
+def _index_statistics(context: Context, collection: Collection) -> Iterable[dict[str, Any]]:
+    server = context.server
+    since = DatetimeMS(server.wall.milliseconds())
+    for index in collection.indexes:
+        yield {
+            "name": index.name,
+            "key": dict(index.spec["key"]),
+            "host": server.member,
+            "accesses": {"ops": Int64(0), "since": since},
+            "spec": dict(index.spec),
+        }
