@@ -291,6 +291,30 @@ class TestConflicts:
 
         run(tmp_path, scenario)
 
+    def test_an_index_that_is_to_become_unique_counts_as_one(self, tmp_path: Path) -> None:
+        to_become_unique = {"v": 2, "key": {"u": 1}, "name": "u_1", "prepareUnique": True}
+
+        async def scenario(store: Store) -> None:
+            collection = await make(store, to_become_unique)
+            await fill(store, collection, bson(id=1, u=1))
+            first, second = TransactionUnit(store), TransactionUnit(store)
+            await first.write(add(id=2, u=2))
+            for document in ({"id": 3, "u": 1}, {"id": 3, "u": 2}):
+                with pytest.raises(CommandError) as raised:
+                    await first.write(add(**document))
+                assert code_of(raised) == ErrorCode.DuplicateKey
+            with pytest.raises(CommandError) as raised:
+                await second.write(add(id=4, u=2))
+            assert code_of(raised) == ErrorCode.WriteConflict
+            second.abort()
+            await first.write(remove(1))
+            await first.write(add(id=3, u=1))
+            await first.commit(LSID, 1)
+            with store.snapshot() as snapshot:
+                assert ids(snapshot, collection) == [2, 3]
+
+        run(tmp_path, scenario)
+
     def test_other_documents_do_not_conflict(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> list[Any]:
             collection = await make(store, UNIQUE)

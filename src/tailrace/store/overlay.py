@@ -221,6 +221,12 @@ class Overlay:
         table = self._listed.get(index.ident)
         return None if table is None else table.get(index_key)
 
+    def lists(self, index: Index, index_key: bytes) -> bool:
+        """Whether an index lists a changed record under a key."""
+        table = self._listed.get(index.ident)
+        place = None if table is None else table.next_key(index_key)
+        return place is not None and (place == index_key if index.unique else place.startswith(index_key))
+
     def is_multikey(self, index: Index) -> bool:
         """Whether a changed document has several keys in an index."""
         return index.ident in self._multikey
@@ -241,4 +247,6 @@ def position(index: Index, index_key: bytes, record_key: bytes) -> bytes:
 
 def unique_keys(indexes: Iterable[Index], document: bytes) -> list[tuple[Index, bytes]]:
     """The keys that no other document may have."""
-    return [(index, key) for index in indexes if index.unique for key in keys_in(index, document)]
+    return [
+        (index, key) for index in indexes if not index.takes_duplicates for key in keys_in(index, document)
+    ]

@@ -24,6 +24,7 @@ from tailrace.store.id_keys import document_key, id_key_of
 from tailrace.store.locks import name_key
 from tailrace.store.overlaid_reader import OverlaidReader
 from tailrace.store.overlay import Overlay, keys_in, unique_keys
+from tailrace.store.reader import TableReader
 from tailrace.store.sessions import SessionWrites
 from tailrace.store.store import Store
 from tailrace.store.tables import pack_time
@@ -183,7 +184,7 @@ class TransactionUnit(OverlaidReader, Unit):
         overlay = self._opened(collection)
         self._claim_record(overlay, key)
         for index in collection.indexes:
-            if index.unique and not index.is_id:
+            if not index.takes_duplicates and not index.is_id:
                 old, new = keys_in(index, before), keys_in(index, after)
                 self._claim_keys(overlay, [(index, k) for k in new if k not in old], after)
                 self._lock_keys(collection, [(index, k) for k in old if k not in new])
@@ -299,17 +300,17 @@ class TransactionUnit(OverlaidReader, Unit):
         """Lock keys of unique indexes for a document that is to have them."""
         self._lock_keys(overlay.collection, keys)
         for index, key in keys:
-            there = self._snapshot.listed(index, key)
-            is_seen = there is not None and there not in overlay.records
-            if is_seen or overlay.record_key(index, key) is not None:
-                raise duplicate_key(overlay.collection, index.spec, document)
+            there = _listed(self._snapshot, overlay.collection, index, key)
+            if overlay.lists(index, key) or any(record not in overlay.records for record in there):
+                raise duplicate_key(overlay.collection, index.spec, document, key)
 
     def _lock_keys(self, collection: Collection, keys: list[tuple[Index, bytes]]) -> None:
         if collection.uuid in self._created:
             return
         for index, key in keys:
             self._lock(index.prefix + key)
-            if self._current.listed(index, key) != self._snapshot.listed(index, key):
+            there = _listed(self._snapshot, collection, index, key)
+            if _listed(self._current, collection, index, key) != there:
                 raise self._conflicting(f"the index {index.name} of {collection.ns} has been changed")
 
     def _lock(self, key: bytes) -> None:
@@ -327,6 +328,14 @@ class TransactionUnit(OverlaidReader, Unit):
         """An error that ends the transaction; it stays, whatever is done with it on its way."""
         self._failure = CommandError(code, reason, [TRANSIENT])
         return self._failure
+
+
+def _listed(reader: TableReader, collection: Collection, index: Index, key: bytes) -> list[bytes]:
+    """The records with a key: at most one in a unique index, maybe several in one that is to become that."""
+    if index.unique:
+        found = reader.listed(index, key)
+        return [] if found is None else [found]
+    return [record for _, record in reader.index_entries(collection, index, key, key)]
 
 
 def _check_writable(collection: Collection) -> None:

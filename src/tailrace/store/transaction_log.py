@@ -94,7 +94,7 @@ def _apply(writer: WriteUnit, overlay: Overlay) -> None:
 
 def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
     return any(
-        index.unique and not index.is_id and keys_in(index, before) != keys_in(index, after)
+        not index.takes_duplicates and not index.is_id and keys_in(index, before) != keys_in(index, after)
         for index in collection.indexes
     )
 
