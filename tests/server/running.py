@@ -1,22 +1,15 @@
-"""A server in a thread of its own, as tests use it: real sockets, a real store, a loop beside the test."""
+"""A server in a thread of its own, as tests use it: the kit's replica set, and its whole log."""
 
-import asyncio
 import io
 import json
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from pymongo import MongoClient
 
-from tailrace.server.logbook import Logbook
-from tailrace.server.options import ServerOptions
-from tailrace.server.server import Server
-
-T = TypeVar("T")
-Document = dict[str, Any]
+from tailrace.testing.replica_set import Document, ReplicaSet
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -27,57 +20,29 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-class RunningServer:
+class RunningServer(ReplicaSet):
     """A started server; `call` runs a coroutine in its event loop."""
 
-    def __init__(self, options: ServerOptions) -> None:
-        self._log = io.StringIO()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="server-under-test")
-        self._thread.start()
-        try:
-            self.server = self.call(self._make(options))
-            self.call(self.server.start())
-        except BaseException:
-            self._end_loop()
-            raise
-
-    async def _make(self, options: ServerOptions) -> Server:
-        return Server(options, log=Logbook(options.log_level, self._log))
-
-    @property
-    def uri(self) -> str:
-        return self.server.uri
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return "127.0.0.1", self.server.port
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+    def __init__(self, **options: Any) -> None:
+        self._lines = io.StringIO()
+        super().__init__(log=self._lines, **options)
+        self.start()
 
     def log(self) -> list[Document]:
-        return [json.loads(line) for line in self._log.getvalue().splitlines()]
+        """Every line since the start, not only the newest ones."""
+        return [json.loads(line) for line in self._lines.getvalue().splitlines()]
 
     def messages(self) -> list[str]:
         return [line["msg"] for line in self.log()]
 
     def close(self) -> None:
-        try:
-            self.call(self.server.stop())
-        finally:
-            self._end_loop()
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self.stop()
 
 
 @contextmanager
 def running(**options: Any) -> Iterator[RunningServer]:
     """A server with these options on a free port, stopped behind the block."""
-    server = RunningServer(ServerOptions(**{"port": 0, **options}))
+    server = RunningServer(**options)
     try:
         yield server
     finally:

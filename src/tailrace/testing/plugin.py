@@ -1,0 +1,111 @@
+"""Pytest fixtures: a replica set for any test suite, with a fresh database for each test.
+
+Pytest loads this file in every project that has Tailrace installed, so it imports nothing until a fixture is
+asked for. One server is shared by the tests of a process; what would disturb others (step-downs, a shorter
+oplog, restarts) belongs on `tailrace_own_server`, which is there in milliseconds.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.database import Database
+
+    from tailrace.server.fail_points import FailPoint
+    from tailrace.testing.replica_set import Mode, ReplicaSet
+
+Document = dict[str, Any]
+FailPointSetter = Callable[..., "FailPoint"]
+"""Called like `ReplicaSet.fail_point`; what it switches on is off behind the test."""
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def tailrace_server() -> Iterator["ReplicaSet"]:
+    """The replica set that the tests of this process share."""
+    from tailrace.testing.replica_set import ReplicaSet
+
+    with ReplicaSet() as replica_set:
+        yield replica_set
+
+
+@pytest.fixture(scope="session")
+def tailrace_uri(tailrace_server: "ReplicaSet") -> str:
+    """The shared set's connection string, for a driver of your own."""
+    return tailrace_server.uri
+
+
+@pytest.fixture(scope="session")
+def tailrace_client(tailrace_server: "ReplicaSet") -> "MongoClient[Document]":
+    """PyMongo on the shared set."""
+    return tailrace_server.client()
+
+
+@pytest.fixture
+def tailrace_database(
+    tailrace_server: "ReplicaSet", tailrace_client: "MongoClient[Document]"
+) -> Iterator["Database[Document]"]:
+    """A database of the shared set that no other test uses; dropped behind the test."""
+    name = f"test_{next(_numbers)}"
+    yield tailrace_client[name]
+    # A fail point could refuse the drop, a transaction that the test left open would hold it up.
+    tailrace_server.settle()
+    tailrace_client.drop_database(name)
+
+
+@pytest.fixture
+def tailrace_fail_point(tailrace_server: "ReplicaSet") -> Iterator[FailPointSetter]:
+    """A function that switches on fail points of the shared set; they are off behind the test."""
+    with ExitStack() as switched_on:
+
+        def switch_on(
+            name: str = "failCommand", mode: "Mode" = "alwaysOn", data: Mapping[str, Any] | None = None
+        ) -> "FailPoint":
+            return switched_on.enter_context(tailrace_server.fail_point(name, mode, data))
+
+        yield switch_on
+
+
+class Clock:
+    """The clock of a replica set."""
+
+    def __init__(self, replica_set: "ReplicaSet") -> None:
+        self._set = replica_set
+        self._moved = 0.0
+
+    def now(self) -> float:
+        """Seconds since 1970, as the server sees them."""
+        return self._set.wall.seconds()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass at once; what was due meanwhile is done when this returns."""
+        self._set.advance_clock(seconds)
+        self._moved += seconds
+
+    def restore(self) -> None:
+        """Back to the time of day; cluster times that were given out stay ahead, they never go back."""
+        self._set.advance_clock(-self._moved)
+        self._moved = 0.0
+
+
+@pytest.fixture
+def tailrace_clock(tailrace_server: "ReplicaSet") -> Iterator[Clock]:
+    """The shared set's clock; it shows the time of day again behind the test."""
+    clock = Clock(tailrace_server)
+    yield clock
+    clock.restore()
+
+
+@pytest.fixture
+def tailrace_own_server() -> Iterator["ReplicaSet"]:
+    """A replica set for one test alone, to be disturbed in any way."""
+    from tailrace.testing.replica_set import ReplicaSet
+
+    with ReplicaSet() as replica_set:
+        yield replica_set
