@@ -10,7 +10,7 @@ from tailrace.bsonio.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.query.aggregation import PAUSE, Pause, PipelineContext, compile_pipeline
 
-Documents = Sequence[dict[str, Any]]
+Documents = Sequence[Any]
 
 
 class Collections:

@@ -98,7 +98,9 @@ def _series_buckets(entries: list[_Entry], count: int, series: Granularity) -> I
         made += 1
         end = len(entries) if made == count else min(start + size, len(entries))
         upper = series.round_up(to_double(entries[end - 1].value))
-        while end < len(entries) and to_double(entries[end].value) < upper:
+        while end < len(entries) and (
+            to_double(entries[end].value) < upper or entries[end].key == entries[end - 1].key
+        ):
             end += 1
         if upper == 0 and end < len(entries):
             # Nothing in a series lies just above zero: a bucket of zeros reaches up to the next value.

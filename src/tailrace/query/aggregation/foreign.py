@@ -5,6 +5,7 @@ for every document does not read and decode it every time. A collection above a 
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from tailrace.bsonio.compare import sort_key
@@ -71,12 +72,12 @@ class EqualityJoin:
         self._rows: list[Row] = []
 
     def rows(self, values: list[Any]) -> Rows:
-        """The documents that match, each once, in the order of the collection, and pauses."""
-        wanted = {self._key(value) for value in values}
+        """The documents that match, each once, and pauses."""
+        wanted = {self._key(value): value for value in values}
         if self._table is None and self._string_key is None and _NULL not in wanted:
-            found = self._collection.indexed(self._path.text, values)
+            found = self._collection.indexed(self._path.text, wanted.values())
             if found is not None:
-                yield from self._checked(found, wanted)
+                yield from self._checked(found, wanted.keys())
                 return
         if self._table is None:
             yield from self._build()
@@ -85,14 +86,14 @@ class EqualityJoin:
         for position in sorted(positions):
             yield self._rows[position]
 
-    def _checked(self, found: list[Iterable[Any]], wanted: set[Any]) -> Rows:
+    def _checked(self, found: list[Iterable[Any]], wanted: AbstractSet[Any]) -> Rows:
         """What an index has found: one document can have several of the values."""
         seen: set[bytes] = set()
         for documents in found:
             for row in rows_of(documents):
                 if row is PAUSE:
                     yield row
-                elif not wanted.isdisjoint(self._keys(row.document)) and row.raw not in seen:
+                elif row.raw not in seen and not wanted.isdisjoint(self._keys(row.document)):
                     if len(found) > 1:
                         seen.add(row.raw)
                     yield row

@@ -60,6 +60,8 @@ def _parse(name: str, spec: Any, scope: StageScope) -> Accumulator:
         raise CommandError(
             10065, f"'sortBy' of {name} must be an object, but is of type {type_name(specs['sortBy'])}"
         )
+    if not specs["sortBy"]:
+        raise CommandError(9657900, f"'sortBy' of {name} must be a non-empty object")
     ordering = compile_sort(specs["sortBy"], scope.context.collation)
     output = scope.parse(specs["output"])
     count = scope.parse(specs["n"]) if has_count else Constant(1)
