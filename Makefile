@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test test-slow check bench clean
+.PHONY: run serve tour test test-slow check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -14,8 +14,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-run: $(READY) ## generate a sample oplog and replay it
+run: $(READY) ## a replica set: write to it, watch it, kill it, resume
 	$(BIN)/python -m tailrace.testing.demo
+
+serve: $(READY) ## a replica set that stays up until it is interrupted
+	$(BIN)/tailrace serve
+
+tour: $(READY) ## generate a sample oplog and replay it
+	$(BIN)/python -m tailrace.testing.replay_tour
 
 check: $(READY) ## lint, types and the fast tests
 	$(BIN)/ruff check .

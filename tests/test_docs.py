@@ -154,7 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tailrace "$@"\n')
     script.chmod(0o755)
     subprocess.run(
-        [sys.executable, "-m", "tailrace.testing.demo"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "tailrace.testing.replay_tour"], cwd=folder, check=True, stdout=subprocess.DEVNULL
     )
     return folder
 

@@ -1,133 +1,169 @@
-"""A tour in a few seconds: `python -m tailrace.testing.demo [FOLDER]`, which is what `make run` does.
+"""A replica set in a few seconds: `python -m tailrace.testing.demo`, which is what `make run` does.
 
-Writes the oplog of a small shop, as one file and split over three shards, replays both with the commands a
-user would type, and compares the results. The exit code is 0 only if they are identical.
+Starts `tailrace serve`, writes a shop's day with PyMongo, prints the events of a change stream with their
+tokens, kills the server, starts it again on the same data and resumes; then reads the oplog over the wire and
+replays it. The exit code is 0 only if all three give the same events.
 """
 
-import json
 import shlex
-import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from tailrace.bsonio import documents as bsondocs
+import bson
+from bson import Decimal128
+from pymongo import MongoClient
+from pymongo.change_stream import ChangeStream
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
 from tailrace.bsonio import extjson
 from tailrace.cli.main import main as tailrace
-from tailrace.testing.history import dump
-from tailrace.testing.sample import shop_story
+from tailrace.testing.event_lines import event_line, shortened
 
-_SHARDS: Final = 3
-_SPLIT_SEED: Final = 2
-_FOLDER: Final = Path("out/sample")
-_OPTIONS: Final = '{"showExpandedEvents": true}'
-_NARROWEST: Final = 60
+Document = dict[str, Any]
+
+_EXPANDED: Final = '{"showExpandedEvents": true}'
+_DAY: Final = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+_LAST: Final = "drop"
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run the tour; the exit code."""
-    folder = Path(arguments[0]) if arguments else _FOLDER
-    return tour(folder, write_sample(folder))
-
-
-def tour(folder: Path, files: Sequence[Path]) -> int:
-    """Replay the oplog of the first file and the shards' logs of the others; the exit code."""
-    print(f"A shop's oplog is in {files[0]},")
-    print(f"and once more, split over {_SHARDS} shards, in {', '.join(path.name for path in files[1:])}.\n")
-
-    single = folder / "events.jsonl"
-    if code := _run("replay", files[0], "--ns", "shop", "--options", _OPTIONS, "--out", single):
-        return code
-    lines = single.read_text().splitlines()
-    for line in lines:
-        print(_one_line(line))
-
-    print("\nThe shards' logs, merged:\n")
-    merged = folder / "merged.jsonl"
-    shards = [part for path in files[1:] for part in ("--shard", f"{path.stem}={path}")]
-    if code := _run("replay", *shards, "--ns", "shop", "--options", _OPTIONS, "--out", merged):
-        return code
-    identical = merged.read_bytes() == single.read_bytes()
-    print(f"{merged} and {single} are {'identical' if identical else 'DIFFERENT'}: {len(lines)} events.\n")
-
-    print("Every event has a resume token. This is the one of the transaction's second operation:\n")
-    token = _in_transaction(lines)
-    if code := _run("token", token):
-        return code
-    print("\nReplayed from there on, the stream goes on with what came next:\n")
-    resumed = folder / "resumed.jsonl"
-    options = json.dumps(json.loads(_OPTIONS) | {"resumeAfter": {"_data": token}})
-    if code := _run("replay", files[0], "--ns", "shop", "--options", options, "--out", resumed):
-        return code
-    rest = resumed.read_text().splitlines()
-    for line in rest:
-        print(_one_line(line))
-    if not identical or rest != lines[len(lines) - len(rest) :] or not rest:
+    with TemporaryDirectory(prefix="tailrace-demo-") as made:
+        folder = Path(arguments[0]) if arguments else Path(made)
+        with serving(folder) as (server, uri):
+            events = _live(uri)
+            print("\nThe server is killed (SIGKILL) and started again on the same data.\n")
+            server.kill()
+        with serving(folder) as (_, uri):
+            resumed = _resumed(uri, events[2])
+            oplog = _dump_oplog(uri, folder)
+        replayed = _replayed(oplog, folder)
+    if resumed != events[3:] or replayed != events:
         print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
         return 1
+    print(f"\nLive, resumed and replayed, the {len(events)} events are the same.")
     return 0
 
 
-def write_sample(folder: Path) -> list[Path]:
-    """Write the sample; gives the oplog's file, then the shards'."""
-    story = shop_story()
-    folder.mkdir(parents=True, exist_ok=True)
-    logs = {folder / "oplog.bson": story.entries}
-    for number, log in enumerate(story.split(_SHARDS, _SPLIT_SEED)):
-        logs[folder / f"shard{number}.bson"] = log
-    for path, log in logs.items():
-        path.write_bytes(dump(log))
-    return list(logs)
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`tailrace serve` as a process of its own, and its address; ended by SIGTERM."""
+    command = ["serve", "--port", "0", "--data", str(folder / "data"), "--log-level", "warning"]
+    print(f"$ tailrace {shlex.join(command)}", flush=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tailrace", *command], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().strip()
+        print(ready, flush=True)
+        if not ready.startswith("ready "):
+            raise SystemExit("the server did not start; what it said is above")
+        yield process, ready.removeprefix("ready ")
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
-def _run(*arguments: str | Path) -> int:
-    """Show a command and run it."""
-    words = [str(argument) for argument in arguments]
-    print(f"$ tailrace {shlex.join(words)}")
-    sys.stdout.flush()
-    return tailrace(words)
+def _live(uri: str) -> list[Document]:
+    print("\nA shop takes orders; a change stream on the database shows each change and its resume token.\n")
+    with MongoClient[Document](uri) as client:
+        shop = client.shop
+        with shop.watch(show_expanded_events=True) as stream:
+            _take_orders(client, shop)
+            events = []
+            for event in _until_last(stream):
+                events.append(event)
+                print(event_line(event))
+                print(shortened(f"    {event['_id']['_data']}"))
+    return events
 
 
-def _one_line(line: str) -> str:
-    """An event for the eye: what happened, where, to what."""
-    event = bsondocs.decode(extjson.loads(line))
-    namespace = ".".join(event.get("ns", {}).values())
-    kind = event["operationType"] + (" (in a transaction)" if "txnNumber" in event else "")
-    return _shortened(f"  {kind:<27} {namespace:<16} {_detail(event)}")
+def _take_orders(client: MongoClient[Document], shop: Database[Document]) -> None:
+    orders = shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    stock = shop.stock
+    stock.insert_many([{"_id": "teapot", "qty": 12}, {"_id": "kettle", "qty": 3}])
+    orders.insert_one(_order(1, "Ada", "teapot", "19.90"))
+    orders.insert_one(_order(2, "Grace", "kettle", "59.80"))
+    orders.update_one({"_id": 1}, {"$set": {"status": "paid", "address.city": "Bath"}})
+    orders.update_one({"_id": 1}, {"$push": {"items": "cup"}, "$unset": {"note": ""}})
+
+    def buy(session: ClientSession) -> None:
+        orders.insert_one(_order(3, "Alan", "teapot", "39.80"), session=session)
+        stock.update_one({"_id": "teapot"}, {"$inc": {"qty": -2}}, session=session)
+
+    with client.start_session() as session:
+        session.with_transaction(buy)
+    orders.create_index("customer")
+    orders.delete_one({"_id": 2})
+    orders.rename("orders2026")
+    stock.drop()
 
 
-def _detail(event: dict[str, Any]) -> str:
-    for name in ("to", "updateDescription", "fullDocument", "documentKey", "operationDescription"):
-        if name in event:
-            shown = event[name]
-            if name == "updateDescription":
-                shown = {part: value for part, value in shown.items() if value}
-                return f"_id {_text(event['documentKey']['_id'])}: {_text(shown)}"
-            return f"{'to ' if name == 'to' else ''}{_text(shown)}"
-    return ""
+def _order(number: int, customer: str, item: str, total: str) -> Document:
+    return {
+        "_id": number,
+        "customer": customer,
+        "items": [item],
+        "total": Decimal128(total),
+        "placed": _DAY,
+        "note": "leave at the door",
+    }
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if value is None or isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+def _until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
+    for event in stream:
+        yield event
+        if event["operationType"] == _LAST:
+            return
 
 
-def _shortened(line: str) -> str:
-    """Cut to the terminal's width; in a pipe, to a width that reads well."""
-    width = max(shutil.get_terminal_size((110, 24)).columns, _NARROWEST)
-    return line.rstrip() if len(line) <= width else f"{line[: width - 3]}..."
+def _resumed(uri: str, event: Document) -> list[Document]:
+    print(f"\nResumed after the {event['operationType']} of {event.get('documentKey')}:\n")
+    with MongoClient[Document](uri) as client:
+        started = time.perf_counter()
+        with client.shop.watch(resume_after=event["_id"], show_expanded_events=True) as stream:
+            events = list(_until_last(stream))
+        took = time.perf_counter() - started
+    print(f"  {len(events)} events in {took * 1000:.0f} ms, from {events[0]['operationType']} to {_LAST}\n")
+    return events
 
 
-def _in_transaction(lines: Sequence[str]) -> str:
-    events = [bsondocs.decode(extjson.loads(line)) for line in lines]
-    token: str = [event["_id"]["_data"] for event in events if "txnNumber" in event][1]
-    return token
+def _dump_oplog(uri: str, folder: Path) -> Path:
+    """The oplog as a file, as `mongodump` would write it."""
+    path = folder / "oplog.bson"
+    with MongoClient[Document](uri) as client, path.open("wb") as file:
+        batches: Iterable[Any] = client.local["oplog.rs"].find_raw_batches()
+        for batch in batches:
+            file.write(batch)
+    print(f"The oplog, read over the wire: {path.name}, {path.stat().st_size:,} bytes.\n")
+    return path
+
+
+def _replayed(oplog: Path, folder: Path) -> list[Document]:
+    out = folder / "events.jsonl"
+    command = ["replay", str(oplog), "--ns", "shop", "--options", _EXPANDED, "--out", str(out)]
+    print(f"$ tailrace {shlex.join(command)}", flush=True)
+    if tailrace(command):
+        raise SystemExit("the replay failed; what it said is above")
+    return [_as_driver(line) for line in out.read_text().splitlines()]
+
+
+def _as_driver(line: str) -> Document:
+    """A line of Extended JSON as PyMongo would decode the event."""
+    return bson.decode(extjson.loads(line))
 
 
 if __name__ == "__main__":

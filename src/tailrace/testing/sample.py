@@ -1,6 +1,6 @@
 """A small history with a plot, for people to read: a shop takes orders, ships them and closes the year.
 
-`tailrace.testing.demo` writes it to files and replays it; the documentation quotes it.
+`tailrace.testing.replay_tour` writes it to files and replays it; the documentation quotes it.
 """
 
 import random

@@ -1,17 +1,17 @@
-"""The tour that `make run` gives, run as a user would see it."""
+"""The tour that `make tour` gives, run as a user would see it."""
 
 from pathlib import Path
 
 import pytest
 
-from tailrace.testing import demo
+from tailrace.testing import replay_tour
 
 
 def test_the_tour_ends_well_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")
-    assert demo.main([str(tmp_path)]) == 0
+    assert replay_tour.main([str(tmp_path)]) == 0
     output = capfd.readouterr().out
     assert "$ tailrace replay" in output
     assert "are identical: 13 events" in output
@@ -25,11 +25,11 @@ def test_the_tour_fails_when_the_merged_events_differ(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A shard's log that lost an entry must not go unnoticed."""
-    files = demo.write_sample(tmp_path)
+    files = replay_tour.write_sample(tmp_path)
     shard = files[2]  # its second entry is an insert
     data = shard.read_bytes()
     first = int.from_bytes(data[:4], "little")
     second = int.from_bytes(data[first : first + 4], "little")
     shard.write_bytes(data[:first] + data[first + second :])
-    assert demo.tour(tmp_path, files) == 1
+    assert replay_tour.tour(tmp_path, files) == 1
     assert "DIFFERENT" in capfd.readouterr().out

@@ -1,0 +1,52 @@
+"""Opening and reading change streams by the bare commands, where a driver would hide what is sent."""
+
+from typing import Any
+
+from bson import Int64, Timestamp
+from pymongo.database import Database
+
+Document = dict[str, Any]
+
+
+def open_stream(
+    database: Database[Document],
+    target: str | int = 1,
+    spec: Document | None = None,
+    *stages: Document,
+    batch_size: int | None = None,
+    **options: Any,
+) -> Document:
+    """The reply's `cursor` of an aggregate with `$changeStream`."""
+    cursor = {} if batch_size is None else {"batchSize": batch_size}
+    reply = database.command(
+        "aggregate", target, pipeline=[{"$changeStream": spec or {}}, *stages], cursor=cursor, **options
+    )
+    found: Document = reply["cursor"]
+    return found
+
+
+def get_more(database: Database[Document], cursor: Document, **options: Any) -> Document:
+    """The reply's `cursor` of the next getMore; waits not at all unless asked to."""
+    collection = cursor["ns"].partition(".")[2]
+    reply = database.command(
+        {"getMore": Int64(cursor["id"]), "collection": collection, "maxTimeMS": 1, **options}
+    )
+    found: Document = reply["cursor"]
+    return found
+
+
+def drain(database: Database[Document], cursor: Document) -> list[Document]:
+    """Everything that is there: batches until an empty one or the end."""
+    events: list[Document] = list(cursor.get("firstBatch", []))
+    while cursor["id"]:
+        cursor = get_more(database, cursor)
+        if not cursor["nextBatch"]:
+            break
+        events += cursor["nextBatch"]
+    return events
+
+
+def now(database: Database[Document]) -> Timestamp:
+    """The cluster time of the newest write."""
+    time: Timestamp = database.command("ping")["operationTime"]
+    return time
