@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio import raw as rawbson
@@ -36,46 +37,54 @@ _operation_ids: Final = itertools.count(1)
 class Context:
     """One command under way. The dispatcher fills in what the generic arguments say."""
 
+    # What most commands leave as it is stands on the class, so that making a context costs little.
+    write_concern: WriteConcern | None = None
+    """None if the command did not say."""
+    read_concern: ReadConcern = ReadConcern()
+    read_preference: str = "primary"
+    lsid: bytes | None = None
+    """The session's whole id as BSON."""
+    session: "Session | None" = None
+    txn_number: int | None = None
+    in_transaction: bool = False
+    """Whether the command says that it belongs to a multi-document transaction."""
+    starts_transaction: bool = False
+    transaction: "Transaction | None" = None
+    """The open transaction it runs in."""
+    is_change_stream: bool = False
+    """Whether it opens or reads a change stream; its errors are labelled for that."""
+    deadline: float | None = None
+    """When `maxTimeMS` ends, in `time.monotonic` seconds."""
+    details: Mapping[str, Any] = MappingProxyType({})
+    """What else currentOp shows of it."""
+    next_request: Request | None = None
+    has_begun: bool = False
+    """Whether its body runs; before, it has certainly changed nothing."""
+    is_interruptible: bool = True
+    """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
+    _interruption: CommandError | None = None
+    _task: "asyncio.Task[Any] | None" = None
+
     def __init__(
-        self, server: "Server", client: Client, request: Request, entry: Command, command: dict[str, Any]
+        self,
+        server: "Server",
+        client: Client,
+        request: Request,
+        name: str,
+        entry: Command,
+        command: dict[str, Any],
     ) -> None:
         self.server = server
         self.client = client
         self.request = request
         self.entry = entry
-        self.name = request.name
+        self.name = name
         """The name as the client sent it; ``entry.name`` is the same for all aliases."""
         self.database = request.database
         self.command = command
         """The command's body, decoded; documents that came beside it are in `documents` alone."""
-        self.read_concern = ReadConcern()
-        self.write_concern: WriteConcern | None = None
-        """None if the command did not say."""
-        self.read_preference = "primary"
-        self.lsid: bytes | None = None
-        """The session's whole id as BSON."""
-        self.session: Session | None = None
-        self.txn_number: int | None = None
-        self.in_transaction = False
-        """Whether the command says that it belongs to a multi-document transaction."""
-        self.starts_transaction = False
-        self.transaction: Transaction | None = None
-        """The open transaction it runs in."""
-        self.is_change_stream = False
-        """Whether it opens or reads a change stream; its errors are labelled for that."""
-        self.deadline: float | None = None
-        """When `maxTimeMS` ends, in `time.monotonic` seconds."""
         self.operation_id = next(_operation_ids)
         self.started = time.monotonic()
-        self.details: dict[str, Any] = {}
-        """What else currentOp shows of it."""
-        self.next_request: Request | None = None
-        self.has_begun = False
-        """Whether its body runs; before, it has certainly changed nothing."""
-        self.is_interruptible = True
-        """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
-        self._interruption: CommandError | None = None
-        self._task: asyncio.Task[Any] | None = None
 
     # -- arguments ------------------------------------------------------------------------------------
 
@@ -169,28 +178,28 @@ class Context:
     def waiting(self) -> Iterator[None]:
         """Around a wait in a command that otherwise runs to its end: it may be interrupted here."""
         was_interruptible, self.is_interruptible = self.is_interruptible, True
+        self.details["waitingForLock"] = True
         try:
             self.check_deadline()
             yield
         finally:
+            self.details["waitingForLock"] = False
             self.is_interruptible = was_interruptible
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Around everything that may be interrupted: an interruption leaves it as its error."""
-        task = asyncio.current_task()
+    def begin(self, task: "asyncio.Task[Any] | None") -> None:
+        """Note the task that an interruption has to wake."""
         self._task = task
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self._interruption is None or task is None:
-                raise
-            # The cancellation was ours; one from outside besides it must not be swallowed.
-            if task.uncancel() > 0:
-                raise
-            raise self._interruption from None
-        finally:
-            self._task = None
+
+    def end(self) -> None:
+        """Behind everything that may be interrupted."""
+        self._task = None
+
+    def cancelled(self, task: "asyncio.Task[Any] | None") -> CommandError | None:
+        """The interruption behind a cancellation of the task; None if the cancellation came from outside."""
+        if self._interruption is None or task is None:
+            return None
+        # One from outside besides ours must not be swallowed.
+        return None if task.uncancel() > 0 else self._interruption
 
     # -- several replies ----------------------------------------------------------------------------------
 
