@@ -1,13 +1,29 @@
-"""``python -m bench [NAME...]``: run the benchmarks and print their figures."""
+"""``python -m bench [--profile DIR] [NAME...]``: run the benchmarks and print their figures.
 
+With a folder, the servers of the benchmarks run under cProfile and leave their profiles there.
+"""
+
+import os
 import sys
 
-from bench import engine, memory
+from bench import drain, engine, fan_out, idle_streams, insert, latency, memory
+from bench.server_process import PROFILE_VARIABLE
 
-BENCHMARKS = {"engine": engine.main, "memory": memory.main}
+BENCHMARKS = {
+    "engine": engine.main,
+    "memory": memory.main,
+    "latency": latency.main,
+    "fan-out": fan_out.main,
+    "idle-streams": idle_streams.main,
+    "drain": drain.main,
+    "insert": insert.main,
+}
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["--profile"] and len(names) > 1:
+        os.environ[PROFILE_VARIABLE] = names[1]
+        names = names[2:]
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"unknown benchmark {unknown[0]}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)

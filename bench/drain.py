@@ -1,0 +1,116 @@
+"""200,000 events through one change stream cursor, against a `find` of the same documents.
+
+Both are read by PyMongo, once as raw batches, where the server is what is measured, and once as users read
+them, where decoding weighs as much. Rounds take turns, so that all meet the same machine.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from time import perf_counter
+
+from bson import Timestamp
+from pymongo.collection import Collection
+
+from bench.figures import print_goal
+from bench.server_process import Document, serving
+
+DOCUMENTS = 200_000
+BATCH = 1_000
+ROUNDS = 3
+
+Read = Callable[[], int]
+
+_read_length = struct.Struct("<i").unpack_from
+
+
+def sample(number: int) -> Document:
+    """A document like many: some 200 bytes."""
+    return {
+        "_id": number,
+        "customer": f"customer-{number % 1000:04}",
+        "amount": number / 7,
+        "when": datetime(2026, 1, 1, tzinfo=UTC),
+        "tags": ["new", "paid"],
+        "note": "x" * 60,
+    }
+
+
+def fill(collection: Collection[Document]) -> Timestamp:
+    """Insert the documents; the time to start from."""
+    with collection.database.client.start_session() as session:
+        collection.insert_one({"_id": "first"}, session=session)
+        started = session.operation_time
+        assert started is not None
+        collection.delete_one({"_id": "first"}, session=session)
+    for start in range(0, DOCUMENTS, BATCH):
+        collection.insert_many([sample(number) for number in range(start, start + BATCH)])
+    return started
+
+
+def count_raw(batches: Iterable[bytes], wanted: int) -> int:
+    """How many documents there are in raw batches, up to a number."""
+    count = 0
+    for batch in batches:
+        position = 0
+        while position < len(batch):
+            position += _read_length(batch, position)[0]
+            count += 1
+        if count >= wanted:
+            break
+    return count
+
+
+def count(documents: Iterable[object], wanted: int) -> int:
+    found = 0
+    for _ in documents:
+        found += 1
+        if found == wanted:
+            break
+    return found
+
+
+def main() -> None:
+    print(f"drain: {DOCUMENTS:,} events of inserts and the same documents, {ROUNDS} rounds, best of each")
+    with serving("drain", "--oplog-size", "1024") as server:
+        collection = server.client.bench.drain
+        started = fill(collection)
+        # The entries at and behind the first insert: that insert and its removal are events, too.
+        events = DOCUMENTS + 2
+        stage: Document = {"$changeStream": {"startAtOperationTime": started}}
+
+        def find_raw() -> int:
+            return count_raw(collection.find_raw_batches(), DOCUMENTS)
+
+        def stream_raw() -> int:
+            with collection.aggregate_raw_batches([stage]) as batches:
+                return count_raw(batches, events) - 2
+
+        def find() -> int:
+            return count(collection.find(), DOCUMENTS)
+
+        def stream() -> int:
+            with collection.watch(start_at_operation_time=started) as changes:
+                return count(changes, events) - 2
+
+        reads: dict[str, Read] = {
+            "find, raw batches": find_raw,
+            "stream, raw batches": stream_raw,
+            "find": find,
+            "stream": stream,
+        }
+        best = dict.fromkeys(reads, 0.0)
+        used = dict.fromkeys(reads, float("inf"))
+        for _ in range(ROUNDS):
+            for name, read in reads.items():
+                before, began = server.usage().seconds, perf_counter()
+                found = read()
+                taken = perf_counter() - began
+                if found != DOCUMENTS:
+                    raise SystemExit(f"{name}: {found} documents instead of {DOCUMENTS}")
+                best[name] = max(best[name], DOCUMENTS / taken)
+                used[name] = min(used[name], (server.usage().seconds - before) / DOCUMENTS)
+    for name, rate in best.items():
+        print(f"  {name:<34}{rate:10,.0f} documents/s   {used[name] * 1e6:6.2f} µs of the server for each")
+    print_goal("stream to find, raw batches", best["stream, raw batches"] / best["find, raw batches"], "0.5")
+    print_goal("stream to find", best["stream"] / best["find"], "0.5")

@@ -1,0 +1,74 @@
+"""1,000 streams on one collection while it is written to: when does everybody have an event?
+
+Inserts are sent at fixed times, whether or not earlier ones were acknowledged, so that a slow server is not
+spared. Times are taken from the acknowledgement of an insert, and also from its sending, to the moment a
+stream's client has read the reply with the event.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from bson import Int64
+from pymongo.collection import Collection
+
+from bench.figures import percentile, print_goal, print_times
+from bench.server_process import Document, serving
+from bench.watching import watching
+
+STREAMS = 1_000
+WRITES_PER_SECOND = 20
+SECONDS = 10
+WAIT_MS = 60_000
+WRITERS = 20
+
+
+class Writer:
+    """Inserts at fixed times."""
+
+    def __init__(self, collection: Collection[Document]) -> None:
+        self._collection = collection
+        self.sent: dict[int, float] = {}
+        self.acknowledged: dict[int, float] = {}
+
+    def run(self, count: int) -> None:
+        began = time.monotonic()
+        with ThreadPoolExecutor(WRITERS) as threads:
+            for number in range(count):
+                time.sleep(max(0, began + number / WRITES_PER_SECOND - time.monotonic()))
+                threads.submit(self._insert, number)
+
+    def _insert(self, number: int) -> None:
+        self.sent[number] = time.monotonic()
+        self._collection.insert_one({"_id": number, "number": Int64(number), "text": "x" * 100})
+        self.acknowledged[number] = time.monotonic()
+
+
+def main() -> None:
+    print(f"fan-out: {STREAMS} collection streams, {WRITES_PER_SECOND} inserts/s for {SECONDS} s")
+    with serving("fan_out") as server:
+        collection = server.client.bench.events
+        collection.insert_one({"_id": "first"})
+        writer = Writer(collection)
+        with watching(server, STREAMS, WAIT_MS) as streams:
+            began, before = time.monotonic(), server.usage().seconds
+            writer.run(WRITES_PER_SECOND * SECONDS)
+            elapsed, used = time.monotonic() - began, server.usage().seconds - before
+            time.sleep(1)
+            streams.stop()
+    sent, acknowledged, arrivals = writer.sent, writer.acknowledged, streams.arrivals
+    if any(len(arrivals.get(number, ())) != STREAMS for number in sent):
+        raise SystemExit("a stream missed an event or had it twice")
+    print_times("acknowledged", [acknowledged[number] - sent[number] for number in sent])
+    print_times(
+        "acknowledged to one stream",
+        [arrival - acknowledged[number] for number in sent for arrival in arrivals[number]],
+    )
+    everybody = [max(arrivals[number]) - acknowledged[number] for number in sent]
+    print_times("acknowledged to all streams", everybody)
+    print_times("sent to all streams", [max(arrivals[number]) - sent[number] for number in sent])
+    events = len(sent) * STREAMS
+    print(
+        f"  {events:,} events in {streams.replies:,} replies; the server used {used / elapsed:.0%} of a core, "
+        f"{used / streams.replies * 1e6:.0f} µs for a reply"
+    )
+    print_goal("p99 to all streams", percentile(everybody, 99) * 1000, "below 250", " ms")

@@ -1,0 +1,47 @@
+"""What 1,000 open streams cost while nothing happens.
+
+A getMore that finds nothing waits, for as long as the client says; drivers that say nothing get the server's
+default of one second, so that 1,000 streams ask 1,000 times a second. Both are shown: the first is the cost
+of being open, the second that of asking.
+"""
+
+import time
+
+from bench.figures import print_goal
+from bench.server_process import ServerProcess, serving
+from bench.watching import watching
+
+STREAMS = 1_000
+SECONDS = 10
+SETTLE = 2
+LONG_WAIT_MS = 60_000
+DEFAULT_WAIT = 0
+
+
+def share_of_core(server: ServerProcess) -> float:
+    """Percent of a core that the server uses from now on."""
+    began, before = time.monotonic(), server.usage().seconds
+    time.sleep(SECONDS)
+    return (server.usage().seconds - before) / (time.monotonic() - began) * 100
+
+
+def main() -> None:
+    print(f"idle streams: {STREAMS} collection streams, no writes, {SECONDS} s each")
+    with serving("idle_streams") as server:
+        server.client.bench.events.insert_one({"_id": "first"})
+        time.sleep(SETTLE)
+        without = share_of_core(server)
+        before = server.usage().megabytes
+        print(f"  {'no stream at all':<34}{without:8.2f} %", flush=True)
+        with watching(server, STREAMS, LONG_WAIT_MS):
+            time.sleep(SETTLE)
+            print_goal("getMores of 60 s", share_of_core(server), "below 2 % of a core", " %")
+            print_goal("memory", server.usage().megabytes - before, "below 50 MB", " MB")
+        with watching(server, STREAMS, DEFAULT_WAIT) as streams:
+            time.sleep(SETTLE)
+            share = share_of_core(server)
+            streams.stop()
+        rate = streams.replies / (SETTLE + SECONDS)
+        print(
+            f"  {'getMores of 1 s':<34}{share:8.2f} %   {rate:.0f} getMores/s, {share * 1e4 / rate:.0f} µs each"
+        )

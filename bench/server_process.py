@@ -1,0 +1,73 @@
+"""A server in a process of its own, started as users start it, for the benchmarks that talk to one.
+
+With a folder for profiles the server runs under cProfile and leaves `<name>.prof` there; its event loop is
+what is seen, the writer thread is not. Figures of such a run are slower and are not to be quoted.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pymongo import MongoClient
+
+PROFILE_VARIABLE = "BENCH_PROFILE"
+"""names the folder for profiles; `python -m bench --profile DIR` sets it"""
+
+Document = dict[str, Any]
+
+
+class Usage(NamedTuple):
+    """What a server has used so far."""
+
+    seconds: float
+    """processor time of all its threads"""
+    megabytes: int
+    """resident memory"""
+
+
+class ServerProcess:
+    """A running server and a client on it."""
+
+    def __init__(self, uri: str, client: MongoClient[Document]) -> None:
+        self.uri = uri
+        self.client = client
+
+    @property
+    def port(self) -> int:
+        assert self.client.address is not None
+        return self.client.address[1]
+
+    def usage(self) -> Usage:
+        status = self.client.admin.command("serverStatus")
+        times = status["extra_info"]
+        return Usage(
+            (times["user_time_us"] + times["system_time_us"]) / 1e6,
+            status["mem"]["resident"],
+        )
+
+
+@contextmanager
+def serving(name: str, *options: str) -> Iterator[ServerProcess]:
+    """A server on a free port with a temporary data directory; it ends with the block."""
+    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--log-level", "warning", *options]
+    folder = os.environ.get(PROFILE_VARIABLE)
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        command[1:1] = ["-m", "cProfile", "-o", str(Path(folder) / f"{name}.prof")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line.startswith("ready "):
+                raise SystemExit("the server did not start")
+            uri = line.split()[1]
+            with MongoClient[Document](uri) as client:
+                client.admin.command("ping")
+                yield ServerProcess(uri, client)
+        finally:
+            process.terminate()
+            process.wait()

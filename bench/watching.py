@@ -1,0 +1,43 @@
+"""The process of `watchers.py`, seen from the benchmark that started it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.server_process import ServerProcess
+
+
+class Watching:
+    """Many open streams; what they saw is known once they are stopped."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.replies = 0
+        self.arrivals: dict[int, list[float]] = {}
+        if self._read() != "open":
+            raise SystemExit("the streams could not be opened")
+
+    def stop(self) -> None:
+        """End the streams and read what they saw."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        seen = json.loads(self._read())
+        self.replies = seen["replies"]
+        self.arrivals = {int(number): times for number, times in seen["arrivals"].items()}
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def watching(server: ServerProcess, streams: int, wait_ms: int) -> Iterator[Watching]:
+    """Streams on `bench.events` with getMores that wait so long; 0 is the server's default."""
+    command = [sys.executable, "-m", "bench.watchers", str(server.port), str(streams), str(wait_ms)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Watching(process)
+        finally:
+            process.terminate()
