@@ -5,14 +5,23 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+NODE   := .node
 
-.PHONY: run serve tour test test-slow check bench clean
+.PHONY: clients run serve tour test test-slow check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# Other clients that the tests run. Without npm or its registry those tests are skipped, and say so.
+$(NODE)/.ready: tests/clients/package.json
+	@mkdir -p $(NODE) && cp $< $(NODE)/package.json
+	@npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts --silent && touch $@ \
+		|| echo "the Node.js driver and mongosh could not be installed; their tests are skipped"
+
+clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 
 run: $(READY) ## a replica set: write to it, watch it, kill it, resume
 	$(BIN)/python -m tailrace.testing.demo
@@ -29,7 +38,7 @@ check: $(READY) ## lint, types and the fast tests
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws
 
-test: $(READY) ## what CI runs
+test: $(READY) $(NODE)/.ready ## what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -42,4 +51,4 @@ bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache out
+	rm -rf $(VENV) $(NODE) .mypy_cache .pytest_cache .ruff_cache out
