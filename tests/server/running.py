@@ -11,6 +11,8 @@ from pymongo import MongoClient
 
 from tailrace.testing.replica_set import Document, ReplicaSet
 
+__all__ = ["Document", "RunningServer", "connected", "running", "wait_for"]
+
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Look again and again until it holds; a test that waits for longer fails."""

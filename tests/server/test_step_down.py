@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bson import Int64
-from pymongo import MongoClient, ReadPreference
+from pymongo import MongoClient
 from pymongo.errors import NotPrimaryError
 from tests.server.raw_client import RawClient, raw_client
 from tests.server.running import Document, RunningServer, connected, running, wait_for
@@ -168,11 +168,12 @@ def test_a_driver_waits_for_the_new_primary(own_server: RunningServer) -> None:
 
 
 def test_a_driver_without_retries_is_told(own_server: RunningServer) -> None:
-    with connected(own_server, retryWrites=False) as client:
-        client.admin.command("ping")
+    host, port = own_server.address
+    with MongoClient[Document](host, port, directConnection=True, retryWrites=False) as client:
+        client["shop"]["orders"].insert_one({})
         own_server.call(own_server.server.step_down(FOREVER))
         with pytest.raises(NotPrimaryError):
-            client.get_database("shop", read_preference=ReadPreference.NEAREST).command({"drop": "orders"})
+            client["shop"]["orders"].insert_one({})
 
 
 def test_a_watch_goes_on_behind_a_step_down(own_server: RunningServer) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio import raw as rawbson
@@ -55,8 +54,8 @@ class Context:
     """Whether it opens or reads a change stream; its errors are labelled for that."""
     deadline: float | None = None
     """When `maxTimeMS` ends, in `time.monotonic` seconds."""
-    details: Mapping[str, Any] = MappingProxyType({})
-    """What else currentOp shows of it."""
+    waits_for_lock: bool = False
+    """Whether it waits for the end of a transaction."""
     next_request: Request | None = None
     has_begun: bool = False
     """Whether its body runs; before, it has certainly changed nothing."""
@@ -178,12 +177,12 @@ class Context:
     def waiting(self) -> Iterator[None]:
         """Around a wait in a command that otherwise runs to its end: it may be interrupted here."""
         was_interruptible, self.is_interruptible = self.is_interruptible, True
-        self.details["waitingForLock"] = True
+        self.waits_for_lock = True
         try:
             self.check_deadline()
             yield
         finally:
-            self.details["waitingForLock"] = False
+            self.waits_for_lock = False
             self.is_interruptible = was_interruptible
 
     def begin(self, task: "asyncio.Task[Any] | None") -> None:

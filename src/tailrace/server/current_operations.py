@@ -62,10 +62,9 @@ def _operation(server: "Server", context: Context) -> dict[str, Any]:
         "redacted": False,
         "command": {name: value for name, value in context.command.items() if name not in _HIDDEN_FIELDS},
         "numYields": 0,
-        "waitingForLock": False,
+        "waitingForLock": context.waits_for_lock,
         "waitingForLatch": {},
         "killPending": context.interruption is not None,
-        **context.details,
     }
     cursor = server.cursors.of_operation(context)
     if cursor is not None:

@@ -8,17 +8,17 @@ says so.
 
 import asyncio
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.bsonio.documents import decode, encode
+from tailrace.bsonio.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server import replies
 from tailrace.server.client import Client
-from tailrace.server.command import Command, Reply
+from tailrace.server.command import Reply
+from tailrace.server.command_body import read_body
 from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.error_labels import Situation, labels_of
@@ -92,9 +92,7 @@ class Dispatcher:
         if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
             self._server.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
-        command = decode(request.command)
-        _check_duplicates(request.command, command)
-        return Context(self._server, client, request, entry, command)
+        return Context(self._server, client, request, name, entry, read_body(request.command))
 
     async def _run(self, context: Context) -> Reply:
         self._count(context)
@@ -106,8 +104,17 @@ class Dispatcher:
             raise CommandError(ErrorCode.Unauthorized, reason)
         if context.command.get("help"):
             return {"help": entry.help}
-        with context.running():
+        task = asyncio.current_task()
+        context.begin(task)
+        try:
             return await self._run_interruptible(context)
+        except asyncio.CancelledError:
+            interruption = context.cancelled(task)
+            if interruption is None:
+                raise
+            raise interruption from None
+        finally:
+            context.end()
 
     async def _run_interruptible(self, context: Context) -> Reply:
         timer = self._limit_time(context)
@@ -273,17 +280,3 @@ class Dispatcher:
             return
         kind = _COUNTED_AS.get(name, "command")
         setattr(operations, kind, getattr(operations, kind) + 1)
-
-
-def _check_duplicates(raw: bytes, command: Mapping[str, Any]) -> None:
-    names = [name for _, name, _, _ in rawbson.elements(raw)]
-    if len(names) == len(command):
-        return
-    repeated = next(name for name in names if names.count(name) > 1)
-    reason = f"BSON field '{names[0].decode()}.{repeated.decode()}' is a duplicate field"
-    raise CommandError(ErrorCode.IDLDuplicateField, reason)
-
-
-def unique_commands() -> dict[str, Command]:
-    """Every command once, by its own name."""
-    return {command.name: command for _, command in sorted(COMMANDS.items())}

@@ -4,6 +4,7 @@ Nothing here runs anything: it says what the command wants, and refuses combinat
 """
 
 import time
+from functools import lru_cache
 from typing import Any, Final
 
 from bson import Timestamp
@@ -22,6 +23,7 @@ _MAX_TIME_MS: Final = 2**31 - 1
 _CHANGE_STREAM: Final = "$changeStream"
 
 
+@lru_cache(maxsize=1024)
 def check_database_name(name: str) -> None:
     """Refuse what cannot be the name of a database."""
     fits = 0 < len(name.encode()) <= MAX_DATABASE_NAME_BYTES

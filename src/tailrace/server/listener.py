@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 _BACKLOG: Final = 1024
+_buffer: Final = memoryview(bytearray(256 * 1024))
 _ENOUGH_BUFFERED: Final = 1 << 20
 """Bytes of requests behind the one that runs, from which on no more is read from the socket."""
 
@@ -70,8 +71,12 @@ class Listener:
             await self._servers.wait_closed()
 
 
-class ClientConnection(asyncio.Protocol):
-    """One client's socket."""
+class ClientConnection(asyncio.BufferedProtocol):
+    """One client's socket.
+
+    What arrives goes through a buffer that all connections of the process share: the loop fills it and hands
+    it over at once, so nothing large is allocated for each read.
+    """
 
     def __init__(self, server: "Server", listener: Listener, number: int) -> None:
         self._server = server
@@ -111,11 +116,15 @@ class ClientConnection(asyncio.Protocol):
             remote=self.client.address, connectionId=self.client.id, connectionCount=len(connections),
         )  # fmt: skip
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where the next bytes are to be put."""
+        return _buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Some bytes arrived."""
-        self._server.counters.network.bytes_in += len(data)
+        self._server.counters.network.bytes_in += nbytes
         try:
-            self._wire.receive_data(data)
+            self._wire.receive_data(_buffer[:nbytes])
         except WireError:
             return  # the fault was noticed before, and the connection is being closed
         if self._task is None:
@@ -156,7 +165,6 @@ class ClientConnection(asyncio.Protocol):
         """Wait until nothing runs for this client."""
         while self._task is not None:
             await asyncio.wait([self._task])
-            await asyncio.sleep(0)
 
     # -- requests -----------------------------------------------------------------------------------------
 
@@ -164,18 +172,6 @@ class ClientConnection(asyncio.Protocol):
         request = self._next()
         if request is not None:
             self._task = asyncio.get_running_loop().create_task(self._serve(request))
-            self._task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._server.log.error(
-                "NETWORK", "A connection failed for a reason inside of the server", self.client.name,
-                error=f"{type(error).__name__}: {error}",
-            )  # fmt: skip
-            self.shut()
-        # The client may be gone and have left requests that want no reply.
-        self._begin()
 
     def _next(self) -> Request | None:
         """The next request to run; None if there is none, or the connection has to be closed."""
@@ -201,9 +197,22 @@ class ClientConnection(asyncio.Protocol):
 
     async def _serve(self, first: Request) -> None:
         request: Request | None = first
-        while request is not None:
-            await self._answer(request)
-            request = self._next()
+        try:
+            while request is not None:
+                await self._answer(request)
+                request = self._next()
+            self._task = None
+        except asyncio.CancelledError:
+            # The client is gone, and may have left requests that want no reply.
+            self._task = None
+            self._begin()
+        except Exception as error:
+            self._task = None
+            self._server.log.error(
+                "NETWORK", "A connection failed for a reason inside of the server", self.client.name,
+                error=f"{type(error).__name__}: {error}",
+            )  # fmt: skip
+            self.shut()
 
     async def _answer(self, request: Request) -> None:
         if request.error is not None:
@@ -221,10 +230,7 @@ class ClientConnection(asyncio.Protocol):
                 return
             current = outcome.next_request if self._transport is not None else None
             if request.expects_reply:
-                await self._send(self._reply(request, outcome.reply, more_to_come=current is not None))
-
-    def _reply(self, request: Request, reply: bytes, *, more_to_come: bool) -> bytes:
-        return self._wire.send(request, reply, more_to_come=more_to_come)
+                await self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
 
     async def _send(self, data: bytes) -> None:
         if self._transport is None:
