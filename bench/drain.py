@@ -48,10 +48,11 @@ def fill(collection: Collection[Document]) -> Timestamp:
     return started
 
 
-def count_raw(batches: Iterable[bytes], wanted: int) -> int:
+def count_raw(batches: Iterable[object], wanted: int) -> int:
     """How many documents there are in raw batches, up to a number."""
     count = 0
     for batch in batches:
+        assert isinstance(batch, bytes)
         position = 0
         while position < len(batch):
             position += _read_length(batch, position)[0]

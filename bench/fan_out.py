@@ -68,7 +68,7 @@ def main() -> None:
     print_times("sent to all streams", [max(arrivals[number]) - sent[number] for number in sent])
     events = len(sent) * STREAMS
     print(
-        f"  {events:,} events in {streams.replies:,} replies; the server used {used / elapsed:.0%} of a core, "
-        f"{used / streams.replies * 1e6:.0f} µs for a reply"
+        f"  {events:,} events in {streams.replies:,} replies; "
+        f"the server used {used / elapsed:.0%} of a core, {used / streams.replies * 1e6:.0f} µs for a reply"
     )
     print_goal("p99 to all streams", percentile(everybody, 99) * 1000, "below 250", " ms")

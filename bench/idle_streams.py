@@ -43,5 +43,6 @@ def main() -> None:
             streams.stop()
         rate = streams.replies / (SETTLE + SECONDS)
         print(
-            f"  {'getMores of 1 s':<34}{share:8.2f} %   {rate:.0f} getMores/s, {share * 1e4 / rate:.0f} µs each"
+            f"  {'getMores of 1 s':<34}{share:8.2f} %   "
+            f"{rate:.0f} getMores/s, {share * 1e4 / rate:.0f} µs each"
         )

@@ -1,8 +1,8 @@
 """From an acknowledged insert to its event in a PyMongo `watch` loop, against the ping of the same client.
 
-One thread pings and inserts, another one watches; both use one `MongoClient`. The server hands an event to
-its streams before it acknowledges the write, so an event can be there before the acknowledgement is: such a
-latency is negative, and is counted as it is. What the insert took, sync of the disk included, is shown beside.
+One thread pings and inserts, another one watches; both use one `MongoClient`. An event can be there before
+the acknowledgement of its insert is: such a latency is negative, and counts as it is. What the insert itself
+took, with the sync of the disk, is shown beside it.
 """
 
 import threading

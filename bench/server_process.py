@@ -65,7 +65,7 @@ def serving(name: str, *options: str) -> Iterator[ServerProcess]:
             if not line.startswith("ready "):
                 raise SystemExit("the server did not start")
             uri = line.split()[1]
-            with MongoClient[Document](uri) as client:
+            with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
                 client.admin.command("ping")
                 yield ServerProcess(uri, client)
         finally:

@@ -3,8 +3,8 @@
 ``python -m bench.watchers PORT STREAMS WAIT_MS`` opens collection streams on `bench.events`, each on a
 connection and in a session of its own, as drivers do, and prints ``open``. Then it sends the getMores of all
 streams and answers every reply with the next one. When its standard input ends, it prints one JSON object:
-for each value of the field `number` when each stream had the document with it, in seconds of `time.monotonic`,
-which all processes of a machine share, and how many replies there were.
+for each value of the field `number` when each stream had the document with it, in seconds of
+`time.monotonic`, which all processes of a machine share, and how many replies there were.
 
 A getMore is encoded once; of a reply only the numbers are read. WAIT_MS 0 sends no `maxTimeMS`, which leaves
 the wait to the server: one second.
@@ -38,7 +38,7 @@ class Stream:
         self._wire = ClientConnection()
         session = {"id": Binary(uuid.uuid4().bytes, 4)}
         self._call({"hello": 1, "$db": "admin"})
-        pipeline = [{"$changeStream": {}}]
+        pipeline: list[dict[str, Any]] = [{"$changeStream": {}}]
         reply = self._call(
             {"aggregate": "events", "pipeline": pipeline, "cursor": {}, "lsid": session, "$db": "bench"}
         )
