@@ -7,7 +7,7 @@ each of them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final
 
 from tailrace.bsonio.documents import decode
@@ -15,6 +15,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.sorting import Ordering
 from tailrace.server.query.intervals import Interval
+from tailrace.server.writes.timeseries import unpack_bucket
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.reader import Reader, Record
 from tailrace.store.shell_notation import shell
@@ -102,6 +103,11 @@ class CollectionScan(AccessPath):
         self._bounds = bounds
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it gives the stored documents as they are, in natural order."""
+        return not self.reverse
+
+    @property
     def is_bounded(self) -> bool:
         """Whether it is only a part of the collection."""
         return self._bounds is not None
@@ -149,6 +155,37 @@ class CappedScan(CollectionScan):
                 f"Last seen record id: RecordId({int.from_bytes(self.after, 'big')})"
             )
             raise CommandError(ErrorCode.CappedPositionLost, reason)
+
+
+class BucketScan(CollectionScan):
+    """The measurements of a time-series collection, taken out of their buckets."""
+
+    def __init__(self, collection: Collection, *, reverse: bool = False) -> None:
+        super().__init__(collection, reverse=reverse)
+        self._held: Iterator[Record] = iter(())
+
+    @property
+    def is_whole(self) -> bool:
+        """See `CollectionScan`."""
+        return False
+
+    def records(self, reader: Reader) -> Iterator[Record]:
+        """See `AccessPath`; all measurements of a bucket have its record key."""
+        yield from self._held
+        options = self.collection.options["timeseries"]
+        for key, bucket in super().records(reader):
+            measurements = unpack_bucket(options, bucket)
+            if self.reverse:
+                measurements.reverse()
+            self._held = zip(repeat(key), measurements, strict=False)
+            yield from self._held
+
+    def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        """See `AccessPath`."""
+        shown: dict[str, Any] = {"stage": "UNPACK_TS_BUCKET"}
+        if query:
+            shown["filter"] = dict(query)
+        return {**shown, "inputStage": super().describe({})}
 
 
 class IdLookup(AccessPath):

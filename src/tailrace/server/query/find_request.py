@@ -1,7 +1,7 @@
 """The options of `find`, read and checked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
@@ -20,26 +20,26 @@ _WITHOUT_EFFECT: Final = (
 class FindRequest:
     """What a client asks for."""
 
-    query: dict[str, Any]
-    sort: dict[str, Any]
-    projection: dict[str, Any]
-    hint: str | dict[str, Any] | None
-    skip: int
-    limit: int
+    query: dict[str, Any] = field(default_factory=dict)
+    sort: dict[str, Any] = field(default_factory=dict)
+    projection: dict[str, Any] = field(default_factory=dict)
+    hint: str | dict[str, Any] | None = None
+    skip: int = 0
+    limit: int = 0
     """0 is no limit."""
-    batch_size: int | None
-    single_batch: bool
-    min_key: dict[str, Any] | None
-    max_key: dict[str, Any] | None
-    return_key: bool
-    show_record_id: bool
-    tailable: bool
-    await_data: bool
-    no_cursor_timeout: bool
-    collation: dict[str, Any] | None
-    let: dict[str, Any] | None
-    collection_uuid: bytes | None
-    raw_data: bool
+    batch_size: int | None = None
+    single_batch: bool = False
+    min_key: dict[str, Any] | None = None
+    max_key: dict[str, Any] | None = None
+    return_key: bool = False
+    show_record_id: bool = False
+    tailable: bool = False
+    await_data: bool = False
+    no_cursor_timeout: bool = False
+    collation: dict[str, Any] | None = None
+    let: dict[str, Any] | None = None
+    collection_uuid: bytes | None = None
+    raw_data: bool = False
 
     @classmethod
     def parse(cls, arguments: Arguments) -> "FindRequest":

@@ -12,7 +12,7 @@ from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import compile_sort
 from tailrace.server.query.access import AccessPath
 from tailrace.server.query.execution import matching_rows
-from tailrace.server.query.planner import Wanted, choose_access
+from tailrace.server.query.planner import Wanted, choose_read
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.targets import Target
 
@@ -45,6 +45,8 @@ def plan_pipeline(
     context: PipelineContext,
     collation: Collation | None,
     hint: Any = None,
+    *,
+    raw_data: bool = False,
 ) -> PlannedPipeline:
     """Compile the stages behind those of the target's view, and choose how to read."""
     all_stages = (*target.stages, *stages)
@@ -58,6 +60,6 @@ def plan_pipeline(
     wanted = Wanted(
         query, sort, compile_sort(sort, collation) if sort else None, hint=hint, collation=collation
     )
-    path = choose_access(state.reader, collection, wanted)
+    path = choose_read(state.reader, collection, wanted, raw_data=raw_data)
     matcher = compile_match(query, variables=context.variables, collation=collation) if query else None
     return PlannedPipeline(compiled, path, matcher, query, done + 1 if sort and path.is_ordered else done)

@@ -16,7 +16,15 @@ from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 from tailrace.query.match.scope import is_operator_document
 from tailrace.query.sorting import Ordering
-from tailrace.server.query.access import AccessPath, CappedScan, CollectionScan, IdLookup, IndexScan, NoAccess
+from tailrace.server.query.access import (
+    AccessPath,
+    BucketScan,
+    CappedScan,
+    CollectionScan,
+    IdLookup,
+    IndexScan,
+    NoAccess,
+)
 from tailrace.server.query.intervals import (
     EVERYTHING,
     Condition,
@@ -50,8 +58,20 @@ class Wanted:
     max_key: Mapping[str, Any] | None = None
 
 
+def choose_read(
+    reader: Reader, collection: Collection, wanted: Wanted, *, raw_data: bool = False
+) -> AccessPath:
+    """The best way to what a client calls the documents of a collection.
+
+    Those of a time series are measurements, unless it asks for the ``raw_data``: the buckets they are in.
+    """
+    if not collection.is_timeseries or raw_data:
+        return choose_access(reader, collection, wanted)
+    return BucketScan(collection, reverse=_natural_direction(wanted) == -1)
+
+
 def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> AccessPath:
-    """The best way to the documents of a query."""
+    """The best way to the stored documents of a query."""
     conditions = conditions_of(wanted.query)
     direction = _natural_direction(wanted)
     index = None if direction is not None else hinted_index(collection, wanted.hint)

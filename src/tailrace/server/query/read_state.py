@@ -34,7 +34,6 @@ class ReadState:
         self._store = store
         self._reader = reader
         self._pinned = pinned
-        self._is_fixed = reader is not None
         self._paths: list[AccessPath] = []
         self.generation = 0
         """Grows when the reader is another one than before."""
@@ -68,9 +67,9 @@ class ReadState:
 
     @contextmanager
     def batch(self) -> Iterator[Reader]:
-        """Around everything that reads for one batch."""
-        if self._is_fixed:
-            yield self.reader
+        """Around everything that reads for one batch; one inside another is the same one."""
+        if self._reader is not None:
+            yield self._reader
             return
         with self._store.snapshot() as snapshot:
             self._reader = snapshot

@@ -20,11 +20,12 @@ from tailrace.server.query.execution import (
 )
 from tailrace.server.query.find_request import FindRequest
 from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
-from tailrace.server.query.planner import choose_access
+from tailrace.server.query.planner import choose_read
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.services import ReadServices, pipeline_context
-from tailrace.server.query.targets import Target
+from tailrace.server.query.targets import Target, resolve_named
 from tailrace.store.catalog import Collection
+from tailrace.store.ddl.lookup import check_uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class PlannedFind:
         """A cursor over the results."""
         request = self.query.request
         window = Window(request.skip, request.limit)
-        if not request.tailable:
+        if not request.tailable or self.path is None:
             return self._cursor(state, window)
         return TailableCursor(
             context.server.store,
@@ -71,7 +72,7 @@ class PlannedFind:
             return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
         matcher = query.matcher if request.query and not path.is_exact else None
         keeps_count = request.tailable and request.limit
-        if matcher is None and isinstance(path, CollectionScan) and not path.reverse and not keeps_count:
+        if matcher is None and isinstance(path, CollectionScan) and path.is_whole and not keeps_count:
             return PlainCursor(ns, state, path, request.limit)
         documents = matching_documents(state, path, matcher)
         if isinstance(path, IdLookup):
@@ -80,9 +81,15 @@ class PlannedFind:
 
 
 def plan_find(
-    context: Context, state: ReadState, target: Target, request: FindRequest, variables: Mapping[str, Any]
+    context: Context, state: ReadState, named: object, request: FindRequest, variables: Mapping[str, Any]
 ) -> PlannedFind:
-    """Compile a find and choose how to read; everything that is wrong with it is found here."""
+    """Compile a find and choose how to read; everything that is wrong with it is found here.
+
+    ``named`` is the name of the collection, or its UUID, as the client gives it.
+    """
+    catalog = state.reader.catalog
+    target = resolve_named(catalog, context.database, named)
+    check_uuid(catalog, context.database, target.name, request.collection_uuid)
     query = Query.compile(request, variables=variables, collation=target.collation(request.collation))
     if target.view is not None:
         _check_view(request)
@@ -95,7 +102,10 @@ def plan_find(
         return PlannedFind(target, query, None)
     if request.tailable:
         _check_tailable(collection)
-    path = choose_access(state.reader, collection, query.wanted)
+        if not state.reader.count(collection)[0]:
+            # Without a position in the collection there is nothing to follow; so it ends at once.
+            return PlannedFind(target, query, None)
+    path = choose_read(state.reader, collection, query.wanted, raw_data=request.raw_data)
     return PlannedFind(target, query, None if isinstance(path, NoAccess) else path)
 
 

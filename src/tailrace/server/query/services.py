@@ -8,7 +8,7 @@ from tailrace.query.aggregation.rows import Document
 from tailrace.server.context import Context
 from tailrace.server.query.access import CollectionScan
 from tailrace.server.query.pipelines import plan_pipeline
-from tailrace.server.query.planner import Wanted, choose_access
+from tailrace.server.query.planner import Wanted, choose_access, choose_read
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.sources import server_source
 from tailrace.server.query.targets import Target, resolve
@@ -28,7 +28,7 @@ class ReadServices:
         if target.collection is None:
             return ()
         if target.view is None:
-            return self._state.documents(CollectionScan(target.collection))
+            return self._state.documents(choose_read(self._state.reader, target.collection, Wanted({})))
         collation = target.collation(None)
         context = pipeline_context(self._context, target, self._variables, self, collation)
         planned = plan_pipeline(self._state, target, (), context, collation)
@@ -39,10 +39,10 @@ class ReadServices:
     ) -> Iterable[bytes | Pause] | None:
         """See `Services`."""
         target = self._resolve(database, collection)
-        if target.view is not None:
-            return None
         if target.collection is None:
             return ()
+        if target.view is not None or target.collection.is_timeseries:
+            return None
         found = choose_access(self._state.reader, target.collection, Wanted({path: {"$eq": value}}))
         return None if isinstance(found, CollectionScan) else self._state.documents(found)
 

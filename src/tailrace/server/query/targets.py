@@ -33,6 +33,11 @@ class Target:
         """The name that replies show."""
         return f"{self.database}.{self.name}"
 
+    @property
+    def has_only_records(self) -> bool:
+        """Whether its documents are the records of a collection, one for one."""
+        return self.view is None and (self.collection is None or not self.collection.is_timeseries)
+
     def collation(self, given: Mapping[str, Any] | None) -> Collation | None:
         """How strings compare: as the command says, else as the view or the collection does."""
         if self.view is not None:

@@ -1,0 +1,38 @@
+"""`distinct`: the values that a field has, each once."""
+
+import asyncio
+
+from tailrace.query.aggregation import PAUSE
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.query.distinct_request import DistinctRequest
+from tailrace.server.query.distinct_values import DistinctValues
+from tailrace.server.query.read_state import ReadState
+from tailrace.server.query.reading import plan_find
+from tailrace.server.query.variables import read_variables
+
+
+async def run(context: Context) -> Reply:
+    """Collect the values of all documents that match, in the order they are found."""
+    request = DistinctRequest.parse(context.arguments())
+    state = await ReadState.of(context)
+    try:
+        with state.batch():
+            planned = plan_find(
+                context, state, context.command["distinct"], request.as_find(), read_variables(context, None)
+            )
+            collation = planned.query.collation
+            values = DistinctValues(request.key, None if collation is None else collation.string_key)
+            for row in planned.rows(state):
+                if row is PAUSE:
+                    await asyncio.sleep(0)
+                else:
+                    values.add(row.document)
+    finally:
+        state.close()
+    return {"values": values.found}
+
+
+COMMAND = Command(
+    "distinct", run, help="Give the values of a field, each once.", is_read=True, in_transaction=True
+)

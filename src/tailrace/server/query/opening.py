@@ -1,0 +1,57 @@
+"""What find and aggregate have in common: the first batch, and the cursor behind it."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from tailrace.model.cluster_time import to_timestamp
+from tailrace.server.batches import DEFAULT_FIRST_BATCH, cursor_reply
+from tailrace.server.context import Context
+from tailrace.server.cursors import Cursor, CursorBatch
+from tailrace.server.query.read_state import ReadState
+
+
+class Planned(Protocol):
+    """A read whose plan is made."""
+
+    @property
+    def summary(self) -> str:
+        """The plan in a few words."""
+
+    def cursor(self, context: Context, state: ReadState) -> Cursor:
+        """A cursor over the results."""
+
+
+PlannedRead = TypeVar("PlannedRead", bound=Planned)
+
+
+async def open_cursor(
+    context: Context,
+    plan: Callable[[ReadState], PlannedRead],
+    batch_size: int | None,
+    *,
+    single_batch: bool = False,
+    no_timeout: bool = False,
+) -> bytes:
+    """Plan a read, run it up to its first batch, and keep the rest behind a cursor; the reply."""
+    state = await ReadState.of(context)
+    cursor: Cursor | None = None
+    try:
+        with state.batch():
+            planned = plan(state)
+            cursor = planned.cursor(context, state)
+            first = await cursor.next_batch(DEFAULT_FIRST_BATCH if batch_size is None else batch_size, 0)
+    except BaseException:
+        if cursor is None:
+            state.close()
+        else:
+            cursor.close()
+        raise
+    if single_batch:
+        first = CursorBatch(first.documents, exhausted=True)
+    time = state.at_cluster_time
+    ns = cursor.ns
+    cursor_id = context.server.cursors.register(
+        context, cursor, first, no_timeout=no_timeout, plan_summary=planned.summary
+    )
+    extra = {} if time is None else {"atClusterTime": to_timestamp(time)}
+    return cursor_reply("firstBatch", first, cursor_id, ns, **extra)
