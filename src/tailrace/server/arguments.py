@@ -9,6 +9,7 @@ read, so a misspelt option is an error and never ignored.
 >>> arguments.finish()
 """
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeVar, overload
@@ -211,14 +212,17 @@ def _number(value: Any) -> int | float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, Decimal128):
-        return float(value.to_decimal())
+        decimal = value.to_decimal()
+        return math.nan if decimal.is_nan() else float(decimal)  # a signalling NaN has no float
     return value if isinstance(value, int | float) else None
 
 
 def _whole(number: int | float) -> int:
     if isinstance(number, int):
         return number
-    if number != number:
+    if math.isnan(number):
         return 0
     # Outside of the range of a long a double becomes the end of the range it lies beyond.
-    return int(min(max(number, float(_LONG_MIN)), float(_LONG_MAX)))
+    if number >= _LONG_MAX:
+        return _LONG_MAX
+    return _LONG_MIN if number <= _LONG_MIN else int(number)
