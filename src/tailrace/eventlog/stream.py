@@ -31,7 +31,10 @@ class LogStream:
         self._plan = plan
         self._log = log
         self._visible = plan.visibility()
-        self._output = StreamOutput(plan, plan.view_part({"": lookups}, shares_events=True))
+        # One tick behind the newest entry, so that a resume from the first position does not show it either.
+        self._output = StreamOutput(
+            plan, plan.view_part({"": lookups}, shares_events=True), now=log.newest + 1
+        )
         # For what other streams do not show like this one: it is worked out for this stream alone.
         self._own_part = plan.shared_part("", lookups)
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS

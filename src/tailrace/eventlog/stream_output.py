@@ -16,12 +16,13 @@ UNLIMITED: Final = 1 << 62
 class StreamOutput:
     """Runs the view part and keeps what it gives until it is taken."""
 
-    def __init__(self, plan: Plan, view: ViewPart) -> None:
+    def __init__(self, plan: Plan, view: ViewPart, now: int = 0) -> None:
+        """``now`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
         self._rows: deque[Row] = deque()
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
-        token = plan.start_token or ResumeToken.high_water_mark(0)
+        token = plan.start_token or ResumeToken.high_water_mark(now)
         self._position = token.to_bson()
         self._position_time = token.cluster_time
 
