@@ -17,31 +17,56 @@ ELEMENT_OVERHEAD: Final = 10
 """What a document costs in a batch besides its own bytes, at most: type, index, end of the index."""
 
 _prefixes: list[bytes] = []
+_pack_size: Final = rawbson.INT32_LE.pack
 
 
 def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra: Any) -> bytes:
     """`{cursor: {firstBatch | nextBatch, …, id, ns}}`; ``extra`` are fields behind `ns`."""
-    elements = [array_element(name.encode(), batch.documents)]
+    documents = batch.documents
+    tail = []
     if batch.post_batch_resume_token is not None:
-        elements.append(
-            rawbson.element(rawbson.DOCUMENT, b"postBatchResumeToken", batch.post_batch_resume_token)
-        )
+        tail.append(rawbson.element(rawbson.DOCUMENT, b"postBatchResumeToken", batch.post_batch_resume_token))
     if batch.invalidated:
-        elements.append(rawbson.element(rawbson.BOOL, b"invalidated", b"\x01"))
-    elements.append(rawbson.body(encode({"id": Int64(cursor_id), "ns": ns, **extra})))
-    cursor = rawbson.document(*elements)
-    return rawbson.document(rawbson.element(rawbson.DOCUMENT, b"cursor", cursor))
-
-
-def array_element(name: bytes, documents: list[bytes]) -> bytes:
-    """An array of documents as a finished element."""
+        tail.append(rawbson.element(rawbson.BOOL, b"invalidated", b"\x01"))
+    tail.append(rawbson.body(encode({"id": Int64(cursor_id), "ns": ns, **extra})))
+    # Sizes first, then everything in one go: a batch may have 16 MB, and each time it is copied shows.
     count = len(documents)
+    prefixes = _index_prefixes(count)
+    array_size = 5 + sum(map(len, documents)) + _prefixes_size(count)
+    cursor_size = 5 + 2 + len(name) + array_size + sum(map(len, tail))
+    parts = [b""] * (2 * count)
+    parts[::2] = prefixes
+    parts[1::2] = documents
+    head = b"%b\x03cursor\0%b\x04%b\0%b" % (
+        _pack_size(5 + 8 + cursor_size),
+        _pack_size(cursor_size),
+        name.encode(),
+        _pack_size(array_size),
+    )
+    parts.insert(0, head)
+    parts += (b"\0", *tail, b"\0\0")
+    return b"".join(parts)
+
+
+def _index_prefixes(count: int) -> list[bytes]:
+    """Types and names of the first elements of an array of documents."""
     if count > len(_prefixes):
         _prefixes.extend(b"\x03%d\0" % index for index in range(len(_prefixes), count))
-    parts = [b""] * (2 * count)
-    parts[::2] = _prefixes[:count]
-    parts[1::2] = documents
-    return rawbson.element(rawbson.ARRAY, name, rawbson.document(*parts))
+    return _prefixes[:count]
+
+
+def _prefixes_size(count: int) -> int:
+    """The bytes of that many such beginnings.
+
+    >>> [_prefixes_size(count) == sum(map(len, _index_prefixes(count))) for count in (0, 1, 10, 11, 1234)]
+    [True, True, True, True, True]
+    """
+    size, digits, first = 0, 1, 0
+    while first < count:
+        end = min(count, 10**digits)
+        size += (end - first) * (digits + 2)
+        first, digits = end, digits + 1
+    return size
 
 
 def fitting(documents: Iterable[bytes], used: int = 0) -> int:

@@ -40,7 +40,9 @@ class ReplyTail:
 def success(reply: Mapping[str, Any] | bytes, tail: bytes) -> bytes:
     """The reply to a command that ran."""
     raw = reply if isinstance(reply, bytes) else encode(reply)
-    return rawbson.document(rawbson.body(raw), _OK, tail)
+    # `rawbson.document` spelled out: a batch of 16 MB is copied once instead of four times.
+    size = rawbson.INT32_LE.pack(len(raw) + len(_OK) + len(tail))
+    return b"".join((size, memoryview(raw)[4:-1], _OK, tail, b"\0"))
 
 
 def failure(error: CommandError, labels: list[str], extra: Mapping[str, Any], tail: bytes) -> bytes:
