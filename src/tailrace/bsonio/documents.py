@@ -26,9 +26,11 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS,
     uuid_representation=UuidRepresentation.UNSPECIFIED,
 )
-# Bytes that could be the type byte of a lossy element, or the name that makes PyMongo build a DBRef.
-# A hit proves nothing; `_is_lossy` walks the document then.
-_MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e][^\0]*\0|\$ref\0", re.DOTALL)
+# Bytes that could be the type byte of a lossy element. Most documents have one somewhere, so a hit proves
+# nothing; what does not come back as it was has lost something, or is unusual, and `_is_lossy` walks it.
+_MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e]")
+# The name that makes PyMongo build a DBRef.
+_REFERENCE: Final = b"$ref\0"
 _USER_SUBTYPE_255: Final = 255
 _UUID_SUBTYPES: Final = (3, 4)
 _UUID_VALUE_SIZE: Final = 4 + 1 + 16
@@ -38,13 +40,16 @@ _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.
 def decode(raw: bytes) -> dict[str, Any]:
     """The document as a dict, every BSON type kept apart."""
     try:
-        if _MAYBE_LOSSY.search(raw) and _is_lossy(raw, 0):
+        if _REFERENCE in raw and _is_lossy(raw, 0):
             return _decode_document(raw, 0)
         try:
-            return bson.decode(raw, _OPTIONS)
+            document = bson.decode(raw, _OPTIONS)
         except InvalidBSON:
             # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
             return _decode_document(raw, 0)
+        if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        return document
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None
 
