@@ -29,7 +29,7 @@ from tailrace.query.expressions.arithmetic import add
 from tailrace.query.expressions.date_arithmetic import shifted
 from tailrace.query.expressions.dates import Unit, checked_date, checked_unit
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.numbers import integral_value, real
+from tailrace.query.expressions.numbers import integral_value, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number, is_string
 from tailrace.query.expressions.timezones import UTC
 from tailrace.query.missing import MISSING
@@ -193,7 +193,7 @@ def _parse_range(name: str, spec: Any, *, has_partitions: bool) -> _Range:
     step = fields["step"]
     if not is_number(step):
         raise wrong_type(f"{name}.range.step", step, "number")
-    if not real(step) > 0:
+    if not to_double(step) > 0:
         raise CommandError(
             5733401, "the step parameter in a range statement must be a strictly positive numeric value"
         )

@@ -8,7 +8,7 @@ from tailrace.errors import CommandError
 from tailrace.query.aggregation.rows import PAUSE, Row, Rows, paced
 from tailrace.query.aggregation.scope import StageScope
 from tailrace.query.aggregation.stage import Stage
-from tailrace.query.expressions.numbers import fits_int64, real
+from tailrace.query.expressions.numbers import to_double
 from tailrace.query.expressions.operands import is_number, type_name
 
 
@@ -45,7 +45,7 @@ def _checked_size(name: str, spec: Any) -> int:
             raise CommandError(28746, f"size argument to {name} must be a number, not {type_name(value)}")
     if "size" not in spec:
         raise CommandError(28749, f"{name} stage must specify a size")
-    number = real(spec["size"])
-    if number != number or not number >= 1 or not fits_int64(int(number)):
+    number = to_double(spec["size"])
+    if not 1 <= number < 2**63:
         raise CommandError(28747, f"size argument to {name} must be a positive integer")
     return int(number)

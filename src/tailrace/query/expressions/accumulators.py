@@ -21,7 +21,6 @@ from tailrace.query.expressions.numbers import (
     fits_int64,
     int32_or_int64,
     kind_of,
-    real,
     to_decimal,
     to_double,
 )
@@ -198,7 +197,7 @@ def checked_fractions(name: str, value: Any) -> list[float]:
             raise CommandError(
                 7750302, f"The 'p' field of {name} must be of numbers, found {type_name(item)}"
             )
-        if not 0 <= real(item) <= 1:
+        if not 0 <= to_double(item) <= 1:
             raise CommandError(
                 7750303, f"The 'p' field of {name} must be of numbers from 0 to 1, found {item}"
             )

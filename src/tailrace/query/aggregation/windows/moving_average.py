@@ -9,7 +9,7 @@ from bson import Decimal128
 from tailrace.query.aggregation.windows.function import FunctionParser, WindowCall, WindowFunction, failed
 from tailrace.query.aggregation.windows.partition import Partition
 from tailrace.query.expressions.arithmetic import add, multiply
-from tailrace.query.expressions.numbers import decimal128, int32_value, real, to_decimal, to_double
+from tailrace.query.expressions.numbers import decimal128, int32_value, to_decimal, to_double
 from tailrace.query.expressions.operands import Number, is_number
 
 
@@ -56,7 +56,7 @@ def _weight_of_count(name: str, count: Any) -> Decimal:
 
 
 def _alpha(name: str, alpha: Any) -> Decimal:
-    if not is_number(alpha) or not 0 < real(alpha) < 1:
+    if not is_number(alpha) or not 0 < to_double(alpha) < 1:
         raise failed(f"'alpha' of {name} must be between 0 and 1 (exclusive), found {alpha!r}")
     return to_decimal(alpha) if isinstance(alpha, Decimal128) else Decimal(repr(to_double(alpha)))
 
