@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import PyMongoError
@@ -79,16 +79,22 @@ class TestRules:
             find = {"find": "items", "readConcern": {"level": level}}
             assert statement(raw, lsid, 1, find, start=True)["code"] == 72
 
-    def test_a_state_that_is_past(
-        self, server: RunningServer, client: MongoClient[Document], items: Any
-    ) -> None:
-        past = now(client)
-        items.insert_one({"_id": 9})
-        with raw_client(server) as raw:
+    def test_moments_to_read_at(self, own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+        past = now(own_client)
+        own_client.shop.items.insert_one({"_id": 9})
+        with raw_client(own_server) as raw:
             lsid = new_lsid()
             find = {"find": "items", "readConcern": {"level": "snapshot", "atClusterTime": past}}
             reply = statement(raw, lsid, 1, find, start=True)
             assert (reply["code"], reply["errorLabels"]) == (239, [TRANSIENT])
+            present = reply["operationTime"]
+            find["readConcern"] = {"level": "snapshot", "atClusterTime": present}
+            assert statement(raw, lsid, 1, find, start=True)["ok"] == 1.0
+            future = Timestamp(present.time + 1000, 1)
+            find["readConcern"] = {"level": "snapshot", "atClusterTime": future}
+            assert statement(raw, lsid, 2, find, start=True)["code"] == 72
+            gossip = {"clusterTime": future, "signature": {"hash": bytes(20), "keyId": Int64(0)}}
+            assert statement(raw, lsid, 2, {**find, "$clusterTime": gossip}, start=True)["ok"] == 1.0
 
     def test_numbers(self, server: RunningServer) -> None:
         lsid = new_lsid()

@@ -15,11 +15,12 @@ from bson import DatetimeMS, Int64
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.cluster_time import in_words
+from tailrace.model.cluster_time import in_words, to_timestamp
 from tailrace.server.command import Reply
 from tailrace.server.context import Context
 from tailrace.server.transaction_rules import check_allowed
 from tailrace.store.sessions import SessionWrites, session_key
+from tailrace.store.store import Store
 from tailrace.store.transaction import TransactionUnit
 from tailrace.store.transaction_log import TRANSIENT
 
@@ -92,6 +93,7 @@ class Transaction:
             parameters["readConcern"] = {"level": self._read_concern}
         return {
             "parameters": parameters,
+            "readTimestamp": to_timestamp(0 if self._unit is None else self._unit.read_time),
             "startWallClockTime": DatetimeMS(int(self.started * 1000)),
             "expiryTime": DatetimeMS(int(self.expires * 1000)),
         }
@@ -129,6 +131,7 @@ class Transactions:
             self._take_number(session, number, None)
             return await body(context)
         check_allowed(context)
+        await self._wait_for_read_time(context)
         transaction = self._enter(context, session, number)
         context.transaction = transaction
         transaction.user = context
@@ -209,12 +212,11 @@ class Transactions:
                 "Only servers in a sharded cluster can start a new transaction at the active transaction "
                 f"number: {number}",
             )
-        self._check_read_time(context)
         now = server.wall.seconds()
         transaction = Transaction(
             session,
             number,
-            TransactionUnit(server.store),
+            _unit_at(server.store, context.read_concern.at_cluster_time),
             read_concern=context.read_concern.level,
             started=now,
             expires=now + server.parameters["transactionLifetimeLimitSeconds"],
@@ -224,16 +226,20 @@ class Transactions:
         server.counters.transactions.started += 1
         return transaction
 
-    def _check_read_time(self, context: Context) -> None:
-        """A transaction reads the newest state; a time before it cannot be had any more."""
+    async def _wait_for_read_time(self, context: Context) -> None:
+        """See to it that nothing can be written any more that belongs to the moment asked for."""
         wanted = context.read_concern.at_cluster_time
-        if wanted is not None and wanted < self._server.store.last_committed:
+        store = self._server.store
+        if wanted is None or wanted <= store.last_committed:
+            return
+        if wanted > store.clock.now:
             raise CommandError(
-                ErrorCode.SnapshotTooOld,
-                f"the state at {in_words(wanted)} is no longer available; the oldest one is that at "
-                f"{in_words(self._server.store.last_committed)}",
-                [TRANSIENT],
+                ErrorCode.InvalidOptions,
+                "readConcern atClusterTime value must not be greater than the current clusterTime. "
+                f"Requested {in_words(wanted)}; current {in_words(store.clock.now)}",
             )
+        # The clock has passed that time. Jobs that asked it before are finished when this one is.
+        await store.write(lambda _unit: None)
 
     # -- ends -------------------------------------------------------------------------------------------
 
@@ -312,6 +318,20 @@ def has_write_errors(reply: Reply) -> bool:
         return bool(reply.get("writeErrors")) or bool(reply.get("nErrors"))
     errors = rawbson.field(reply, b"nErrors")
     return errors is not None and any(errors[1])
+
+
+def _unit_at(store: Store, time: int | None) -> TransactionUnit:
+    """A unit on the newest state; SnapshotTooOld (239) if something was written behind the time asked for."""
+    unit = TransactionUnit(store)
+    if time is not None and time < unit.read_time:
+        unit.abort()
+        raise CommandError(
+            ErrorCode.SnapshotTooOld,
+            f"the state at {in_words(time)} is no longer available; a transaction can read that at "
+            f"{in_words(unit.read_time)}",
+            [TRANSIENT],
+        )
+    return unit
 
 
 def _no_such_transaction(reason: str) -> CommandError:

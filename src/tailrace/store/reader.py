@@ -276,6 +276,11 @@ class TableReader(Reader):
         """The first entry the oplog still has."""
         return next(self.entries(), None)
 
+    def newest_time(self) -> int:
+        """The cluster time of the last entry; 0 if there is none."""
+        with closing(self._transaction.cursor(db=self._tables.oplog)) as cursor:
+            return int.from_bytes(cursor.key(), "big") if cursor.last() else 0
+
     def pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
         """The stored document `{_id, operationTime, preImage}` of one change."""
         key = uuid + pack_time(ts) + pack_time(index)

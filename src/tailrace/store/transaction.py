@@ -45,6 +45,8 @@ class TransactionUnit(OverlaidReader, Unit):
         self._store = store
         self._created: dict[bytes, None] = {}
         self._changes: list[Change] = []
+        self.read_time = self._snapshot.newest_time()
+        """The cluster time of the state it reads"""
         self._kept: tuple[int, Catalog] = (0, self._catalog)
         # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
         self._idents = itertools.count(_HIGHEST_IDENT, -1)
