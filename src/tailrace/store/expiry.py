@@ -157,7 +157,8 @@ def remove_expired_images(
             if ts < before_entry or (before_date is not None and _written(image) < before_date):
                 number += 1
                 size += len(image)
-                found = cursor.delete()
+                cursor.delete()
+                found = bool(cursor.key())  # behind the last one the cursor is nowhere
             else:
                 found = cursor.set_range(after_prefix(key[:_UUID]))
     if number:

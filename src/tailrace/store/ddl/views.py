@@ -40,6 +40,8 @@ def create_view(
     check_new_collection(unit.catalog, database, name)
     if name.startswith(SYSTEM_PREFIX):
         raise CommandError(ErrorCode.InvalidNamespace, f"View name cannot start with 'system.': {name}")
+    if unit.catalog.collection(f"{database}.{name}") is not None:
+        raise CommandError(ErrorCode.NamespaceExists, f"Collection already exists. NS: {database}.{name}")
     view = _checked(unit.catalog, database, name, view_on, pipeline, collation)
     existing = unit.catalog.view(view.ns)
     if existing is not None:
@@ -48,8 +50,6 @@ def create_view(
         raise CommandError(
             ErrorCode.NamespaceExists, f"A view already exists. NS: {view.ns}, with another definition"
         )
-    if unit.catalog.collection(view.ns) is not None:
-        raise CommandError(ErrorCode.NamespaceExists, f"Collection already exists. NS: {view.ns}")
     definitions = unit.catalog.collection(f"{database}.{VIEWS}") or unit.create_collection(database, VIEWS)
     unit.insert(definitions, definition_of(view))
     unit.publish(unit.catalog.with_view(view))
