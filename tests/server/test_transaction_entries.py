@@ -125,6 +125,26 @@ class TestEntries:
             (2, {"_id": 1, "x": 1}),
         ]
 
+    def test_events(self, client: MongoClient[Document], database: Database[Document]) -> None:
+        collection = database.create_collection("watched")
+        with database.watch(show_expanded_events=True) as stream, transaction(client) as session:
+            collection.insert_one({"_id": 1}, session=session)
+            database.made.insert_one({"_id": 1}, session=session)
+            collection.update_one({"_id": 1}, {"$set": {"x": 1}}, session=session)
+            assert stream.try_next() is None
+            session.commit_transaction()
+            events = [stream.next() for _ in range(4)]
+            lsid = session.session_id["id"]
+        assert [(event["operationType"], event["ns"]["coll"]) for event in events] == [
+            ("insert", "watched"),
+            ("create", "made"),
+            ("insert", "made"),
+            ("update", "watched"),
+        ]
+        assert {event["lsid"]["id"] for event in events} == {lsid}
+        assert len({event["txnNumber"] for event in events}) == 1
+        assert len({event["clusterTime"] for event in events}) == 1
+
     def test_the_record_of_the_session(self, client: MongoClient[Document], items: Any) -> None:
         with transaction(client) as session:
             items.insert_one({"_id": 9}, session=session)
