@@ -15,14 +15,14 @@ the sections with a code.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 
 from tailrace.bsonio import raw
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, WireError
-from tailrace.wire.header import HEADER_SIZE, Header, OpCode
+from tailrace.wire.header import Header, OpCode
 from tailrace.wire.payload_document import check_document, document_end
 
 CHECKSUM_PRESENT: Final = 1 << 0
@@ -38,15 +38,19 @@ _SEQUENCE: Final = 1
 _UINT32: Final = Struct("<I")
 _CHECKSUM_SIZE: Final = 4
 _FLAGS_SIZE: Final = 4
+_START: Final = Struct("<iiiiIB")
+"""Everything in front of the body: the header, the flags, the kind of the first section"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpMsg:
-    """One message: the body's bytes, and the bytes of each document of each sequence."""
+    """One message: the body's bytes, and the bytes of each document of each sequence. Nobody changes one."""
 
     body: bytes
     sequences: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     flags: int = 0
+    decoded: Mapping[str, Any] | None = field(default=None, compare=False)
+    """What the check of the body made of it, if it came from the wire; see `check_document`."""
 
     def merged(self) -> bytes:
         """The body with each sequence as an array behind its own fields; documents are copied as they are.
@@ -71,14 +75,14 @@ def _array(documents: Sequence[bytes]) -> bytes:
 
 def encode(message: OpMsg, request_id: int, response_to: int = 0) -> bytes:
     """The whole message, header included; the checksum is computed if its flag is set."""
-    parts = [_UINT32.pack(message.flags), b"\0", message.body]
+    parts = [message.body]
     for name, documents in message.sequences.items():
         content = b"".join((name.encode(), b"\0", *documents))
         parts += (b"\1", _UINT32.pack(len(content) + 4), content)
-    payload_size = sum(map(len, parts))
     has_checksum = message.flags & CHECKSUM_PRESENT
-    length = HEADER_SIZE + payload_size + (_CHECKSUM_SIZE if has_checksum else 0)
-    encoded = b"".join((Header(length, request_id, response_to, OpCode.OP_MSG).encode(), *parts))
+    length = _START.size + sum(map(len, parts)) + (_CHECKSUM_SIZE if has_checksum else 0)
+    start = _START.pack(length, request_id, response_to, OpCode.OP_MSG, message.flags, _BODY)
+    encoded = b"".join((start, *parts))
     return encoded + _UINT32.pack(google_crc32c.value(encoded)) if has_checksum else encoded
 
 
@@ -118,6 +122,7 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
     """The message whose flags were read; raises what `decode` raises."""
     end = len(payload) - (_CHECKSUM_SIZE if flags & CHECKSUM_PRESENT else 0)
     body: bytes | None = None
+    decoded: Mapping[str, Any] | None = None
     sequences: dict[str, list[bytes]] = {}
     position = _FLAGS_SIZE
     while position < end:
@@ -128,7 +133,7 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
                 raise CommandError(40430, "an OP_MSG has more than one body section")
             position = document_end(payload, start, end)
             body = payload[start:position]
-            check_document(body)
+            decoded = check_document(body)
         elif kind == _SEQUENCE:
             position = _read_sequence(payload, start, end, sequences)
         else:
@@ -138,7 +143,7 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
     for name in sequences:
         if raw.find(body, name.encode()) is not None:
             raise CommandError(40433, f"the field '{name}' is in the body and is a document sequence, too")
-    return OpMsg(body, sequences, flags)
+    return OpMsg(body, sequences, flags, decoded)
 
 
 def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, list[bytes]]) -> int:

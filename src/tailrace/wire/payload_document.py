@@ -25,6 +25,7 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
 _read_length: Final = raw.INT32_LE.unpack_from
 _OLD_BINARY: Final = 2
 _NESTING_TYPES: Final = (raw.DOCUMENT, raw.ARRAY, raw.CODE_WITH_SCOPE)
+_LEVEL_SIZE: Final = 1 + 1 + 4 + 1
 
 
 def document_end(payload: bytes, start: int, limit: int) -> int:
@@ -37,8 +38,12 @@ def document_end(payload: bytes, start: int, limit: int) -> int:
     raise WireError(f"a document cannot begin in the last {limit - start} bytes of its section")
 
 
-def check_document(document: bytes) -> None:
-    """Raise what a server answers if these bytes, of the right length, are not a document it takes."""
+def check_document(document: bytes) -> dict[str, Any] | None:
+    """Raise what a server answers if these bytes, of the right length, are not a document it takes.
+
+    Gives what PyMongo decodes it to, for those who want that anyway; None if PyMongo does not take it. It is
+    not all there is to know of a document: deprecated types and repeated names are lost in it.
+    """
     if len(document) > raw.MAX_INTERNAL_SIZE:
         reason = f"a document of {len(document)} bytes is larger than {raw.MAX_INTERNAL_SIZE}"
         raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
@@ -48,10 +53,11 @@ def check_document(document: bytes) -> None:
         decoded = bson.decode(document, _OPTIONS)
     except Exception:  # besides InvalidBSON whatever PyMongo's types raise when they are built
         _walk(document)
-        return
-    # A level of nesting takes at least one byte that says so.
-    if sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
+        return None
+    # A level of nesting takes at least a type, the end of a name, a length and an end, and a byte says so.
+    if len(document) > MAX_DEPTH * _LEVEL_SIZE and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
         _check_depth(decoded)
+    return decoded
 
 
 def _check_depth(decoded: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ returned with that `error`, and everything behind it on the connection is unaffe
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tailrace.bsonio import raw
 from tailrace.error_codes import ErrorCode
@@ -30,11 +30,15 @@ LEGACY_COMMANDS: Final = frozenset(
 """What a server still takes by OP_QUERY: what old drivers send before they know that OP_MSG is there."""
 
 _REMOVED_OPCODE: Final = 5739101
+_DATABASE_ELEMENT: Final = b"\x02$db\0"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
-    """A command, or the ``error`` to answer with because there is none; then the command is empty."""
+    """A command, or the ``error`` to answer with because there is none; then the command is empty.
+
+    Nobody changes one; it is not frozen because making it would take twice as long.
+    """
 
     request_id: int
     op_code: OpCode
@@ -45,6 +49,8 @@ class Request:
     flags: int = 0
     compressor: Compressor | None = None
     error: CommandError | None = None
+    decoded: Mapping[str, Any] | None = None
+    """What the check of the command made of it, if that is known; see `check_document` for what it lacks."""
 
     @property
     def name(self) -> str:
@@ -70,15 +76,28 @@ def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) 
     flags = op_msg.read_flags(header, payload)
     try:
         message = op_msg.read_sections(payload, flags)
-        database = _database(message.body)
+        database = _database(message)
     except CommandError as error:
         return Request(header.request_id, header.op_code, flags=flags, compressor=compressor, error=error)
     return Request(
-        header.request_id, header.op_code, database, message.body, message.sequences, flags, compressor
+        header.request_id,
+        header.op_code,
+        database,
+        message.body,
+        message.sequences,
+        flags,
+        compressor,
+        None,
+        message.decoded,
     )
 
 
-def _database(body: bytes) -> str:
+def _database(message: op_msg.OpMsg) -> str:
+    body = message.body
+    if message.decoded is not None and _DATABASE_ELEMENT in body:
+        decoded = message.decoded.get("$db")
+        if isinstance(decoded, str):
+            return decoded
     found = raw.find(body, b"$db")
     if found is None:
         raise CommandError(40571, "an OP_MSG request needs a $db field")
