@@ -113,7 +113,7 @@ def test_project(spec: dict[str, Any], document: dict[str, Any], expected: dict[
         ({"_id": 0, "_id.x": 1}, 31249),
         ({"a": {"$nothing": 1}}, 31325),
         ({"a": {"$elemMatch": {"x": 1}}}, 31325),
-        ({"a": {"$meta": "textScore"}}, 31325),
+        ({"a": {"$meta": "textScore"}}, 40218),
         ({"a": {"$slice": 5}}, 28667),
         ({"a": {"$add": [{"$nothing": 1}]}}, 168),
         ({"a": {"$add": [1], "$abs": 1}}, 15983),

@@ -8,6 +8,20 @@
 
 `compile` checks a pipeline and puts it together, `table` says which stages there are, `rows` what flows
 through them, `services` what they may ask of the server; every other file is a stage or a family of stages.
+
+=============  ==========================================================================================
+one document   ``$match $project $addFields $set $unset $replaceRoot $replaceWith $redact $unwind``
+of many        ``$group $sort $limit $skip $count $sortByCount $bucket $bucketAuto $sample $facet``
+in sequence    ``$setWindowFields $densify $fill``
+collections    ``$lookup $graphLookup $unionWith``, read through `Services`
+sources        ``$documents``; ``$collStats $currentOp $indexStats $listLocalSessions $listSessions
+               $planCacheStats``, whose documents the caller supplies
+output         ``$out $merge``, described by `Pipeline.output` and written by the caller
+refused        ``$changeStream``, which the caller opens; ``$geoNear`` and the stages of search
+=============  ==========================================================================================
+
+All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are there. Everything is
+held in memory: the limit of 100 MB at which a server fails or writes to disk does not exist.
 """
 
 from tailrace.query.aggregation.compile import compile_pipeline

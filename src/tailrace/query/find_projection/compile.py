@@ -6,7 +6,8 @@ from typing import Any, Final
 from tailrace.errors import CommandError
 from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_number, is_string, is_truthy
+from tailrace.query.expressions.metadata import no_metadata
+from tailrace.query.expressions.operands import is_number, is_truthy
 from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.find_projection.array_operators import (
@@ -24,11 +25,6 @@ from tailrace.query.reshape.stage import StageContext
 
 _ID: Final = ("_id",)
 _INCLUSION, _EXCLUSION = "inclusion", "exclusion"
-_METADATA: Final = frozenset({
-    "textScore", "randVal", "searchScore", "searchHighlights", "geoNearDistance", "geoNearPoint", "recordId",
-    "indexKey", "sortKey", "searchScoreDetails", "searchSequenceToken", "vectorSearchScore", "score",
-    "scoreDetails",
-})  # fmt: skip
 
 
 def compile_find_projection(
@@ -127,7 +123,7 @@ class _Reader:
             self._has_elem_match = True
             self._compute(components, parse_elem_match(components, argument, self._context), 31252)
         elif name == "$meta":
-            raise _no_metadata(argument)
+            raise no_metadata(argument)
         elif name not in OPERATORS:
             raise CommandError(31325, f"Unknown expression {name}")
         else:
@@ -195,11 +191,3 @@ def _forget(tree: Projection, components: Components) -> None:
         assert isinstance(below, PathTree), "the path was put there"
         tree = below
     del tree.entries[components[-1]]
-
-
-def _no_metadata(argument: Any) -> CommandError:
-    if not is_string(argument):
-        return CommandError(17307, "$meta only supports string arguments")
-    if argument not in _METADATA:
-        return CommandError(17308, f"Unsupported argument to $meta: {argument}")
-    return CommandError(40218, f"query requires {argument} metadata, but it is not available")

@@ -1,0 +1,29 @@
+"""``$meta``: what a search or an index has noted about a document, which is nothing here."""
+
+from typing import Any, Final, NoReturn
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions.operands import is_string
+from tailrace.query.expressions.scope import OperatorParser, Scope
+
+_METADATA: Final = frozenset({
+    "textScore", "randVal", "searchScore", "searchHighlights", "geoNearDistance", "geoNearPoint", "recordId",
+    "indexKey", "sortKey", "searchScoreDetails", "searchSequenceToken", "vectorSearchScore", "score",
+    "scoreDetails",
+})  # fmt: skip
+
+
+def no_metadata(argument: Any) -> CommandError:
+    """The error of asking for a document's metadata: documents here have none."""
+    if not is_string(argument):
+        return CommandError(17307, "$meta only supports string arguments")
+    if argument not in _METADATA:
+        return CommandError(17308, f"Unsupported argument to $meta: {argument}")
+    return CommandError(40218, f"query requires {argument} metadata, but it is not available")
+
+
+def _refuse_meta(_name: str, spec: Any, _scope: Scope) -> NoReturn:
+    raise no_metadata(spec)
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {"$meta": _refuse_meta}
