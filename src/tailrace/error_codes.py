@@ -68,6 +68,7 @@ class ErrorCode(IntEnum):
     OperationFailed = 96
     UnsatisfiableWriteConcern = 100
     OutdatedClient = 101
+    NotExactValueField = 111
     WriteConflict = 112
     CommandNotSupported = 115
     ConflictingOperationInProgress = 117
@@ -78,7 +79,6 @@ class ErrorCode(IntEnum):
     FailedToSatisfyReadPreference = 133
     ReadConcernMajorityNotAvailableYet = 134
     CappedPositionLost = 136
-    NotExactValueField = 139
     CursorInUse = 143
     StaleEpoch = 150
     IncompatibleCollationVersion = 161
