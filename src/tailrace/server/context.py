@@ -119,7 +119,7 @@ class Context:
     def collection_name(self) -> str:
         """The collection a command names in its first field, checked as a name."""
         value = self.command[self.name]
-        if not isinstance(value, str):
+        if type(value) is not str:  # JavaScript is a `str`, too
             reason = f"collection name has invalid type {type_name(value)}"
             raise CommandError(ErrorCode.InvalidNamespace, reason)
         if not value or value.startswith(".") or "\0" in value:
@@ -133,7 +133,7 @@ class Context:
         value = (
             self.command.get("collection") if self.entry.name == "getMore" else self.command.get(self.name)
         )
-        return f"{self.database}.{value}" if isinstance(value, str) else None
+        return f"{self.database}.{value}" if type(value) is str else None
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -214,5 +214,8 @@ class Context:
         """
         if not self.exhaust_allowed:
             return
-        command = self.request.command if changes is None else encode({**self.command, **changes})
-        self.next_request = replace(self.request, command=command)
+        if changes is None:
+            self.next_request = self.request
+        else:
+            changed = encode({**self.command, **changes})
+            self.next_request = replace(self.request, command=changed, decoded=None)

@@ -70,7 +70,7 @@ class Dispatcher:
         try:
             context = self._context(client, request)
             server.operations[context.operation_id] = context
-            reply = await self._run(context)
+            reply = replies.success(await self._run(context), self._tail())
         except CommandError as error:
             return self._failed(context, error)
         except CloseConnection:
@@ -82,7 +82,7 @@ class Dispatcher:
         finally:
             if context is not None:
                 server.operations.pop(context.operation_id, None)
-        return Outcome(replies.success(reply, self._tail()), context.next_request)
+        return Outcome(reply, context.next_request)
 
     # -- before ---------------------------------------------------------------------------------------
 
@@ -92,7 +92,8 @@ class Dispatcher:
         if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
             self._server.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
-        return Context(self._server, client, request, name, entry, read_body(request.command))
+        command = read_body(request.command, request.decoded)
+        return Context(self._server, client, request, name, entry, command)
 
     async def _run(self, context: Context) -> Reply:
         self._count(context)

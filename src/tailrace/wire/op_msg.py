@@ -49,7 +49,7 @@ class OpMsg:
     body: bytes
     sequences: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     flags: int = 0
-    decoded: Mapping[str, Any] | None = field(default=None, compare=False)
+    decoded: dict[str, Any] | None = field(default=None, compare=False)
     """What the check of the body made of it, if it came from the wire; see `check_document`."""
 
     def merged(self) -> bytes:
@@ -122,7 +122,7 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
     """The message whose flags were read; raises what `decode` raises."""
     end = len(payload) - (_CHECKSUM_SIZE if flags & CHECKSUM_PRESENT else 0)
     body: bytes | None = None
-    decoded: Mapping[str, Any] | None = None
+    decoded: dict[str, Any] | None = None
     sequences: dict[str, list[bytes]] = {}
     position = _FLAGS_SIZE
     while position < end:

@@ -49,7 +49,7 @@ class Request:
     flags: int = 0
     compressor: Compressor | None = None
     error: CommandError | None = None
-    decoded: Mapping[str, Any] | None = None
+    decoded: dict[str, Any] | None = None
     """What the check of the command made of it, if that is known; see `check_document` for what it lacks."""
 
     @property
