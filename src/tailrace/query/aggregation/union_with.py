@@ -26,8 +26,10 @@ def compile_union_with(name: str, spec: Any, scope: StageScope) -> Stage:
 
     def run(rows: Rows) -> Rows:
         yield from rows
-        reads = collection is not None and pipeline.reads_collection
-        yield from pipeline.rows(collection.rows() if collection is not None and reads else iter(()))
+        others: Rows = iter(())
+        if collection is not None and pipeline.reads_collection:
+            others = collection.rows()
+        yield from pipeline.rows(others)
 
     return run
 

@@ -41,15 +41,10 @@ def compile_unwind(_name: str, spec: Any, _scope: StageScope) -> Stage:
                 for index, element in enumerate(value):
                     unwound = set_nested(document, options.path, element)
                     yield Row(_numbered(unwound, options, Int64(index)))
-            elif isinstance(value, list) or is_nullish(value):
+            elif isinstance(value, list):
                 if options.preserves_empty:
-                    kept = without_nested(document, options.path) if isinstance(value, list) else document
-                    yield (
-                        row
-                        if kept is document and options.index_path is None
-                        else Row(_numbered(kept, options, None))
-                    )
-            else:
+                    yield Row(_numbered(without_nested(document, options.path), options, None))
+            elif options.preserves_empty or not is_nullish(value):
                 yield row if options.index_path is None else Row(_numbered(document, options, None))
 
     return run
