@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.raw_bson import RawBSONDocument
 from pymongo import DeleteOne, InsertOne, MongoClient, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
@@ -25,7 +25,10 @@ from tailrace.testing.history import Documents, identity
 from tailrace.testing.modifiers import ModifierMaker
 
 Raw = RawBSONDocument
-RAW_OPTIONS: Final = CodecOptions(document_class=RawBSONDocument)
+RAW_OPTIONS: Final = CodecOptions(
+    document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_MS
+)
+"""Documents as the bytes they are; looking into one copes with every date."""
 COLLECTIONS: Final = ("orders", "stock", "users")
 RENAMED: Final = ("archive", "old")
 _ATTEMPTS: Final = 3
@@ -275,7 +278,7 @@ class ClientWorkload:
 
 def _raw(document: Mapping[str, Any]) -> Raw:
     """A document that PyMongo sends as it is: its own types would lose some of BSON's."""
-    return RawBSONDocument(bsondocs.encode(document))
+    return RawBSONDocument(bsondocs.encode(document), RAW_OPTIONS)
 
 
 def _by_id(document: Mapping[str, Any]) -> Raw:
