@@ -356,7 +356,7 @@ class TestTime:
 
     def test_a_long_read_lets_others_in(self, client: MongoClient[Document], database: Db) -> None:
         """One connection reads much; pings on another are answered meanwhile."""
-        database.c.insert_many([{"_id": i, "a": list(range(100))} for i in range(3000)])
+        database.c.insert_many([{"_id": i, "a": list(range(100))} for i in range(600)])
         query = {"$expr": {"$lt": [{"$sum": {"$map": {"input": "$a", "in": {"$add": ["$$this", 1]}}}}, 0]}}
         done = threading.Event()
 
