@@ -53,10 +53,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
     arguments.finish()
     spec = pipeline[0][STAGE]
     for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
-    name = context.command["aggregate"]
-    scope = Scope.of(
-        context.database, name if isinstance(name, str) else None, all_changes_for_cluster=for_cluster
-    )
+    scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
     _check_api(context, spec)
     plan = Plan.open(
         scope,
@@ -82,6 +79,20 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         raise
     cursor_id = server.cursors.register(context, cursor, batch)
     return cursor_reply("firstBatch", batch, cursor_id, cursor.ns)
+
+
+def _collection(context: "Context") -> str | None:
+    """What the command names: a collection, or 1 for the whole database."""
+    name = context.command["aggregate"]
+    if isinstance(name, str):
+        return name
+    if isinstance(name, bool) or not isinstance(name, int | float):
+        raise CommandError(
+            ErrorCode.TypeMismatch, "the field aggregate must be a collection's name, or 1 for a database"
+        )
+    if name != 1:
+        raise CommandError(ErrorCode.BadValue, f"the field aggregate is 1 for a whole database, not {name}")
+    return None
 
 
 def _read_arguments(context: "Context", arguments: Arguments) -> int:
@@ -180,8 +191,7 @@ class ChangeStreamCursor:
             remaining = end - loop.time()
             if batch.documents or batch.exhausted or remaining <= 0:
                 return batch
-            if not await self._wait(remaining):
-                self._stream.skip()
+            if not await self._stream.wait(remaining):
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
@@ -216,18 +226,6 @@ class ChangeStreamCursor:
             [row.raw for row in rows], stream.position, exhausted=stream.is_done, invalidated=stream.is_done
         )
 
-    async def _wait(self, seconds: float) -> bool:
-        """Wait for something this stream can see; whether it came in time."""
-        waiters = self._server.head.waiters
-        waiter = self._stream.waiter()
-        waiters.add(waiter)
-        timer = asyncio.get_running_loop().call_later(seconds, _expire, waiter.future)
-        try:
-            return await waiter.future
-        finally:
-            timer.cancel()
-            waiters.remove(waiter)
-
     def close(self) -> None:
         """Let go of everything."""
         if self._is_open:
@@ -261,8 +259,3 @@ class ChangeStreamCursor:
 
 def _shown_options(options: ChangeStreamOptions) -> dict[str, Any]:
     return {"options": options.to_spec()} if options.to_spec() else {}
-
-
-def _expire(future: "asyncio.Future[bool]") -> None:
-    if not future.done():
-        future.set_result(False)

@@ -1,11 +1,16 @@
 """Opening and reading change streams by the bare commands, where a driver would hide what is sent."""
 
+import time
 from typing import Any
 
+import pytest
 from bson import Int64, Timestamp
+from pymongo.change_stream import ChangeStream
 from pymongo.database import Database
 
 Document = dict[str, Any]
+SECONDS = 20
+"""How long an event that has to come may take"""
 
 
 def open_stream(
@@ -44,6 +49,24 @@ def drain(database: Database[Document], cursor: Document) -> list[Document]:
             break
         events += cursor["nextBatch"]
     return events
+
+
+def take(stream: ChangeStream[Document], count: int) -> list[Document]:
+    """The next events; fails instead of waiting for ever for one that does not come."""
+    events: list[Document] = []
+    deadline = time.monotonic() + SECONDS
+    while len(events) < count:
+        event = stream.try_next()
+        if event is not None:
+            events.append(dict(event))
+        elif time.monotonic() > deadline:
+            pytest.fail(f"only {len(events)} of {count} events came")
+    return events
+
+
+def one(stream: ChangeStream[Document]) -> Document:
+    """The next event."""
+    return take(stream, 1)[0]
 
 
 def now(database: Database[Document]) -> Timestamp:

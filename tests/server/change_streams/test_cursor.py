@@ -8,7 +8,7 @@ import pytest
 from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
-from pymongo.errors import OperationFailure
+from pymongo.errors import NotPrimaryError, OperationFailure
 from tests.server.change_streams.stream_commands import Document, drain, get_more, now, open_stream
 from tests.server.running import RunningServer
 
@@ -224,7 +224,9 @@ def test_a_step_down_is_resumable(own_server: RunningServer, own_client: MongoCl
     cursor = open_stream(database, "c")
     own_server.call(own_server.server.step_down(60))
     own_server.call(own_server.server.step_up())
-    with pytest.raises(OperationFailure) as caught:
+    with pytest.raises(NotPrimaryError) as caught:
         get_more(database, cursor)
-    assert caught.value.code == 11602
+    details = caught.value.details
+    assert isinstance(details, dict)
+    assert details["code"] == 11602
     assert caught.value.has_error_label("ResumableChangeStreamError")

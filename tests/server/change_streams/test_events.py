@@ -9,7 +9,7 @@ from pymongo import MongoClient
 from pymongo.change_stream import ChangeStream
 from pymongo.collection import Collection
 from pymongo.database import Database
-from tests.server.change_streams.stream_commands import Document
+from tests.server.change_streams.stream_commands import Document, get_more, one, open_stream, take
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def shown(event: Document, *names: str) -> Document:
 
 def test_insert(orders: Collection[Document], stream: ChangeStream[Document]) -> None:
     orders.insert_one({"_id": 1, "item": "lamp"})
-    event = stream.next()
+    event = one(stream)
     assert list(event) == [
         "_id", "operationType", "clusterTime", "wallTime", "fullDocument", "ns", "documentKey",
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def test_update_replace_delete(orders: Collection[Document], stream: ChangeStrea
     orders.update_one({"_id": 1}, {"$set": {"a": 2}, "$unset": {"gone": 1}, "$pop": {"list": 1}})
     orders.replace_one({"_id": 1}, {"b": 1})
     orders.delete_one({"_id": 1})
-    _, update, replace, delete = [stream.next() for _ in range(4)]
+    _, update, replace, delete = take(stream, 4)
     assert update["operationType"] == "update"
     assert update["updateDescription"] == {
         "updatedFields": {"a": 2, "list": [1, 2]},
@@ -77,7 +77,7 @@ def test_what_changes_nothing_shows_nothing(
     orders.insert_one({"_id": 1, "a": 1})
     orders.update_one({"_id": 1}, {"$set": {"a": 1}})
     orders.delete_one({"_id": 2})
-    assert stream.next()["operationType"] == "insert"
+    assert one(stream)["operationType"] == "insert"
     assert stream.try_next() is None
 
 
@@ -85,7 +85,7 @@ def test_many_documents_at_once(orders: Collection[Document], stream: ChangeStre
     orders.insert_many([{"_id": number} for number in range(1200)])
     orders.update_many({"_id": {"$lt": 3}}, {"$set": {"x": 1}})
     orders.delete_many({"_id": {"$lt": 600}})
-    events = [stream.next() for _ in range(1200 + 3 + 600)]
+    events = take(stream, 1200 + 3 + 600)
     assert [event["documentKey"]["_id"] for event in events[:1200]] == list(range(1200))
     assert {event["operationType"] for event in events[1200:1203]} == {"update"}
     assert {event["documentKey"]["_id"] for event in events[1203:]} == set(range(600))
@@ -99,16 +99,17 @@ def test_transaction(
 ) -> None:
     orders.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
+        lsid = session.session_id["id"]
         orders.insert_one({"_id": 1}, session=session)
         orders.update_one({"_id": 0}, {"$set": {"x": 1}}, session=session)
         orders.delete_one({"_id": 1}, session=session)
-        assert stream.next()["documentKey"] == {"_id": 0}
+        assert one(stream)["documentKey"] == {"_id": 0}
         assert stream.try_next() is None
-    events = [stream.next() for _ in range(3)]
+    events = take(stream, 3)
     assert [event["operationType"] for event in events] == ["insert", "update", "delete"]
     assert len({event["clusterTime"] for event in events}) == 1
     assert len({event["txnNumber"] for event in events}) == 1
-    assert events[0]["lsid"]["id"] == session.session_id["id"]
+    assert events[0]["lsid"]["id"] == lsid
     assert stream.try_next() is None
 
 
@@ -116,13 +117,15 @@ def test_large_transactions_are_one_transaction(
     client: MongoClient[Document], orders: Collection[Document], stream: ChangeStream[Document]
 ) -> None:
     text = "x" * 1_000_000
+    orders.database.create_collection("orders")
     with client.start_session() as session, session.start_transaction():
+        lsid = session.session_id["id"]
         for number in range(20):
             orders.insert_one({"_id": number, "text": text}, session=session)
-    entries = list(client.local["oplog.rs"].find({"lsid.id": session.session_id["id"]}))
+    entries = list(client.local["oplog.rs"].find({"lsid.id": lsid, "o.applyOps.0.ns": orders.full_name}))
     assert [entry["o"].get("partialTxn") for entry in entries][:-1] == [True] * (len(entries) - 1)
     assert entries[-1]["o"]["count"] == Int64(20)
-    events = [stream.next() for _ in range(20)]
+    events = take(stream, 20)
     assert [event["documentKey"]["_id"] for event in events] == list(range(20))
     assert len({event["clusterTime"] for event in events}) == 1
 
@@ -130,9 +133,8 @@ def test_large_transactions_are_one_transaction(
 def test_drop_ends_a_collection_stream(orders: Collection[Document], stream: ChangeStream[Document]) -> None:
     orders.insert_one({"_id": 1})
     orders.drop()
-    assert [stream.next()["operationType"] for _ in range(3)] == ["insert", "drop", "invalidate"]
-    with pytest.raises(StopIteration):
-        stream.next()
+    assert [event["operationType"] for event in take(stream, 3)] == ["insert", "drop", "invalidate"]
+    assert stream.try_next() is None
     assert not stream.alive
 
 
@@ -141,14 +143,14 @@ def test_rename_ends_both_collections(database: Database[Document]) -> None:
     database.b.insert_one({"_id": 1})
     with database.a.watch() as source, database.b.watch() as target:
         database.a.rename("b", dropTarget=True)
-        event = source.next()
+        event = one(source)
         assert shown(event, "operationType", "ns", "to") == {
             "operationType": "rename",
             "ns": {"db": database.name, "coll": "a"},
             "to": {"db": database.name, "coll": "b"},
         }
-        assert source.next()["operationType"] == "invalidate"
-        assert [target.next()["operationType"] for _ in range(2)] == ["rename", "invalidate"]
+        assert one(source)["operationType"] == "invalidate"
+        assert [event["operationType"] for event in take(target, 2)] == ["rename", "invalidate"]
 
 
 def test_drop_database(client: MongoClient[Document], database: Database[Document]) -> None:
@@ -156,11 +158,11 @@ def test_drop_database(client: MongoClient[Document], database: Database[Documen
     database.b.insert_one({"_id": 1})
     with database.watch() as stream, client.watch([{"$match": {"ns.db": database.name}}]) as cluster:
         client.drop_database(database.name)
-        events = [stream.next() for _ in range(4)]
+        events = take(stream, 4)
         assert [event["operationType"] for event in events] == ["drop", "drop", "dropDatabase", "invalidate"]
         assert events[2]["ns"] == {"db": database.name}
         assert not stream.alive
-        assert [cluster.next()["operationType"] for _ in range(3)] == ["drop", "drop", "dropDatabase"]
+        assert [event["operationType"] for event in take(cluster, 3)] == ["drop", "drop", "dropDatabase"]
         assert cluster.alive
 
 
@@ -173,7 +175,7 @@ def test_expanded_events(database: Database[Document], expanded: ChangeStream[Do
     database.command("collMod", "c", changeStreamPreAndPostImages={"enabled": True})
     database.c.drop_index("by_x")
     database.c.rename("d")
-    events = [expanded.next() for _ in range(8)]
+    events = take(expanded, 8)
     assert [event["operationType"] for event in events] == [
         "create", "createIndexes", "insert", "createIndexes", "modify", "modify", "dropIndexes", "rename",
     ]  # fmt: skip
@@ -194,21 +196,26 @@ def test_views(database: Database[Document], expanded: ChangeStream[Document]) -
     database.create_collection("v", viewOn="c", pipeline=[{"$match": {"a": 1}}])
     database.command("collMod", "v", viewOn="d", pipeline=[])
     database.v.drop()
-    events = [expanded.next() for _ in range(4)]
-    assert [event["operationType"] for event in events if event["ns"]["coll"] == "v"] == [
-        "create", "modify", "drop",
-    ]  # fmt: skip
-    view = next(event for event in events if event["ns"]["coll"] == "v")
+    events = take(expanded, 3)
+    assert [event["operationType"] for event in events] == ["create", "modify", "drop"]
+    assert all(event["ns"] == {"db": database.name, "coll": "v"} for event in events)
+    view = events[0]
     assert view["operationDescription"] == {"viewOn": "c", "pipeline": [{"$match": {"a": 1}}]}
     assert view["nsType"] == "view"
 
 
-def test_time_series(database: Database[Document], expanded: ChangeStream[Document]) -> None:
+def test_time_series_show_with_raw_data(database: Database[Document]) -> None:
+    stages = [{"$changeStream": {"showExpandedEvents": True}}]
+    cursors = [
+        database.command("aggregate", 1, pipeline=stages, cursor={}, rawData=raw_data)["cursor"]
+        for raw_data in (False, True)
+    ]
     database.create_collection("ts", timeseries={"timeField": "t", "metaField": "m"})
-    event = expanded.next()
-    assert event["operationType"] == "create"
-    assert event["nsType"] == "timeseries"
-    assert event["operationDescription"]["timeseries"]["timeField"] == "t"
+    hidden, shown_raw = [get_more(database, cursor)["nextBatch"] for cursor in cursors]
+    assert hidden == []
+    assert [event["operationType"] for event in shown_raw] == ["create"]
+    assert shown_raw[0]["nsType"] == "timeseries"
+    assert shown_raw[0]["operationDescription"]["timeseries"]["timeField"] == "t"
 
 
 def test_collections_made_in_transactions(
@@ -217,7 +224,7 @@ def test_collections_made_in_transactions(
     with client.start_session() as session, session.start_transaction():
         database.create_collection("c", session=session)
         database.c.insert_one({"_id": 1}, session=session)
-    events = [expanded.next() for _ in range(2)]
+    events = take(expanded, 2)
     assert [event["operationType"] for event in events] == ["create", "insert"]
     assert events[0]["clusterTime"] == events[1]["clusterTime"]
 
@@ -241,15 +248,21 @@ USER_STAGES: list[tuple[list[Document], Any]] = [
 def test_pipelines(orders: Collection[Document], pipeline: list[Document], expected: Any) -> None:
     with orders.watch(pipeline) as stream:
         orders.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 2}])
-        assert stream.next()["documentKey"] == expected
+        assert one(stream)["documentKey"] == expected
         assert stream.try_next() is None
 
 
-def test_collation_is_the_users(orders: Collection[Document]) -> None:
-    collation = {"locale": "en", "strength": 2}
-    with orders.watch([{"$match": {"fullDocument.name": "LAMP"}}], collation=collation) as stream:
-        orders.insert_one({"_id": 1, "name": "lamp"})
-        assert stream.next()["documentKey"] == {"_id": 1}
+def test_collation_is_the_users(database: Database[Document]) -> None:
+    cursor = open_stream(
+        database,
+        "orders",
+        {},
+        {"$match": {"fullDocument.name": "LAMP"}},
+        collation={"locale": "en", "strength": 2},
+    )
+    database.orders.insert_many([{"_id": 1, "name": "lamp"}, {"_id": 2, "name": "lump"}])
+    (event,) = get_more(database, cursor)["nextBatch"]
+    assert event["documentKey"] == {"_id": 1}
 
 
 def test_large_events_are_split(orders: Collection[Document]) -> None:
@@ -258,8 +271,8 @@ def test_large_events_are_split(orders: Collection[Document]) -> None:
     stages: list[Document] = [{"$changeStreamSplitLargeEvent": {}}]
     with orders.watch(stages, full_document_before_change="required") as stream:
         orders.replace_one({"_id": 1}, {"text": "y" * 9_000_000})
-        first, second = stream.next(), stream.next()
+        first, second = one(stream), one(stream)
     assert first["splitEvent"] == {"fragment": 1, "of": 2}
     assert second["splitEvent"] == {"fragment": 2, "of": 2}
     with orders.watch(stages, full_document_before_change="required", resume_after=first["_id"]) as resumed:
-        assert resumed.next() == second
+        assert one(resumed) == second

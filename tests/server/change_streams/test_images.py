@@ -7,7 +7,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
-from tests.server.change_streams.stream_commands import Document, now
+from tests.server.change_streams.stream_commands import Document, now, one, take
 from tests.server.running import RunningServer
 
 
@@ -23,7 +23,7 @@ def test_images_of_every_change(recorded: Collection[Document]) -> None:
         recorded.update_one({"_id": 1}, {"$set": {"a": 2}})
         recorded.replace_one({"_id": 1}, {"b": 1})
         recorded.delete_one({"_id": 1})
-        insert, update, replace, delete = [stream.next() for _ in range(4)]
+        insert, update, replace, delete = take(stream, 4)
     assert "fullDocumentBeforeChange" not in insert
     assert update["fullDocumentBeforeChange"] == {"_id": 1, "a": 1}
     assert update["fullDocument"] == {"_id": 1, "a": 2}
@@ -42,7 +42,7 @@ def test_images_in_transactions_and_batches(
             recorded.update_one({"_id": 0}, {"$set": {"a": 10}}, session=session)
             recorded.delete_one({"_id": 1}, session=session)
         recorded.delete_many({"_id": {"$gte": 2}})
-        events = [stream.next() for _ in range(4)]
+        events = take(stream, 4)
     assert [event["fullDocumentBeforeChange"] for event in events[:2]] == [
         {"_id": 0, "a": 0},
         {"_id": 1, "a": 1},
@@ -57,7 +57,7 @@ def test_without_recording_there_are_none(database: Database[Document]) -> None:
     plain.insert_one({"_id": 1})
     with plain.watch(full_document="whenAvailable", full_document_before_change="whenAvailable") as stream:
         plain.update_one({"_id": 1}, {"$set": {"a": 1}})
-        event = stream.next()
+        event = one(stream)
         assert event["fullDocumentBeforeChange"] is None
         assert event["fullDocument"] is None
     options: list[dict[str, Any]] = [
@@ -68,7 +68,7 @@ def test_without_recording_there_are_none(database: Database[Document]) -> None:
         with plain.watch(**option) as stream:
             plain.update_one({"_id": 1}, {"$inc": {"a": 1}})
             with pytest.raises(OperationFailure) as caught:
-                stream.next()
+                stream.try_next()
             assert caught.value.code == 47
 
 
@@ -81,7 +81,7 @@ def test_recording_is_switched_on_and_off(database: Database[Document]) -> None:
         plain.update_one({"_id": 1}, {"$inc": {"a": 1}})
         database.command("collMod", "plain", changeStreamPreAndPostImages={"enabled": False})
         plain.update_one({"_id": 1}, {"$inc": {"a": 1}})
-        images = [stream.next()["fullDocumentBeforeChange"] for _ in range(3)]
+        images = [event["fullDocumentBeforeChange"] for event in take(stream, 3)]
     assert images == [None, {"_id": 1, "a": 1}, None]
 
 
@@ -93,7 +93,7 @@ def test_update_lookup_shows_the_document_as_it_is(database: Database[Document])
         c.update_one({"_id": 1}, {"$set": {"a": 2}})
         c.update_one({"_id": 2}, {"$set": {"a": 1}})
         c.delete_one({"_id": 2})
-        events = [stream.next() for _ in range(4)]
+        events = take(stream, 4)
     assert [event.get("fullDocument") for event in events] == [
         {"_id": 1, "a": 2},
         {"_id": 1, "a": 2},
@@ -133,14 +133,14 @@ def test_images_expire(own_server: RunningServer, own_client: MongoClient[Docume
     with c.watch(full_document_before_change="whenAvailable") as stream:
         token = stream._resume_token
         c.update_one({"_id": 1}, {"$inc": {"a": 1}})
-        assert stream.next()["fullDocumentBeforeChange"] == {"_id": 1, "a": 0}
+        assert one(stream)["fullDocumentBeforeChange"] == {"_id": 1, "a": 0}
     assert own_client.config["system.preimages"].count_documents({}) == 1
     own_server.call(own_server.server.advance_clock(200))
     c.update_one({"_id": 1}, {"$inc": {"a": 1}})
     own_server.call(own_server.server.advance_clock(1))
     with c.watch(full_document_before_change="whenAvailable", resume_after=token) as stream:
-        assert stream.next()["fullDocumentBeforeChange"] is None
-        assert stream.next()["fullDocumentBeforeChange"] == {"_id": 1, "a": 1}
+        assert one(stream)["fullDocumentBeforeChange"] is None
+        assert one(stream)["fullDocumentBeforeChange"] == {"_id": 1, "a": 1}
 
 
 def test_the_stored_images_can_be_read(recorded: Collection[Document], client: MongoClient[Document]) -> None:
