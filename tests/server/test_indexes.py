@@ -209,8 +209,53 @@ def test_no_more_than_64(database: Database[Document]) -> None:
 
 def test_one_text_index(database: Database[Document]) -> None:
     create(database, spec({"a": "text"}))
-    with refused(67):
+    with refused(85):
         create(database, spec({"b": "text"}))
+    with refused(67, "only one text index"):
+        create(database, spec({"z": 1, "b": "text"}))
+
+
+def test_special_kinds_are_completed(database: Database[Document]) -> None:
+    create(
+        database, spec({"z": 1, "b": "text", "a": "text"}, "words", weights={"b": 5}), spec({"p": "2dsphere"})
+    )
+    by_name = {index["name"]: index for index in database.c.list_indexes()}
+    assert by_name["words"] == {
+        "v": 2,
+        "key": {"z": 1, "_fts": "text", "_ftsx": 1},
+        "name": "words",
+        "weights": {"a": 1, "b": 5},
+        "default_language": "english",
+        "language_override": "language",
+        "textIndexVersion": 3,
+    }
+    assert by_name["p_2dsphere"]["2dsphereIndexVersion"] == 3
+    assert create(database, dict(by_name["words"]))["note"] == "all indexes already exist"
+    database.c.insert_one({"a": "some words", "p": {"type": "Point", "coordinates": [1, 2]}})
+    assert valid(database)["keysPerIndex"] == {"_id_": 1, "words": 0, "p_2dsphere": 0}
+
+
+def test_indexes_on_measurements(server: RunningServer, database: Database[Document]) -> None:
+    database.command("create", "c", timeseries={"timeField": "t", "metaField": "m"})
+    create(database, spec({"m.x": 1, "t": -1}, "i"), spec({"value": 1}))
+    shown = [
+        {"v": 2, "key": {"m.x": 1, "t": -1}, "name": "i"},
+        {"v": 2, "key": {"value": 1}, "name": "value_1"},
+    ]
+    assert list(database.c.list_indexes()) == shown
+    first, second = entries(server, database.name)[-2:]
+    assert first["isTimeseries"] is True
+    assert first["o"]["key"] == {"meta.x": 1, "control.max.t": -1, "control.min.t": -1}
+    assert first["o"]["originalSpec"] == shown[0]
+    assert second["o"]["key"] == {"control.min.value": 1, "control.max.value": 1}
+    assert create(database, spec({"value": 1}))["note"] == "all indexes already exist"
+    database.command("dropIndexes", "c", index={"value": 1})
+    assert list(database.c.list_indexes()) == shown[:1]
+    for wrong in ({"unique": True}, {"sparse": True}, {"expireAfterSeconds": 5}):
+        with refused(72):
+            create(database, spec({"m.y": 1}, **wrong))
+    with refused(72):
+        create(database, spec({"m.y": "text"}))
 
 
 def test_indexes_take_over_the_collation_of_their_collection(database: Database[Document]) -> None:

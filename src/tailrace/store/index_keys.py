@@ -27,7 +27,7 @@ from tailrace.store.tables import fitted
 
 KeyMaker: TypeAlias = Callable[[bytes], list[bytes]]
 
-_WITHOUT_KEYS: Final = frozenset({"text", "2d", "2dsphere"})
+_WITHOUT_KEYS: Final = frozenset({"text", "2d", "2dsphere", "2dsphere_bucket"})
 _HASHED: Final = "hashed"
 _WILDCARD: Final = "$**"
 _ARRAY_IN_HASHED: Final = 16766

@@ -13,6 +13,7 @@ from tailrace.server.context import Context
 from tailrace.server.listing import batch_size, listing_reply
 from tailrace.store.catalog import Catalog, Collection
 from tailrace.store.ddl.lookup import existing_collection
+from tailrace.store.ddl.timeseries_indexes import shown_spec
 
 
 async def run(context: Context) -> bytes:
@@ -43,7 +44,7 @@ def _specs(collection: Collection) -> Iterator[dict[str, Any]]:
     if isinstance(clustered, Mapping):
         yield {**clustered, "clustered": True}
     for index in collection.indexes:
-        yield dict(index.spec)
+        yield shown_spec(index)
 
 
 COMMAND = Command("listIndexes", run, help="Lists the indexes of a collection.", is_read=True)

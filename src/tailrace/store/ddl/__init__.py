@@ -15,6 +15,9 @@ come as a client sent them, with their types checked.
 `drop`                 `drop` and `dropDatabase`
 `rename`               `renameCollection`, `convertToCapped`
 `index_spec`           one index's specification, checked and completed
+`key_pattern`          what an index may be on
+`timeseries_indexes`   indexes on measurements, kept on buckets
 `indexes`              `createIndexes` and `dropIndexes`
+`index_changes`        other options for an index, as part of `collMod`
 ====================== ====================================================================================
 """

@@ -19,6 +19,7 @@ from tailrace.store.ddl.key_pattern import (
 from tailrace.store.shell_notation import shell
 
 MAX_EXPIRE_AFTER_SECONDS: Final = 2**31 - 1
+MAX_WEIGHT: Final = 1_000_000_000
 _NUMBERS: Final = (
     "v", "expireAfterSeconds", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",
     "finestIndexedLevel", "coarsestIndexedLevel", "hashVersion",
@@ -58,7 +59,7 @@ def index_spec(collection: Collection, given: Mapping[str, Any], *, ignore_unkno
     _check_kind(spec)
     _check_partial(spec)
     check_expiry(spec)
-    return spec
+    return _completed(spec)
 
 
 def check_expiry(spec: Mapping[str, Any]) -> None:
@@ -196,6 +197,33 @@ def _check_kind(spec: Mapping[str, Any]) -> None:
             raise CommandError(ErrorCode.FailedToParse, "The 'wildcardProjection' cannot be empty")
     if spec.get("clustered"):
         raise cannot_create("a clustered index can only be made together with its collection")
+
+
+def _completed(spec: dict[str, Any]) -> dict[str, Any]:
+    """With what MongoDB adds to special kinds of indexes, and shows."""
+    kind = index_kind(spec["key"])
+    if kind == "2dsphere":
+        return {**spec, "2dsphereIndexVersion": spec.get("2dsphereIndexVersion", 3)}
+    if kind != "text":
+        return spec
+    given = spec.get("weights", {})
+    weights = dict.fromkeys(given, 1) if isinstance(given, str) else dict(given)
+    key: dict[str, Any] = {}
+    for path, direction in spec["key"].items():
+        if direction == "text":
+            key |= {"_fts": "text", "_ftsx": 1}
+            if path not in ("_fts", "_ftsx"):
+                weights.setdefault(path, 1)
+        elif path != "_ftsx":
+            key[path] = direction
+    for path, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < MAX_WEIGHT:
+            raise cannot_create(
+                f"text index weight must be in the exclusive interval (0,{MAX_WEIGHT}): {path}"
+            )
+    defaults = {"default_language": "english", "language_override": "language", "textIndexVersion": 3}
+    languages = {option: spec.get(option, default) for option, default in defaults.items()}
+    return {**spec, "key": key, "weights": dict(sorted(weights.items())), **languages}
 
 
 def _check_partial(spec: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from tailrace.store.ddl.index_spec import index_spec
 from tailrace.store.ddl.key_pattern import index_kind
 from tailrace.store.ddl.lookup import check_unused, check_writable, existing_collection
 from tailrace.store.ddl.names import check_new_collection
+from tailrace.store.ddl.timeseries_indexes import bucket_spec, shown_spec
 from tailrace.store.shell_notation import shell
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
@@ -74,6 +75,8 @@ def missing_indexes(
     missing: list[dict[str, Any]] = []
     for given in specs:
         spec = index_spec(collection, given, ignore_unknown=ignore_unknown)
+        if collection.is_timeseries:
+            spec = bucket_spec(collection, spec)
         if spec["name"] == ID_INDEX_NAME or _is_known(spec, known):
             continue
         if index_kind(spec["key"]) == "text" and any(index_kind(other["key"]) == "text" for other in known):
@@ -233,7 +236,9 @@ def _clustered_name(collection: Collection) -> str | None:
 
 
 def _by_key(collection: Collection, key: Mapping[str, Any]) -> Index:
-    found = [index for index in collection.indexes if list(index.spec["key"].items()) == list(key.items())]
+    found = [
+        index for index in collection.indexes if list(shown_spec(index)["key"].items()) == list(key.items())
+    ]
     if not found:
         raise CommandError(ErrorCode.IndexNotFound, f"can't find index with key: {shell(key)}")
     if len(found) > 1:
