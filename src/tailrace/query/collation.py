@@ -28,7 +28,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.collation_elements import Element, Group, elements
 from tailrace.query.expressions.numbers import integral_value
-from tailrace.query.expressions.operands import is_number
+from tailrace.query.expressions.operands import is_number, is_string
 
 _ICU_VERSION: Final = "57.1"
 _LOCALES: Final = frozenset(
@@ -186,7 +186,7 @@ def _check_field(name: str, value: Any) -> None:
             raise CommandError(ErrorCode.TypeMismatch, "collation.strength must be a number")
         if integral_value(value) not in (1, 2, 3, 4, 5):
             raise CommandError(ErrorCode.BadValue, "collation.strength must be an integer from 1 to 5")
-    elif not isinstance(value, str):
+    elif not is_string(value):
         raise CommandError(ErrorCode.TypeMismatch, f"collation.{name} must be a string")
     elif name in _CHOICES and value not in _CHOICES[name]:
         raise CommandError(ErrorCode.BadValue, f"collation.{name} must be one of {', '.join(_CHOICES[name])}")

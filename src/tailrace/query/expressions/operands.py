@@ -31,7 +31,7 @@ def is_truthy(value: Any) -> bool:
     if isinstance(value, bool | int | float):
         return value != 0
     if isinstance(value, Decimal128):
-        return value.to_decimal() != 0
+        return not value.to_decimal().is_zero()  # a signalling NaN cannot be compared
     return not is_nullish(value)
 
 

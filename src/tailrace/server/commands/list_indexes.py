@@ -31,7 +31,7 @@ async def run(context: Context) -> bytes:
 
 def _collection(context: Context, catalog: Catalog) -> Collection:
     named = context.command[context.name]
-    if isinstance(named, Binary) and named.subtype == 4:
+    if isinstance(named, Binary) and named.subtype == 4 and len(named) == 16:
         collection = catalog.by_uuid(bytes(named))
         if collection is None or collection.database != context.database:
             raise CommandError(ErrorCode.NamespaceNotFound, f"Unable to resolve {named.as_uuid()}")

@@ -75,7 +75,7 @@ def resolve(catalog: Catalog, database: str, name: str) -> Target:
 
 def resolve_named(catalog: Catalog, database: str, named: object) -> Target:
     """The same for what a command names in its first field: a collection's name or its UUID."""
-    if isinstance(named, Binary) and named.subtype == UUID_SUBTYPE:
+    if isinstance(named, Binary) and named.subtype == UUID_SUBTYPE and len(named) == 16:
         collection = catalog.by_uuid(bytes(named))
         if collection is None or collection.database != database:
             raise CommandError(

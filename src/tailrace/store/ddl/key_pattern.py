@@ -1,6 +1,7 @@
 """What an index may be on: the document `key` of its specification."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from math import isnan
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ def cannot_create(reason: str) -> CommandError:
 
 
 def _shown(direction: Any) -> str:
-    is_whole = isinstance(direction, float) and direction == int(direction)
+    is_whole = isinstance(direction, float) and direction.is_integer()
     return str(int(direction)) if is_whole else str(direction)
 
 
@@ -92,8 +93,8 @@ def _check_direction(path: str, direction: Any) -> None:
             f"Values in v:2 index key pattern cannot be of type {type_name(direction)}. Only numbers > 0, "
             "numbers < 0, and strings are allowed."
         )
-    number = float(direction.to_decimal()) if isinstance(direction, Decimal128) else direction
-    if isinstance(number, float) and isnan(number):
+    number = direction.to_decimal() if isinstance(direction, Decimal128) else direction
+    if number.is_nan() if isinstance(number, Decimal) else isnan(number):
         raise cannot_create("Values in the index key pattern cannot be NaN.")
     if number == 0:
         raise cannot_create("Values in the index key pattern cannot be 0.")

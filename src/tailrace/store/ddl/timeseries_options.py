@@ -31,7 +31,7 @@ def bucketing(given: Mapping[str, Any]) -> dict[str, Any]:
     granularity = given.get("granularity")
     span, rounding = given.get("bucketMaxSpanSeconds"), given.get("bucketRoundingSeconds")
     if granularity is not None:
-        if granularity not in MAX_SPAN_BY_GRANULARITY:
+        if type(granularity) is not str or granularity not in MAX_SPAN_BY_GRANULARITY:
             raise CommandError(
                 ErrorCode.BadValue,
                 f"Enumeration value '{granularity}' for field 'create.timeseries.granularity' is not a valid "
