@@ -7,6 +7,7 @@ stored and what was logged are the same bytes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final
 
 from tailrace.bsonio import documents
@@ -21,7 +22,9 @@ APPLIED_SEPARATELY: Final = 1
 
 _TRUE: Final = b"\x08%b\0\x01"
 _FALSE: Final = b"\x08%b\0\x00"
-_VERSION_2: Final = rawbson.element(rawbson.INT64, b"v", rawbson.INT64_LE.pack(2))
+_TIMES: Final = Struct("<4sQ3sq3sq6sq")
+"""`ts`, `t`, `v` and `wall`, which every entry has"""
+_OPTIME: Final = Struct("<i4sQ3sqx")
 
 
 @dataclass(slots=True)
@@ -91,10 +94,7 @@ def entry_around(
     parts = [
         session,
         elements,
-        rawbson.element(rawbson.TIMESTAMP, b"ts", rawbson.UINT64_LE.pack(time.ts)),
-        rawbson.element(rawbson.INT64, b"t", rawbson.INT64_LE.pack(time.term)),
-        _VERSION_2,
-        rawbson.element(rawbson.DATE, b"wall", rawbson.INT64_LE.pack(wall)),
+        _TIMES.pack(b"\x11ts\0", time.ts, b"\x12t\0", time.term, b"\x12v\0", 2, b"\x09wall\0", wall),
     ]
     if previous is not None:
         parts.append(rawbson.element(rawbson.DOCUMENT, b"prevOpTime", optime_document(previous)))
@@ -148,10 +148,7 @@ def operations_array(operations: Sequence[bytes]) -> bytes:
 
 def optime_document(optime: OpTime) -> bytes:
     """`{ts, t}`."""
-    return rawbson.document(
-        rawbson.element(rawbson.TIMESTAMP, b"ts", rawbson.UINT64_LE.pack(optime.ts)),
-        rawbson.element(rawbson.INT64, b"t", rawbson.INT64_LE.pack(optime.term)),
-    )
+    return _OPTIME.pack(_OPTIME.size, b"\x11ts\0", optime.ts, b"\x12t\0", optime.term)
 
 
 def uuid_element(name: bytes, uuid: bytes) -> bytes:

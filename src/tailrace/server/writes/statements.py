@@ -114,7 +114,7 @@ class StatementRunner:
         if logged is not None:
             return logged.delete_outcome()
         collection = self._existing(namespace)
-        selection = Selection.compile(
+        selection = Selection(
             spec.query,
             variables=self.variables,
             collation=spec.collation,

@@ -1,10 +1,13 @@
 """Finding the documents that an update or a delete is about."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
-from tailrace.bsonio.documents import decode
+from bson import Binary, DatetimeMS, Int64, ObjectId
+
+from tailrace.bsonio.documents import decode, encode_value
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
@@ -14,12 +17,15 @@ from tailrace.server.query.planner import NATURAL, Wanted, check_hint, choose_ac
 from tailrace.server.writes.timeseries import only_measurement
 from tailrace.server.writes.validation import collation_of
 from tailrace.store.catalog import Collection
+from tailrace.store.id_keys import id_key
 from tailrace.store.reader import Reader, Record
 
 _READ_AT_ONCE: Final = 256
 """Records read ahead of the changes: a scan must not be under way while what it reads is changed"""
 
 _BYTES_AT_ONCE: Final = 4 << 20
+_PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary, DatetimeMS})
+"""Types of an `_id` that a filter can only mean as it is written"""
 
 
 @dataclass(slots=True)
@@ -38,22 +44,11 @@ class Target:
         return self._document
 
 
-@dataclass(frozen=True, slots=True)
 class Selection:
     """A statement's filter with everything that says what it means."""
 
-    query: Mapping[str, Any]
-    matcher: Matcher
-    collation: Collation | None
-    sort: Mapping[str, Any] = field(default_factory=dict)
-    ordering: Ordering | None = None
-    hint: Any = None
-    timeseries: Mapping[str, Any] | None = None
-    """The option of a time-series collection, whose documents are buckets of what the filter is about"""
-
-    @classmethod
-    def compile(
-        cls,
+    def __init__(
+        self,
         query: Mapping[str, Any],
         *,
         variables: Mapping[str, Any],
@@ -62,30 +57,47 @@ class Selection:
         hint: Any = None,
         collection: Collection | None = None,
         raw_data: bool = False,
-    ) -> "Selection":
+    ) -> None:
         """Compile a filter; without a collation of its own it has the collection's.
 
         With ``raw_data`` the documents of a time-series collection are its buckets.
         """
         if collation is not None:
-            chosen = Collation.parse(collation)
+            self.collation = Collation.parse(collation)
         else:
-            chosen = None if collection is None else collation_of(collection)
-        matcher = compile_match(query, variables=variables, collation=chosen)
-        ordering = compile_sort(sort, chosen) if sort and NATURAL not in sort else None
-        check_hint(hint)
-        timeseries = None
+            self.collation = None if collection is None else collation_of(collection)
+        self.timeseries: Mapping[str, Any] | None = None
+        """The option of a time-series collection, whose documents are buckets of what the filter is about"""
         if collection is not None and not raw_data:
-            timeseries = collection.options.get("timeseries")
-        return cls(query, matcher, chosen, sort or {}, ordering, hint, timeseries)
+            self.timeseries = collection.options.get("timeseries")
+        self._query = query
+        self._variables = variables
+        self._sort = sort or {}
+        self._ordering: Ordering | None = None
+        if sort and NATURAL not in sort:
+            self._ordering = compile_sort(sort, self.collation)
+        self._hint = hint
+        check_hint(hint)
+        # Most statements name one `_id`. What they mean is clear without a plan and without a matcher.
+        self._id_key = None if hint is not None or self.timeseries is not None else self._only_id()
+        if self._id_key is None:
+            self.matcher  # noqa: B018 - a filter that makes no sense is refused now
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """Tells whether a document matches."""
+        return compile_match(self._query, variables=self._variables, collation=self.collation)
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
         """The first document, in the order asked for."""
+        if self._id_key is not None:
+            record = reader.find_id(collection, self._id_key)
+            return None if record is None else Target(*record)
         access = self._access(reader, collection)
         found = self._matching(access, _unhurried(access.records(reader), context))
-        if self.ordering is None or access.is_ordered:
+        if self._ordering is None or access.is_ordered:
             return next(found, None)
-        selector: TopSelector[Target] = TopSelector(self.ordering, 1)
+        selector: TopSelector[Target] = TopSelector(self._ordering, 1)
         for target in found:
             selector.add(target.document, target)
         return next(selector.items(), None)
@@ -100,10 +112,17 @@ class Selection:
                 seen.add(target.key)
                 yield target
 
+    def _only_id(self) -> bytes | None:
+        """The key of the `_id`, if that is all the filter names."""
+        if self.collation is not None or len(self._query) != 1 or "_id" not in self._query:
+            return None
+        value = self._query["_id"]
+        return id_key(*encode_value(value)) if type(value) in _PLAIN_IDS else None
+
     def _access(self, reader: Reader, collection: Collection) -> AccessPath:
         if self.timeseries is not None:
             return CollectionScan(collection)
-        wanted = Wanted(self.query, self.sort, self.ordering, self.hint, self.collation)
+        wanted = Wanted(self._query, self._sort, self._ordering, self._hint, self.collation)
         return choose_access(reader, collection, wanted)
 
     def _matching(self, access: AccessPath, records: Iterator[Record]) -> Iterator[Target]:

@@ -75,7 +75,7 @@ class CompiledUpdate:
         variables = {**variables, **(spec.constants or {})}
         self._spec = spec
         self._time = time
-        self.selection = Selection.compile(
+        self.selection = Selection(
             spec.query,
             variables=variables,
             collation=spec.collation,
