@@ -70,7 +70,7 @@ class Arguments:
     def text(self, name: str, default: Any = REQUIRED) -> Any:
         """A string."""
         value = self.value(name, default)
-        if value is not default and not isinstance(value, str):
+        if value is not default and type(value) is not str:  # JavaScript is a `str`, too
             raise self.wrong_type(name, value, "string")
         return value
 

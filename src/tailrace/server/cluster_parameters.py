@@ -66,7 +66,7 @@ def _checked_expiry(value: object) -> str | Int64:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         reason = f"Expected 'expireAfterSeconds' to be 'off' or a positive number, not {type_name(seconds)}"
         raise CommandError(ErrorCode.BadValue, reason)
-    if seconds != seconds or int(seconds) <= 0 or seconds >= 2**63:
+    if not 1 <= seconds < 2**63:
         raise CommandError(ErrorCode.BadValue, "Expected a positive integer for 'expireAfterSeconds'")
     return Int64(int(seconds))
 

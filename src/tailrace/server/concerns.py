@@ -5,11 +5,12 @@ and every acknowledged write is a majority of one. What a single member cannot s
 set would refuse it.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bson import Timestamp
+from bson import Code, Timestamp
 
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
@@ -87,9 +88,9 @@ class WriteConcern:
         fields.finish()
         if journaled and synced:
             raise CommandError(ErrorCode.FailedToParse, "fsync and j options cannot be used together")
-        if isinstance(w, float) and w == int(w):
+        if isinstance(w, float) and w.is_integer():
             w = int(w)
-        if isinstance(w, bool) or not isinstance(w, int | str | dict):
+        if isinstance(w, bool | Code) or not isinstance(w, int | str | dict):
             reason = f"w has to be a number, string, or object; found: {type_name(w)}"
             raise CommandError(ErrorCode.FailedToParse, reason)
         if isinstance(w, int) and not 0 <= w <= _MAX_MEMBERS:
@@ -97,7 +98,8 @@ class WriteConcern:
             raise CommandError(ErrorCode.FailedToParse, reason)
         # The server takes anything for wtimeout, and what is no number for 0.
         is_number = isinstance(timeout_ms, int | float) and not isinstance(timeout_ms, bool)
-        return cls(w, journaled, int(timeout_ms) if is_number else 0)
+        is_finite = is_number and math.isfinite(timeout_ms)
+        return cls(w, journaled, int(timeout_ms) if is_finite else 0)
 
     def failure(self) -> dict[str, Any] | None:
         """The `writeConcernError` of a reply, if one member cannot be what was asked for; else None."""
@@ -124,7 +126,7 @@ def read_preference(spec: object) -> str:
     if not isinstance(spec, dict):
         raise _not_an_object("$readPreference", spec)
     mode = spec.get("mode")
-    if not isinstance(mode, str):
+    if type(mode) is not str:
         reason = "the field mode of $readPreference must be a string"
         raise CommandError(ErrorCode.TypeMismatch if mode is not None else ErrorCode.FailedToParse, reason)
     if mode not in READ_PREFERENCES:

@@ -76,11 +76,11 @@ def _read_max_time(context: Context) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         reason = f"maxTimeMS must be a number, not {type_name(value)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
+    if not 0 <= value <= _MAX_TIME_MS:
+        reason = f"{value} value for maxTimeMS is out of range [0, {_MAX_TIME_MS}]"
+        raise CommandError(ErrorCode.BadValue, reason)
     if value != int(value):
         raise CommandError(ErrorCode.BadValue, "maxTimeMS has non-integral value")
-    if not 0 <= value <= _MAX_TIME_MS:
-        reason = f"{int(value)} value for maxTimeMS is out of range [0, {_MAX_TIME_MS}]"
-        raise CommandError(ErrorCode.BadValue, reason)
     if value and not context.entry.max_time_is_wait:
         context.deadline = time.monotonic() + value / 1000
 

@@ -21,9 +21,8 @@ class Parameter:
 
     name: str
     default: Any
-    minimum: float | None = None
-    maximum: float | None = None
-    settable_at_startup: bool = True
+    minimum: float = -(2**31)
+    maximum: float = 2**31 - 1
     settable_at_runtime: bool = True
 
     def checked(self, value: Any) -> Any:
@@ -44,18 +43,18 @@ class Parameter:
         try:
             if isinstance(value, Decimal128):
                 value = float(value.to_decimal())
-            if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-                return int(float(value)) if isinstance(self.default, int) else float(value)
+            if type(value) is str or (isinstance(value, int | float) and not isinstance(value, bool)):
+                return int(value) if isinstance(self.default, int) else float(value)
         except (ValueError, OverflowError):
             reason = f"Invalid value for parameter {self.name}: {value}"
             raise CommandError(ErrorCode.BadValue, reason) from None
         raise self._wrong_type(value, type_name(self.default))
 
     def _in_range(self, number: int | float) -> int | float:
-        if self.minimum is not None and number < self.minimum:
+        if number < self.minimum:
             reason = f"Invalid value for parameter {self.name}: {number} is below {self.minimum}"
             raise CommandError(ErrorCode.BadValue, reason)
-        if self.maximum is not None and number > self.maximum:
+        if number > self.maximum:
             reason = f"Invalid value for parameter {self.name}: {number} is above {self.maximum}"
             raise CommandError(ErrorCode.BadValue, reason)
         return number

@@ -15,9 +15,9 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     if wanted == "*":
         wanted = list(NAMES)
-    elif isinstance(wanted, str):
+    elif type(wanted) is str:
         wanted = [wanted]
-    elif not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+    elif not isinstance(wanted, list) or not all(type(name) is str for name in wanted):
         raise arguments.wrong_type(context.name, wanted, "[string, array]")
     if not wanted:
         raise CommandError(ErrorCode.BadValue, "Must supply at least one cluster server parameter name")

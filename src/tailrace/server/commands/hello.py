@@ -49,7 +49,7 @@ async def run(context: Context) -> Reply:
             raise CommandError(ErrorCode.ShutdownInProgress, "the server is shutting down")
     reply = _describe(context, knows_hello=knows_hello)
     if compressors is not None:
-        names = [name for name in compressors if isinstance(name, str)]
+        names = [name for name in compressors if type(name) is str]
         if agreed := negotiate(names, COMPRESSORS):
             reply["compression"] = agreed
     if known is not None:
