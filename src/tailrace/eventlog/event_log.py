@@ -8,10 +8,13 @@ it; the events are worked out when the first stream wants them, and once for all
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.oplog_entry import OplogEntry
+
+_EVENT_WEIGHT: Final = 1500
 
 
 class LogItem:
@@ -24,6 +27,11 @@ class LogItem:
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
         """Whether its events cannot be worked out: a stream that sees the entry fails with the reason"""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes, with its events."""
+        return len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
 
 
 @dataclass(frozen=True, slots=True)

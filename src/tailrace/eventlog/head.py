@@ -26,26 +26,27 @@ from tailrace.store.writer import Commit
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 16 << 20
-MAX_BYTES: Final = 64 << 20
+MAX_WEIGHT: Final = 96 << 20
+"""Memory for the newest entries and their events"""
 _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 
 
 class Head(EventLog):
     """The event log of one store."""
 
-    def __init__(self, store: Store, *, max_bytes: int = MAX_BYTES, marks_end: bool = False) -> None:
+    def __init__(self, store: Store, *, max_weight: int = MAX_WEIGHT, marks_end: bool = False) -> None:
         self.waiters = Waiters()
         self.lookups = store_lookups(store)
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""
         self._store = store
         self._part = DeploymentPart("", self.lookups, marks_end=marks_end)
-        self._max_bytes = max_bytes
+        self._max_weight = max_weight
         self._begins_after = store.last_committed
         self._newest = store.last_committed
         self._items: list[LogItem] = []
         self._times: list[int] = []
-        self._bytes = 0
+        self._weight = 0
         self._older = Segments()
         store.on_commit.append(self._accept)
 
@@ -82,10 +83,22 @@ class Head(EventLog):
             self.transformed += 1
             batch = self._part.events(item.entry)
             if batch.failure is None:
-                item.events = batch.items
+                self._weigh(item, batch.items)
             else:
                 item.is_unsound = True
         return item.events
+
+    def _weigh(self, item: LogItem, events: list[ChangeEvent]) -> None:
+        """Keep an item's events, and take the memory they need into account."""
+        before = item.weight
+        item.events = events
+        more = item.weight - before
+        if item.entry.ts <= self._begins_after:
+            self._older.add_weight(more)
+            return
+        self._weight += more
+        if self._weight > self._max_weight:
+            self._trim()
 
     def _read_older(self, after: int) -> Slice:
         known = self._older.find(after)
@@ -119,12 +132,12 @@ class Head(EventLog):
             item = LogItem(self._part.read(raw))
             self._items.append(item)
             self._times.append(ts)
-            self._bytes += len(raw)
+            self._weight += item.weight
             self._newest = ts
             if self.waiters:
                 events = self.events_of(item) if holds_operations(item.entry) else None
                 self.waiters.offer(item.entry, events)
-        if self._bytes > self._max_bytes:
+        if self._weight > self._max_weight:
             self._trim()
 
     def _trim(self) -> None:
@@ -133,7 +146,7 @@ class Head(EventLog):
         gone = self._items[:-keep]
         if gone:
             self._begins_after = gone[-1].entry.ts
-            self._bytes -= sum(len(item.entry.raw) for item in gone)
+            self._weight -= sum(item.weight for item in gone)
             del self._items[:-keep], self._times[:-keep]
 
 

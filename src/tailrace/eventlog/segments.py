@@ -10,17 +10,17 @@ from typing import Final
 
 from tailrace.eventlog.event_log import Slice
 
-_MAX_BYTES: Final = 32 << 20
+_MAX_WEIGHT: Final = 64 << 20
 
 
 class Segments:
     """Slices by where they begin."""
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
+    def __init__(self, max_weight: int = _MAX_WEIGHT) -> None:
+        self._max_weight = max_weight
+        self._weight = 0
         self._starts: list[int] = []
-        self._slices: OrderedDict[int, tuple[Slice, list[int], int]] = OrderedDict()
+        self._slices: OrderedDict[int, tuple[Slice, list[int]]] = OrderedDict()
 
     def find(self, after: int) -> Slice | None:
         """What is known to follow a cluster time, if it is known."""
@@ -28,7 +28,7 @@ class Segments:
         if position < 0:
             return None
         start = self._starts[position]
-        found, times, _ = self._slices[start]
+        found, times = self._slices[start]
         if found.scanned <= after:
             return None
         self._slices.move_to_end(start)
@@ -41,11 +41,21 @@ class Segments:
 
     def add(self, after: int, found: Slice) -> None:
         """Keep what was read behind a cluster time."""
-        size = sum(len(item.entry.raw) for item in found.items)
-        self._slices[after] = (found, [item.entry.ts for item in found.items], size)
+        self._slices[after] = (found, [item.entry.ts for item in found.items])
         self._starts.insert(bisect_right(self._starts, after), after)
-        self._bytes += size
-        while self._bytes > self._max_bytes and len(self._slices) > 1:
-            start, (_, _, freed) = self._slices.popitem(last=False)
+        self.add_weight(_weight(found))
+
+    def add_weight(self, more: int) -> None:
+        """Take into account that a piece has grown; the least used ones make room, but not the newest."""
+        self._weight += more
+        if self._weight > self._max_weight:
+            # Counted anew: what grew may have been a piece that was given up while a stream still used it.
+            self._weight = sum(_weight(found) for found, _ in self._slices.values())
+        while self._weight > self._max_weight and len(self._slices) > 1:
+            start, (gone, _) = self._slices.popitem(last=False)
             self._starts.remove(start)
-            self._bytes -= freed
+            self._weight -= _weight(gone)
+
+
+def _weight(found: Slice) -> int:
+    return sum(item.weight for item in found.items)

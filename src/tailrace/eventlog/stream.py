@@ -1,10 +1,8 @@
 """One stream on the event log: the view part, fed with canonical events.
 
-The stream keeps its place in the log and takes from it what its scope and options let it see. It never waits;
-`server/change_streams.py` does, with the waiter this hands out.
+The stream keeps its place in the log and takes from it what its scope and options let it see.
 """
 
-import asyncio
 from typing import Final
 
 from tailrace.errors import CommandError
@@ -19,6 +17,8 @@ from tailrace.stages.plan import Plan
 from tailrace.stages.stage import Batch, Row
 
 _VIEWS: Final = "system.views"
+_ENOUGH: Final = 1000
+"""Events to be worked on at once: one slice of the log can hold very many"""
 
 
 class LogStream:
@@ -42,6 +42,7 @@ class LogStream:
         start = plan.start
         self._is_checked = start is None
         self._scanned = log.newest if start is None else start - 1
+        self._waiter = Waiter(plan.scope, self._visible)
 
     @property
     def is_done(self) -> bool:
@@ -84,18 +85,20 @@ class LogStream:
         except CommandError as error:
             self._output.fail(error)
             return
-        self._scanned = found.scanned
         batch = self._select(found)
         if batch.items or batch.failure is not None:
             self._output.accept(batch)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
-        """The events of a slice that this stream can see."""
+        """The events of a slice that this stream can see; the slice is left where there are enough."""
         selected: list[ChangeEvent] = []
         keep = selected.append
         visible, events_of = self._visible, self._log.events_of
         for item in found.items:
             entry = item.entry
+            if len(selected) >= _ENOUGH:
+                return Batch(selected)
+            self._scanned = entry.ts
             decision = visible.sees_plain(entry.head) if entry.extras is PLAIN else None
             try:
                 if not (visible.sees(entry) if decision is None else decision):
@@ -114,6 +117,7 @@ class LogStream:
                     selected += events
             except CommandError as error:
                 return Batch(selected, error, entry.ts)
+        self._scanned = found.scanned
         return Batch(selected)
 
     def _is_own(self, item: LogItem) -> bool:
@@ -121,11 +125,12 @@ class LogStream:
             return True
         return self._own_noops and item.entry.head.op == "n"
 
-    def waiter(self) -> Waiter:
-        """Something to wait on until there may be more; to be added to the log's waiters."""
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        return Waiter(self._plan.scope, self._visible, future)
+    async def wait(self, seconds: float) -> bool:
+        """Wait until there may be more; whether that was before the time was over.
 
-    def skip(self) -> None:
-        """Note that nothing the log holds now is for this stream: its waiter was never woken."""
-        self._scanned = max(self._scanned, self._log.newest)
+        If it was not, nothing that the log holds now is for this stream: it was never woken.
+        """
+        is_woken = await self._log.waiters.wait(self._waiter, seconds)
+        if not is_woken:
+            self._scanned = max(self._scanned, self._log.newest)
+        return is_woken

@@ -1,12 +1,13 @@
 """Waking the streams that wait, and only those that have a reason to.
 
 Waiting streams are kept by what they watch. A new item is offered to those that watch its collection, its
-database or everything, and each is asked whether it can see the entry before it is woken.
+database or everything, and each is asked whether it can see the entry before it is woken. A thousand streams
+wait and are woken many times a second, so a wait costs two entries in dicts and a share of a timer.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from tailrace.errors import CommandError
 from tailrace.model.change_event import ChangeEvent
@@ -18,15 +19,30 @@ _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", "commitTransaction")
 
 
+_STEP: Final = 0.005
+"""Seconds by which a wait may last longer than asked for, so that many can end by one timer"""
+
+Future: TypeAlias = "asyncio.Future[None]"
+
+
 class Waiter:
-    """One stream that waits for something it can see; its future is then true."""
+    """One stream that waits now and then, for something it can see."""
 
-    __slots__ = ("future", "key", "visible")
+    __slots__ = ("future", "is_woken", "key", "visible")
 
-    def __init__(self, scope: Scope, visible: Visibility, future: "asyncio.Future[bool]") -> None:
+    def __init__(self, scope: Scope, visible: Visibility) -> None:
         self.key = key_of(scope)
         self.visible = visible
-        self.future = future
+        self.future: Future | None = None
+        """What its stream awaits while it waits"""
+        self.is_woken = False
+        """Whether there was something; that may be so although its time was over first"""
+
+    def wake(self) -> None:
+        """Let its stream look for itself."""
+        self.is_woken = True
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
 
 
 def key_of(scope: Scope) -> str:
@@ -41,27 +57,49 @@ class Waiters:
 
     def __init__(self) -> None:
         self._by_key: dict[str, dict[Waiter, None]] = {}
+        self._by_end: dict[int, dict[Future, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def add(self, waiter: Waiter) -> None:
-        """Wake this one when there is something for it."""
-        self._by_key.setdefault(waiter.key, {})[waiter] = None
-
-    def remove(self, waiter: Waiter) -> None:
-        """Forget one that no longer waits; does nothing if it was woken."""
-        waiting = self._by_key.get(waiter.key)
-        if waiting is not None:
-            waiting.pop(waiter, None)
+    async def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Wait until there is something this one can see; whether it came in time."""
+        loop = asyncio.get_running_loop()
+        future: Future = loop.create_future()
+        waiter.future = future
+        waiter.is_woken = False
+        waiting = self._by_key.setdefault(waiter.key, {})
+        waiting[waiter] = None
+        ending = self._ending_with(loop, loop.time() + seconds)
+        ending[future] = None
+        try:
+            await future
+        finally:
+            ending.pop(future, None)
+            del waiting[waiter]
             if not waiting:
                 del self._by_key[waiter.key]
+        return waiter.is_woken
+
+    def _ending_with(self, loop: asyncio.AbstractEventLoop, end: float) -> dict[Future, None]:
+        """The waits that end when one does that lasts until ``end``."""
+        step = int(end / _STEP) + 1
+        ending = self._by_end.get(step)
+        if ending is None:
+            ending = self._by_end[step] = {}
+            loop.call_at(step * _STEP, self._expire, step)
+        return ending
+
+    def _expire(self, step: int) -> None:
+        for future in self._by_end.pop(step):
+            if not future.done():
+                future.set_result(None)
 
     def offer(self, entry: OplogEntry, events: Sequence[ChangeEvent] | None) -> None:
         """Wake the streams that can see an entry; ``events`` are given for transactions and batches."""
         head = entry.head
         if head.op in ("i", "u", "d") and not head.holds_views:
-            self._wake(self._watching({head.ns}), entry)
+            self._wake(self._watching((head.ns,)), entry)
         elif events is not None and all(event.entry.head.op != "c" for event in events):
             self._wake(self._watching({event.entry.head.ns for event in events}), entry)
         else:
@@ -72,17 +110,17 @@ class Waiters:
         """Wake everybody, to look for themselves."""
         for waiting in self._by_key.values():
             for waiter in waiting:
-                if not waiter.future.done():
-                    waiter.future.set_result(True)
-        self._by_key.clear()
+                waiter.wake()
 
-    def _watching(self, namespaces: set[str]) -> list[Waiter]:
+    def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
         keys = {_EVERYTHING, *namespaces, *(ns.partition(".")[0] for ns in namespaces)}
         return [waiter for key in keys for waiter in self._by_key.get(key, ())]
 
     def _wake(self, candidates: Iterable[Waiter], entry: OplogEntry) -> None:
         is_plain = entry.extras is PLAIN
         for waiter in candidates:
+            if waiter.is_woken:
+                continue
             decision = waiter.visible.sees_plain(entry.head) if is_plain else None
             if decision is None:
                 try:
@@ -90,9 +128,7 @@ class Waiters:
                 except CommandError:
                     decision = True  # it will meet the same error, and report it
             if decision:
-                self.remove(waiter)
-                if not waiter.future.done():
-                    waiter.future.set_result(True)
+                waiter.wake()
 
 
 def holds_operations(entry: OplogEntry) -> bool:
