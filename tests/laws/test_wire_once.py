@@ -1,7 +1,7 @@
 """Once: the server is killed at any moment; nothing acknowledged is lost, no event is missing or doubled.
 
 Clients write all the time through PyMongo, which repeats what it got no answer for; a watcher goes on with
-the token it has. In the end the events that it saw, the events of a stream from the beginning, the events that
+the token it has. In the end the events that it saw, those of a stream from the beginning, the events that
 the local engine makes of the oplog, and the documents must all tell the same.
 """
 
