@@ -115,8 +115,7 @@ class TestBatches:
         assert [d["_id"] for d in found] == list(range(10))
 
     async def read_async(self, uri: str, name: str) -> list[int]:
-        client: AsyncMongoClient[Document]
-        async with AsyncMongoClient(uri) as client:
+        async with AsyncMongoClient[Document](uri) as client:
             return [d["_id"] async for d in client[name].c.find(batch_size=3)]
 
     def test_async_clients(self, server: RunningServer, ten: Db) -> None:

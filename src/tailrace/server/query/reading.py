@@ -1,7 +1,7 @@
 """Opening a find: its documents' source, and the cursor that fits it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailrace.error_codes import ErrorCode
@@ -20,7 +20,7 @@ from tailrace.server.query.execution import (
 )
 from tailrace.server.query.find_request import FindRequest
 from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
-from tailrace.server.query.planner import choose_read
+from tailrace.server.query.planner import NATURAL, choose_read
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.services import ReadServices, pipeline_context
 from tailrace.server.query.targets import Target, resolve_named
@@ -105,7 +105,8 @@ def plan_find(
         if not state.reader.count(collection)[0]:
             # Without a position in the collection there is nothing to follow; so it ends at once.
             return PlannedFind(target, query, None)
-    path = choose_read(state.reader, collection, query.wanted, raw_data=request.raw_data)
+    wanted = replace(query.wanted, hint={NATURAL: 1}) if request.tailable else query.wanted
+    path = choose_read(state.reader, collection, wanted, raw_data=request.raw_data)
     return PlannedFind(target, query, None if isinstance(path, NoAccess) else path)
 
 
