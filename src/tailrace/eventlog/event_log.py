@@ -7,8 +7,7 @@ it; the events are worked out when the first stream wants them, and once for all
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
@@ -34,8 +33,7 @@ class LogItem:
         return len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """Some items in order, and how far the log was looked at to find them."""
 
     items: Sequence[LogItem]

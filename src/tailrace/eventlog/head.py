@@ -25,7 +25,8 @@ from tailrace.store.store import Store
 from tailrace.store.writer import Commit
 
 SLICE_ITEMS: Final = 1000
-SLICE_BYTES: Final = 16 << 20
+SLICE_BYTES: Final = 512 << 10
+"""What a stream works on without giving way to others: a slice ends with the item that reaches this."""
 MAX_WEIGHT: Final = 96 << 20
 """Memory for the newest entries and their events"""
 _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
@@ -74,6 +75,8 @@ class Head(EventLog):
             return Slice((), max(self._newest, after))
         first = bisect_right(times, after)
         items = self._items[first : first + SLICE_ITEMS]
+        if len(items) > 1:
+            _cut(items)
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 
@@ -148,6 +151,16 @@ class Head(EventLog):
             self._begins_after = gone[-1].entry.ts
             self._weight -= sum(item.weight for item in gone)
             del self._items[:-keep], self._times[:-keep]
+
+
+def _cut(items: list[LogItem]) -> None:
+    """Leave no more items than a slice has."""
+    size = 0
+    for number, item in enumerate(items, 1):
+        size += len(item.entry.raw)
+        if size >= SLICE_BYTES:
+            del items[number:]
+            return
 
 
 def store_lookups(store: Store) -> Lookups:
