@@ -16,6 +16,7 @@ from tailrace.store.write_unit import WriteUnit
 T = TypeVar("T")
 
 _UUID_SUBTYPE: Final = 4
+_UUID_SIZE: Final = 16
 
 
 async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
@@ -52,4 +53,8 @@ def collection_uuid(arguments: Arguments) -> bytes | None:
         return None
     if not isinstance(value, Binary) or value.subtype != _UUID_SUBTYPE:
         raise arguments.wrong_type("collectionUUID", value, "UUID")
+    if len(value) != _UUID_SIZE:
+        raise CommandError(
+            ErrorCode.InvalidUUID, f"uuid must be a {_UUID_SIZE}-byte binary field, not {len(value)}"
+        )
     return bytes(value)

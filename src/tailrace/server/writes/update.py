@@ -111,12 +111,19 @@ class CompiledUpdate:
         """The document to insert because none matched."""
         spec = self._spec
         if spec.supplies_document:
-            return encode((spec.constants or {})["new"])
+            return encode(self._supplied())
         start = document_of_query(spec.query, is_replacement=self._update.is_replacement)
         result = self._update.apply(
             start, is_upsert_insert=True, now=self._time.now, cluster_time=self._time.cluster_time
         )
         return encode(result.document)
+
+    def _supplied(self) -> dict[str, Any]:
+        document = (self._spec.constants or {}).get("new")
+        if not isinstance(document, dict):
+            reason = "the parameter 'c.new' must be an object if 'upsertSupplied' is set"
+            raise CommandError(ErrorCode.FailedToParse, reason)
+        return document
 
     def _change(self, scope: UpdateScope, target: Target, outcome: UpdateOutcome) -> None:
         result = self._applied(target.document)
