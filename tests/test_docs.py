@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bson import Int64
+from pymongo.database import Database
 
 from tailrace.bsonio.documents import encode
 from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.model.resume_token import ResumeToken
+from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sample import shop_story
 
 ROOT = Path(__file__).parents[1]
@@ -147,14 +150,17 @@ def sessions() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader has after `make run`: the sample, and the console script."""
+    """What a reader has after `make tour`: the sample, and the console script."""
     folder = tmp_path_factory.mktemp("docs")
     script = folder / "bin" / "tailrace"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tailrace "$@"\n')
     script.chmod(0o755)
     subprocess.run(
-        [sys.executable, "-m", "tailrace.testing.replay_tour"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "tailrace.testing.replay_tour"],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     return folder
 
@@ -178,16 +184,35 @@ def test_what_a_terminal_shows_is_what_it_would_show(folder: Path, session: tupl
         assert done.stdout == shown, f"{page}: {command}"
 
 
-def test_the_python_in_the_readme_runs() -> None:
-    (code,) = blocks(README, "python")
+def readme_python(mark: str) -> str:
+    (code,) = [block for block in blocks(README, "python") if mark in block]
+    return code
+
+
+def test_the_engine_in_the_readme_runs() -> None:
     seen: list[bytes] = []
     names = {"raw_oplog_entries": shop_story().entries, "seen": seen}
-    exec(code.replace("    ...\n", "    seen.append(event)\n"), names)
+    exec(readme_python("LocalEngine").replace("    ...\n", "    seen.append(event)\n"), names)
     assert len(seen) == 3
 
 
+def test_the_driver_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    code = readme_python("MongoClient(")
+    with ReplicaSet() as replica_set:
+        exec(code.replace("mongodb://127.0.0.1:27017/?replicaSet=rs0", replica_set.uri), {})
+    assert capsys.readouterr().out == (
+        "insert {'_id': 1, 'item': 'lamp'}\nupdate {'_id': 1, 'item': 'lamp', 'paid': True}\n"
+    )
+
+
+def test_the_test_in_the_readme_passes(tailrace_database: Database[dict[str, Any]]) -> None:
+    names: dict[str, Any] = {}
+    exec(readme_python("def test_"), names)
+    names["test_orders_are_announced"](tailrace_database)
+
+
 def test_every_stage_is_on_the_way_of_one_event() -> None:
-    helpers = {"__init__", "stage", "lookups", "resume_point", "push_down", "namespace_filter"}
+    helpers = {"__init__", "stage", "lookups", "resume_point", "push_down", "namespace_filter", "every_entry"}
     helpers |= {path.stem for path in (PACKAGE / "stages").glob("transform_*.py")}
     stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")} - helpers
     assert not [stage for stage in stages if f"{stage}.py" not in ONE_EVENT]
