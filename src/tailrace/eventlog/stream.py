@@ -60,15 +60,21 @@ class LogStream:
         return bool(self._output) or self._scanned < self._log.newest
 
     @property
+    def has_news(self) -> bool:
+        """Whether `take` may give something, be it an error; if not, it is time to wait."""
+        return not self._is_checked or self._scanned < self._log.newest or self._output.has_news
+
+    @property
     def holds_rows(self) -> bool:
         """Whether finished rows are waiting to be taken."""
         return bool(self._output)
 
-    def take(self, count: int, size: int) -> list[Row]:
-        """The next rows, at most so many and so many bytes, but one if there is one.
+    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[Row]:
+        """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
-        Looks at no more than one slice of the log; if `is_behind` afterwards, there may be more at once.
-        Raises the stream's error once the rows before it are out.
+        ``overhead`` is what a row takes besides its own bytes. Looks at no more than one slice of the log; if
+        `is_behind` afterwards, there may be more at once. Raises the stream's error once the rows before it
+        are out.
         """
         if not self._is_checked:
             self._log.check_start(self._plan.start or 0)
@@ -76,7 +82,7 @@ class LogStream:
         output = self._output
         if not output and self._scanned < self._log.newest and not output.is_ended:
             self._advance()
-        return output.take(count, size)
+        return output.take(count, size, overhead=overhead, at_least=at_least)
 
     def _advance(self) -> None:
         """Look at the next slice of the log."""

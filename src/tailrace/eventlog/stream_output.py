@@ -1,6 +1,7 @@
 """What leaves a stream: finished rows in order, then its error or its end; and its position."""
 
 from collections import deque
+from functools import lru_cache
 from typing import Final
 
 from tailrace.errors import CommandError
@@ -40,6 +41,11 @@ class StreamOutput:
         """Whether rows are waiting."""
         return bool(self._rows)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there are rows, an error or the end to be taken."""
+        return bool(self._rows) or self._failure is not None or self._closed_by is not None
+
     def accept(self, events: Batch[ChangeEvent]) -> None:
         """Send events through the view part."""
         rows = self._view(events)
@@ -51,21 +57,25 @@ class StreamOutput:
         """End the stream with an error behind what it has shown so far."""
         self._failure = error
 
-    def take(self, count: int = UNLIMITED, size: int = UNLIMITED) -> list[Row]:
-        """The next rows, at most so many and so many bytes, but one if there is one.
+    def take(
+        self, count: int = UNLIMITED, size: int = UNLIMITED, *, overhead: int = 0, at_least: int = 1
+    ) -> list[Row]:
+        """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
-        Raises the stream's error once the rows before it are out.
+        ``overhead`` is what a row takes besides its own bytes. Raises the stream's error once the rows before
+        it are out.
         """
         rows = self._rows
         taken: list[Row] = []
         while rows and len(taken) < count:
-            size -= len(rows[0].raw)
-            if size < 0 and taken:
+            size -= len(rows[0].raw) + overhead
+            if size < 0 and len(taken) >= at_least:
                 break
             taken.append(rows.popleft())
         if taken:
-            self._position = taken[-1].token_document
-            self._position_time = taken[-1].event.cluster_time
+            last = taken[-1]
+            self._position = last.token_document
+            self._position_time = last.event.entry.ts
         elif self._failure is not None and not rows:
             raise self._failure
         return taken
@@ -75,9 +85,17 @@ class StreamOutput:
 
         The last event's token, or a high-water mark if the log was scanned past it in vain.
         """
+        if self._rows:
+            return self._position
         resume = self._view.resume
-        if self.is_done and self._closed_by is not None:
+        if self._closed_by is not None:
             return resume_token(self._closed_by, resume.version_of(self._closed_by)).to_bson()
-        if not self._rows and scanned > self._position_time:
-            return ResumeToken.high_water_mark(scanned, resume.stream_version).to_bson()
+        if scanned > self._position_time:
+            return _high_water_mark(scanned, resume.stream_version)
         return self._position
+
+
+@lru_cache(maxsize=64)
+def _high_water_mark(time: int, version: int) -> bytes:
+    """The position of a stream that has seen everything up to a time; streams that wait share it."""
+    return ResumeToken.high_water_mark(time, version).to_bson()

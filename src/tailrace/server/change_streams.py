@@ -6,6 +6,7 @@ waiting, and what the server tells of its streams in its log and its counters.
 
 import asyncio
 from collections.abc import Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio import raw as rawbson
@@ -184,47 +185,53 @@ class ChangeStreamCursor:
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
         """The next events; waits for the first of them."""
         limit = size or _UNCOUNTED
-        loop = asyncio.get_running_loop()
-        end = loop.time() + wait_ms / 1000
+        stream = self._stream
+        end = monotonic() + wait_ms / 1000
         while True:
-            batch = await self._collect(limit)
-            remaining = end - loop.time()
-            if batch.documents or batch.exhausted or remaining <= 0:
-                return batch
-            if not await self._stream.wait(remaining):
+            if stream.has_news:
+                batch = await self._collect(limit)
+                if batch.documents or batch.exhausted:
+                    return batch
+            remaining = end - monotonic()
+            if remaining <= 0 or not await stream.wait(remaining):
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
         """The events that are there, as many as fit."""
-        loop = asyncio.get_running_loop()
-        pause = loop.time() + _SECONDS_AT_ONCE
         rows: list[Row] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
+        pause = 0.0
         while True:
             try:
-                taken = stream.take(limit - len(rows), size)
+                taken = stream.take(
+                    limit - len(rows), size, overhead=ELEMENT_OVERHEAD, at_least=0 if rows else 1
+                )
             except CommandError as error:
                 if rows:
                     break  # they come first; the error is there again for the next getMore
                 self._failed(error)
                 raise
             rows += taken
-            size -= sum(len(row.raw) + ELEMENT_OVERHEAD for row in taken)
-            if len(rows) >= limit or stream.is_done or not stream.is_behind or (rows and stream.holds_rows):
+            if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
-            if loop.time() >= pause:
-                await asyncio.sleep(0)
-                pause = loop.time() + _SECONDS_AT_ONCE
+            size -= sum(len(row.raw) + ELEMENT_OVERHEAD for row in taken)
+            if monotonic() >= pause:
+                if pause:
+                    await asyncio.sleep(0)
+                pause = monotonic() + _SECONDS_AT_ONCE
         return self._batch(rows)
 
     def _batch(self, rows: list[Row]) -> CursorBatch:
         stream = self._stream
+        documents = []
+        for row in rows:
+            documents.append(row.raw)
+            if row.fragment == 0:
+                self._counters.large_events_split += 1
         self._events += len(rows)
-        self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
-        return CursorBatch(
-            [row.raw for row in rows], stream.position, exhausted=stream.is_done, invalidated=stream.is_done
-        )
+        is_done = stream.is_done
+        return CursorBatch(documents, stream.position, exhausted=is_done, invalidated=is_done)
 
     def close(self) -> None:
         """Let go of everything."""

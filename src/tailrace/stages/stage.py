@@ -11,12 +11,15 @@ before an error is delivered, in every engine and for every batch size.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
+from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.event_token import id_element, resume_token
 from tailrace.model.resume_token import ResumeToken
+
+_ID: Final = b"\x03_id\0"
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -64,9 +67,13 @@ class Row:
     @property
     def token_document(self) -> bytes:
         """The same as the BSON document that clients see as `_id`."""
-        if self.fragment is None:
-            return id_element(self.event, self.version)[5:]
-        return self.token.to_bson()
+        if self.fragment is not None:
+            return self.token.to_bson()
+        raw = self.raw
+        shown = self.event.shown
+        if shown is not None and shown[2] is raw and raw.startswith(_ID, 4):
+            return raw[9 : 9 + rawbson.INT32_LE.unpack_from(raw, 9)[0]]  # it was worked out for these bytes
+        return id_element(self.event, self.version)[5:]
 
 
 def run_stages(batch: Batch[T], stages: Iterable[Stage[T, T]]) -> Batch[T]:
