@@ -1,8 +1,8 @@
 """Whether a collection is sound: every record, every index key, every counter.
 
 Records are read to their last value, and each must be listed in every index under the keys it should have;
-then the entries of the indexes are counted, and where the number is wrong, each is looked at. The work is done
-step by step, so that a server can do other things in between.
+then the entries of the indexes are counted, and where the number is wrong, each is looked at. All of it is
+done step by step, so that a server can do other things in between.
 """
 
 from collections.abc import Iterator
