@@ -241,6 +241,51 @@ def test_times_out_always_and_never(raw: RawClient) -> None:
     assert raw.call({"ping": 1, "maxTimeMS": 1})["ok"] == 1.0
 
 
+STREAM: Document = {
+    "aggregate": "orders",
+    "pipeline": [{"$changeStream": {}}],
+    "cursor": {"batchSize": 0},
+    "$db": "fail_test",
+}
+
+
+def get_more(raw: RawClient) -> Document:
+    cursor = raw.call(STREAM)["cursor"]["id"]
+    return {"getMore": cursor, "collection": "orders", "$db": "fail_test", "maxTimeMS": 60_000}
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("failGetMoreAfterCursorCheckout", "errorCode"), ("throwErrorBeforeGetNext", "code")]
+)
+def test_a_get_more_that_fails_with_its_cursor(raw: RawClient, name: str, field: str) -> None:
+    more = get_more(raw)
+    raw.call({"configureFailPoint": name, "mode": {"times": 1}, "data": {field: 11602}})
+    reply = raw.call(more)
+    assert reply["code"] == 11602
+    assert reply["errorLabels"] == ["ResumableChangeStreamError"]
+    assert raw.call(more)["code"] == 43  # an error inside ends the cursor
+
+
+def test_a_get_more_that_is_failed_before_leaves_its_cursor(raw: RawClient) -> None:
+    more = {**get_more(raw), "maxTimeMS": 1}
+    fail(raw, {"times": 1}, failCommands=["getMore"], errorCode=91)
+    reply = raw.call(more)
+    assert reply["code"] == 91
+    assert reply["errorLabels"] == ["ResumableChangeStreamError"]
+    assert raw.call(more)["cursor"]["nextBatch"] == []
+
+
+def test_an_aggregate_is_labelled_only_if_it_opens_a_stream(raw: RawClient) -> None:
+    fail(raw, failCommands=["aggregate"], errorCode=91)
+    assert raw.call(STREAM)["errorLabels"] == ["ResumableChangeStreamError"]
+    assert "errorLabels" not in raw.call({**STREAM, "pipeline": [{"$match": {}}]})
+
+
+def test_get_mores_that_never_wait(raw: RawClient) -> None:
+    raw.call({"configureFailPoint": "disableAwaitDataForGetMoreCmd", "mode": "alwaysOn"})
+    assert raw.call(get_more(raw))["cursor"]["nextBatch"] == []
+
+
 def test_many_connections_hit_times_exactly(server: RunningServer, raw: RawClient) -> None:
     fail(raw, {"times": 10}, failCommands=["ping"], errorCode=2)
     failures: list[int] = []

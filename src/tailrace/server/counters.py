@@ -67,6 +67,8 @@ class Counters:
     commands: defaultdict[str, CommandCounters] = field(default_factory=lambda: defaultdict(CommandCounters))
     transactions: TransactionCounters = field(default_factory=TransactionCounters)
     change_streams: ChangeStreamCounters = field(default_factory=ChangeStreamCounters)
+    index_uses: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """How often a read chose an index, by the index's ident."""
     unknown_commands: int = 0
     connections_created: int = 0
     connections_rejected: int = 0

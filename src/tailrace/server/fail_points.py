@@ -117,6 +117,13 @@ class FailPoints:
         point = self._points[name]
         return point.data if point.mode != "off" and point.enter() else None
 
+    def raise_if_active(self, name: str, field: str) -> None:
+        """Raise the error whose code stands in a field of the data, if a fail point acts now."""
+        data = self.active(name)
+        code = None if data is None else data.get(field)
+        if isinstance(code, int | float) and code > 0:
+            raise CommandError(int(code), f"Failing command via '{name}' failpoint")
+
     def disable_all(self) -> None:
         """Switch everything off."""
         for point in self._points.values():

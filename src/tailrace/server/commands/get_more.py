@@ -13,6 +13,7 @@ from tailrace.server.batches import cursor_reply
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.cursors import OpenCursor
+from tailrace.server.fail_points import FAIL_GET_MORE, FAIL_GET_NEXT, NEVER_AWAIT_DATA
 
 _DEFAULT_WAIT_MS: Final = 1000
 
@@ -41,6 +42,11 @@ async def run(context: Context) -> Reply:
         )
     with cursors.use(context, cursor_id, f"{context.database}.{collection}") as entry:
         wait_ms = int(max_time_ms or _DEFAULT_WAIT_MS) if entry.cursor.is_tailable_await else 0
+        fail_points = context.server.fail_points
+        fail_points.raise_if_active(FAIL_GET_MORE, "errorCode")
+        fail_points.raise_if_active(FAIL_GET_NEXT, "code")
+        if fail_points.active(NEVER_AWAIT_DATA) is not None:
+            wait_ms = 0
         with _time_limit(context, entry):
             batch = await entry.cursor.next_batch(size, wait_ms)
         entry.returned(batch)
