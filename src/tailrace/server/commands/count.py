@@ -7,6 +7,7 @@ from tailrace.query.expressions.numbers import int32_or_int64
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.query.count_request import CountRequest
+from tailrace.server.query.opening import count_index_use
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.reading import plan_find
 from tailrace.server.query.variables import read_variables
@@ -20,6 +21,7 @@ async def run(context: Context) -> Reply:
     try:
         with state.batch() as reader:
             planned = plan_find(context, state, context.command["count"], find, read_variables(context, None))
+            count_index_use(context, planned.index)
             if request.is_fast and planned.target.has_only_records:
                 collection = planned.target.collection
                 number = 0 if collection is None else reader.count(collection)[0]

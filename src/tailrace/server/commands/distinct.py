@@ -7,6 +7,7 @@ from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.query.distinct_request import DistinctRequest
 from tailrace.server.query.distinct_values import DistinctValues
+from tailrace.server.query.opening import count_index_use
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.reading import plan_find
 from tailrace.server.query.variables import read_variables
@@ -21,6 +22,7 @@ async def run(context: Context) -> Reply:
             planned = plan_find(
                 context, state, context.command["distinct"], request.as_find(), read_variables(context, None)
             )
+            count_index_use(context, planned.index)
             collation = planned.query.collation
             values = DistinctValues(request.key, None if collation is None else collation.string_key)
             for row in planned.rows(state):

@@ -50,6 +50,11 @@ class AccessPath(ABC):
     def summary(self) -> str:
         """The plan in a few words."""
 
+    @property
+    def index_used(self) -> Index | None:
+        """The index that is read; None if there is none."""
+        return None
+
     def check(self, reader: Reader) -> None:
         """Raise QueryPlanKilled if what the path reads is no longer there in a later state."""
         found = reader.catalog.by_uuid(self.collection.uuid)
@@ -198,6 +203,11 @@ class IdLookup(AccessPath):
         self._id_key: bytes | None = id_key
         self.is_exact = is_exact
 
+    @property
+    def index_used(self) -> Index | None:
+        """See `AccessPath`."""
+        return self.collection.id_index
+
     def records(self, reader: Reader) -> Iterator[Record]:
         """See `AccessPath`."""
         id_key, self._id_key = self._id_key, None
@@ -259,6 +269,11 @@ class IndexScan(AccessPath):
         self._run_beginning = b""
         self._held: Iterator[Record] = iter(())
         self._has_arrays = _array_finder([path for path, _ in index.key])
+
+    @property
+    def index_used(self) -> Index | None:
+        """See `AccessPath`."""
+        return self.index
 
     def check(self, reader: Reader) -> None:
         """See `AccessPath`."""

@@ -17,6 +17,7 @@ from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.services import ReadServices
 from tailrace.server.query.targets import Target, resolve_named
+from tailrace.store.catalog import Index
 from tailrace.store.ddl.lookup import check_uuid
 
 _COLLECTIONLESS = "$cmd.aggregate"
@@ -44,6 +45,11 @@ class PlannedAggregate:
     def summary(self) -> str:
         """The plan in a few words."""
         return "EOF" if self.planned.path is None else self.planned.path.summary
+
+    @property
+    def index(self) -> Index | None:
+        """The index that is read, if there is one."""
+        return None if self.planned.path is None else self.planned.path.index_used
 
     def cursor(self, context: Context, state: ReadState) -> ResultCursor:  # noqa: ARG002
         """A cursor over the results."""

@@ -8,6 +8,7 @@ from tailrace.server.batches import DEFAULT_FIRST_BATCH, cursor_reply
 from tailrace.server.context import Context
 from tailrace.server.cursors import Cursor, CursorBatch
 from tailrace.server.query.read_state import ReadState
+from tailrace.store.catalog import Index
 
 
 class Planned(Protocol):
@@ -17,11 +18,21 @@ class Planned(Protocol):
     def summary(self) -> str:
         """The plan in a few words."""
 
+    @property
+    def index(self) -> Index | None:
+        """The index that is read, if there is one."""
+
     def cursor(self, context: Context, state: ReadState) -> Cursor:
         """A cursor over the results."""
 
 
 PlannedRead = TypeVar("PlannedRead", bound=Planned)
+
+
+def count_index_use(context: Context, index: Index | None) -> None:
+    """Note for `$indexStats` that a read is about to use an index."""
+    if index is not None:
+        context.server.counters.index_uses[index.ident] += 1
 
 
 async def open_cursor(
@@ -38,6 +49,7 @@ async def open_cursor(
     try:
         with state.batch():
             planned = plan(state)
+            count_index_use(context, planned.index)
             cursor = planned.cursor(context, state)
             first = await cursor.next_batch(DEFAULT_FIRST_BATCH if batch_size is None else batch_size, 0)
     except BaseException:

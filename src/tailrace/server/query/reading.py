@@ -24,7 +24,7 @@ from tailrace.server.query.planner import NATURAL, choose_read
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.services import ReadServices, pipeline_context
 from tailrace.server.query.targets import Target, resolve_named
-from tailrace.store.catalog import Collection
+from tailrace.store.catalog import Collection, Index
 from tailrace.store.ddl.lookup import check_uuid
 
 
@@ -43,6 +43,12 @@ class PlannedFind:
         """The plan in a few words."""
         path = self.path if self.view is None else self.view.path
         return "EOF" if path is None else path.summary
+
+    @property
+    def index(self) -> Index | None:
+        """The index that is read, if there is one."""
+        path = self.path if self.view is None else self.view.path
+        return None if path is None else path.index_used
 
     def rows(self, state: ReadState) -> Rows:
         """The documents that match, in the order they are found."""

@@ -1,5 +1,6 @@
 """Stages that show the server's own state: operations, sessions, statistics."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -127,12 +128,13 @@ def _scale(spec: Any) -> int:
 
 def _index_statistics(context: Context, collection: Collection) -> Iterable[dict[str, Any]]:
     server = context.server
-    since = DatetimeMS(server.wall.milliseconds())
+    seconds = time.monotonic() - server.started
+    since = DatetimeMS(server.wall.milliseconds() - int(seconds * 1000))
     for index in collection.indexes:
         yield {
             "name": index.name,
             "key": dict(index.spec["key"]),
             "host": server.member,
-            "accesses": {"ops": Int64(0), "since": since},
+            "accesses": {"ops": Int64(server.counters.index_uses[index.ident]), "since": since},
             "spec": dict(index.spec),
         }
