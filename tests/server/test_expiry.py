@@ -76,7 +76,7 @@ def test_documents_expire_by_an_index(own_server: RunningServer, own_client: Mon
 def test_a_descending_partial_index(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
     database = own_client.shop
     database.c.create_index(
-        [("t", -1)], expireAfterSeconds=0, partialFilterExpression={"done": True}, hidden=True
+        [("t", -1)], expireAfterSeconds=0.5, partialFilterExpression={"done": True}, hidden=True
     )
     old = ago(own_server, HOUR)
     database.c.insert_many([{"_id": 1, "t": old, "done": True}, {"_id": 2, "t": old, "done": False}])

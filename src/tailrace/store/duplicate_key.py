@@ -25,9 +25,9 @@ def duplicate_key(
     shown = {
         path: None if value is MISSING else value for path, value in zip(spec["key"], found, strict=False)
     }
+    place = f"collection: {collection.ns} index: {spec['name']}"
     error = CommandError(
-        ErrorCode.DuplicateKey,
-        f"E11000 duplicate key error collection: {collection.ns} index: {spec['name']} dup key: {shell(shown)}",
+        ErrorCode.DuplicateKey, f"E11000 duplicate key error {place} dup key: {shell(shown)}"
     )
     error.details = {"keyPattern": dict(spec["key"]), "keyValue": shown}
     return error

@@ -59,6 +59,8 @@ def index_spec(collection: Collection, given: Mapping[str, Any], *, ignore_unkno
     _check_kind(spec)
     _check_partial(spec)
     check_expiry(spec)
+    if isinstance(spec.get("expireAfterSeconds"), float):
+        spec["expireAfterSeconds"] = int(spec["expireAfterSeconds"])
     return _completed(spec)
 
 
