@@ -1,9 +1,8 @@
 """Replies with batches of documents, put together from the documents' own bytes."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
-
-from bson import Int64
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import encode
@@ -18,6 +17,7 @@ ELEMENT_OVERHEAD: Final = 10
 
 _prefixes: list[bytes] = []
 _pack_size: Final = rawbson.INT32_LE.pack
+_pack_id: Final = rawbson.INT64_LE.pack
 
 
 def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra: Any) -> bytes:
@@ -28,7 +28,9 @@ def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra
         tail.append(rawbson.element(rawbson.DOCUMENT, b"postBatchResumeToken", batch.post_batch_resume_token))
     if batch.invalidated:
         tail.append(rawbson.element(rawbson.BOOL, b"invalidated", b"\x01"))
-    tail.append(rawbson.body(encode({"id": Int64(cursor_id), "ns": ns, **extra})))
+    tail += (b"\x12id\0", _pack_id(cursor_id), _ns_element(ns))
+    if extra:
+        tail.append(rawbson.body(encode(extra)))
     # Sizes first, then everything in one go: a batch may have 16 MB, and each time it is copied shows.
     count = len(documents)
     prefixes = _index_prefixes(count)
@@ -46,6 +48,11 @@ def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra
     parts.insert(0, head)
     parts += (b"\0", *tail, b"\0\0")
     return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _ns_element(ns: str) -> bytes:
+    return rawbson.string(b"ns", ns.encode())
 
 
 def _index_prefixes(count: int) -> list[bytes]:

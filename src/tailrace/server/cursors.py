@@ -8,8 +8,8 @@ transaction, by killCursors, and after a time without use.
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import DatetimeMS, Int64
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tailrace.server.parameters import Parameters
     from tailrace.server.sessions import Session, Sessions
 
-_API_FIELDS: Final = ("apiVersion", "apiStrict", "apiDeprecationErrors")
 _HIDDEN_FIELDS: Final = frozenset({"$clusterTime", "$readPreference"})
 _MAX_ID: Final = 2**63 - 1
 
@@ -82,7 +81,7 @@ class OpenCursor:
     lsid: bytes | None
     txn_number: int | None
     """The transaction it was opened in; None outside of one."""
-    api: Mapping[str, Any]
+    api: tuple[Any, Any, Any]
     command: Mapping[str, Any]
     """What opened it, as currentOp shows it."""
     client: str
@@ -122,6 +121,24 @@ class OpenCursor:
         if self.user is not None:
             shown["operationUsingCursorId"] = Int64(self.user.operation_id)
         return shown
+
+
+class CursorUse:
+    """A getMore's hold on its cursor; a class of its own because it is entered so often."""
+
+    __slots__ = ("_cursors", "_entry")
+
+    def __init__(self, cursors: "Cursors", entry: OpenCursor) -> None:
+        self._cursors = cursors
+        self._entry = entry
+
+    def __enter__(self) -> OpenCursor:
+        return self._entry
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cursors.used(self._entry, has_failed=kind is not None)
 
 
 class Cursors:
@@ -175,7 +192,7 @@ class Cursors:
             cursor,
             context.lsid,
             context.txn_number if context.in_transaction else None,
-            {name: context.command.get(name) for name in _API_FIELDS},
+            _api_of(context.command),
             {name: value for name, value in context.command.items() if name not in _HIDDEN_FIELDS},
             context.client.address,
             self._wall.milliseconds(),
@@ -195,8 +212,7 @@ class Cursors:
             if cursor_id not in self._by_id:
                 return cursor_id
 
-    @contextmanager
-    def use(self, context: "Context", cursor_id: int, ns: str) -> Iterator[OpenCursor]:
+    def use(self, context: "Context", cursor_id: int, ns: str) -> "CursorUse":
         """Have a cursor for a getMore. Whatever leaves the block as an exception ends the cursor.
 
         Raises what the server answers if the cursor is not there, is not for this client, or is in use; the
@@ -211,26 +227,20 @@ class Cursors:
             self._remove(entry)
             raise entry.error
         entry.user = context
-        entry.last_use = self._wall.seconds()
-        try:
-            yield entry
-        except BaseException:
-            self._remove(entry)
-            raise
-        finally:
-            entry.user = None
-            entry.last_use = self._wall.seconds()
-        self._used(entry)
+        return CursorUse(self, entry)
 
     def finish(self, entry: OpenCursor) -> None:
         """End a cursor that has nothing more."""
         self._remove(entry)
 
-    def _used(self, entry: OpenCursor) -> None:
-        if entry.batches_returned == 2:
-            self.more_than_one_batch += 1
-        if entry.error is not None:
+    def used(self, entry: OpenCursor, *, has_failed: bool) -> None:
+        """Take back a cursor that was given out by `use`."""
+        entry.user = None
+        entry.last_use = self._wall.seconds()
+        if has_failed or entry.error is not None:
             self._remove(entry)
+        elif entry.batches_returned == 2:
+            self.more_than_one_batch += 1
 
     @staticmethod
     def _check_use(context: "Context", entry: OpenCursor, ns: str) -> None:
@@ -243,10 +253,11 @@ class Cursors:
         if entry.user is not None:
             raise CommandError(ErrorCode.CursorInUse, f"cursor id {entry.id} is already in use")
         _check_session(context, entry)
-        if {name: context.command.get(name) for name in _API_FIELDS} != entry.api:
+        if _api_of(context.command) != entry.api:
             reason = (
                 "API parameter mismatch: getMore used params "
-                f"{_shown_api(context.command)}, the cursor-creating command used {_shown_api(entry.api)}"
+                f"{_shown_api(_api_of(context.command))}, "
+                f"the cursor-creating command used {_shown_api(entry.api)}"
             )
             raise CommandError(ErrorCode.APIMismatchError, reason)
 
@@ -379,5 +390,11 @@ def _shown(lsid: bytes) -> str:
     return str(decode(lsid)["id"].as_uuid())
 
 
-def _shown_api(fields: Mapping[str, Any]) -> str:
-    return str({name: fields[name] for name in _API_FIELDS if fields.get(name) is not None})
+def _api_of(command: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    get = command.get
+    return get("apiVersion"), get("apiStrict"), get("apiDeprecationErrors")
+
+
+def _shown_api(values: tuple[Any, Any, Any]) -> str:
+    given = zip(("apiVersion", "apiStrict", "apiDeprecationErrors"), values, strict=True)
+    return str({name: value for name, value in given if value is not None})

@@ -47,8 +47,11 @@ async def run(context: Context) -> Reply:
         fail_points.raise_if_active(FAIL_GET_NEXT, "code")
         if fail_points.active(NEVER_AWAIT_DATA) is not None:
             wait_ms = 0
-        with _time_limit(context, entry):
+        if entry.seconds_left is None or entry.cursor.is_tailable_await:
             batch = await entry.cursor.next_batch(size, wait_ms)
+        else:
+            with _time_limit(context, entry, entry.seconds_left):
+                batch = await entry.cursor.next_batch(size, wait_ms)
         entry.returned(batch)
         ns = entry.cursor.ns
         if batch.exhausted:
@@ -59,19 +62,16 @@ async def run(context: Context) -> Reply:
 
 
 @contextmanager
-def _time_limit(context: Context, entry: OpenCursor) -> Iterator[None]:
+def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Iterator[None]:
     """Charge the time to what the opening command's `maxTimeMS` has left."""
-    if entry.seconds_left is None or entry.cursor.is_tailable_await:
-        yield
-        return
     expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
     started = time.monotonic()
-    timer = asyncio.get_running_loop().call_later(entry.seconds_left, context.interrupt, expired)
+    timer = asyncio.get_running_loop().call_later(seconds_left, context.interrupt, expired)
     try:
         yield
     finally:
         timer.cancel()
-        entry.seconds_left = max(entry.seconds_left - (time.monotonic() - started), 0.0)
+        entry.seconds_left = max(seconds_left - (time.monotonic() - started), 0.0)
 
 
 COMMAND = Command(
