@@ -196,6 +196,8 @@ def test_drops_remove_everything_of_a_collection(store: Store) -> None:
         stat = snapshot._transaction.stat
         assert stat(store.tables.records)["entries"] == 0
         assert stat(store.tables.index)["entries"] == 0
+        facts = [key for key, _ in snapshot._transaction.cursor(db=store.tables.meta)]
+        assert not [key for key in facts if key.startswith(b"multikey.")]
 
 
 def test_a_rename_keeps_counts_and_keys(store: Store) -> None:

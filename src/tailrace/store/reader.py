@@ -37,9 +37,9 @@ class Block(NamedTuple):
     """Whether there is nothing behind it."""
 
 
-def multikey_mark(index: Index) -> str:
+def multikey_mark(ident: int) -> str:
     """The fact that is stored about an index once a document has several keys in it."""
-    return f"multikey.{index.ident}"
+    return f"multikey.{ident}"
 
 
 class Reader(ABC):
@@ -248,7 +248,7 @@ class TableReader(Reader):
 
     def is_multikey(self, index: Index) -> bool:
         """Whether some document had several keys in the index."""
-        return self.meta(multikey_mark(index)) is not None
+        return self.meta(multikey_mark(index.ident)) is not None
 
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are, and their bytes."""

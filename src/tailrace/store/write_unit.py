@@ -299,7 +299,7 @@ class WriteUnit(TableReader, Unit):
     def _note_multikey(self, index: Index) -> None:
         """Remember that a document has several keys: queries read such an index more carefully."""
         if not self.is_multikey(index):
-            self.put_meta(multikey_mark(index), b"")
+            self.put_meta(multikey_mark(index.ident), b"")
 
     def _check_unique(self, collection: Collection, index: Index, index_key: bytes, document: bytes) -> None:
         if index.takes_duplicates:
@@ -482,6 +482,8 @@ class WriteUnit(TableReader, Unit):
 
     def discard(self, table: str, ident: int) -> None:
         """Leave records or index keys to be removed in the background."""
+        if table == "index":
+            self.put_meta(multikey_mark(ident), None)
         number = _TABLES_WITH_GARBAGE.index(table)
         self._state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self._state.tables.garbage)
         self._state.has_garbage = True
