@@ -15,6 +15,7 @@ from tailrace.errors import CommandError
 from tailrace.eventlog.stream import LogStream
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.scope import Scope, ScopeKind
+from tailrace.query.expressions.operands import is_string
 from tailrace.server.arguments import Arguments
 from tailrace.server.batches import DEFAULT_FIRST_BATCH, ELEMENT_OVERHEAD, MAX_BATCH_BYTES, cursor_reply
 from tailrace.server.command import Reply
@@ -85,7 +86,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
 def _collection(context: "Context") -> str | None:
     """What the command names: a collection, or 1 for the whole database."""
     name = context.command["aggregate"]
-    if isinstance(name, str):
+    if is_string(name):
         return name
     if isinstance(name, bool) or not isinstance(name, int | float):
         raise CommandError(

@@ -7,7 +7,7 @@ from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers import integral_value
-from tailrace.query.expressions.operands import is_number, is_truthy
+from tailrace.query.expressions.operands import is_number, is_string, is_truthy
 from tailrace.query.match.nodes import Condition, Negation, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value
 from tailrace.query.missing import MISSING
@@ -57,7 +57,7 @@ def types_by_alias(alias: str) -> frozenset[str]:
 
 
 def _types(wanted: Any) -> frozenset[str]:
-    if isinstance(wanted, str):
+    if is_string(wanted):
         return types_by_alias(wanted)
     if not is_number(wanted):
         raise CommandError(ErrorCode.TypeMismatch, "type must be represented as a number or a string")

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.expressions.operands import is_string
 from tailrace.query.missing import MISSING, Missing
 from tailrace.query.update.operator import (
     REMOVED,
@@ -51,7 +52,7 @@ def compile_current_date(path: str, value: Any, _options: CompileOptions) -> Ope
         kind = value["$type"]
     else:
         kind = None
-    if not isinstance(kind, str) or kind not in _CURRENT_TYPES:
+    if not is_string(kind) or kind not in _CURRENT_TYPES:
         message = f"$currentDate of {path!r} takes true or {{$type: 'date' or 'timestamp'}}"
         raise CommandError(ErrorCode.BadValue, message)
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.expressions.operands import is_string
 from tailrace.server.arguments import Arguments
 from tailrace.server.ddl import collection_uuid
 from tailrace.server.query.planner import check_hint
@@ -72,7 +73,7 @@ class AggregateRequest:
 
 
 def _checked_name(named: Any) -> str | None:
-    if isinstance(named, str):
+    if is_string(named):
         return named
     if isinstance(named, int | float) and not isinstance(named, bool):
         if named == 1:

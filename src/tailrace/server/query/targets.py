@@ -11,6 +11,7 @@ from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
+from tailrace.query.expressions.operands import is_string
 from tailrace.store.catalog import Catalog, Collection, View
 
 _MAX_VIEW_DEPTH: Final = 20
@@ -82,7 +83,7 @@ def resolve_named(catalog: Catalog, database: str, named: object) -> Target:
                 ErrorCode.NamespaceNotFound, f"Unable to resolve {named.as_uuid()} in the database {database}"
             )
         return Target(database, collection.name, collection)
-    if not isinstance(named, str):
+    if not is_string(named):
         reason = f"collection name has invalid type {type_name(named)}"
         raise CommandError(ErrorCode.InvalidNamespace, reason)
     if not named or named.startswith(".") or "\0" in named:

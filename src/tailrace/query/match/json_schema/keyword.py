@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.operands import is_string
 from tailrace.query.paths import Test
 
 
@@ -63,7 +64,7 @@ def checked_bool(keyword: Keyword) -> bool:
 
 def checked_string(keyword: Keyword) -> str:
     """The argument, which must be a string."""
-    if not isinstance(keyword.argument, str):
+    if not is_string(keyword.argument):
         raise type_mismatch(f"$jsonSchema keyword '{keyword.name}' must be a string")
     return keyword.argument
 
@@ -75,7 +76,7 @@ def checked_names(what: str, names: Any) -> list[str]:
     if not names:
         raise failed_to_parse(f"$jsonSchema {what} cannot be an empty array")
     for name in names:
-        if not isinstance(name, str):
+        if not is_string(name):
             raise type_mismatch(f"$jsonSchema {what} must hold only strings")
     if len(set(names)) != len(names):
         raise failed_to_parse(f"$jsonSchema {what} must not hold the same string twice")

@@ -7,6 +7,7 @@ from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.expressions.operands import is_string
 from tailrace.query.match.element import TYPE_CODES, type_test, types_by_alias
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
@@ -55,7 +56,7 @@ def _bson_types(what: str, argument: Any) -> frozenset[str]:
 
 
 def _aliases(what: str, argument: Any) -> list[str]:
-    if isinstance(argument, str):
+    if is_string(argument):
         return [argument]
     if not isinstance(argument, list):
         raise type_mismatch(f"$jsonSchema keyword '{what}' must be a string or an array of strings")
