@@ -469,6 +469,19 @@ def test_a_capped_collection_is_limited_in_bytes(database: Database[Document]) -
         database.log.insert_one({"a": "x" * 5000})
 
 
+def test_a_transaction_cannot_write_to_capped_or_time_series_collections(
+    database: Database[Document],
+) -> None:
+    database.create_collection("log", capped=True, size=4096)
+    database.create_collection("weather", timeseries={"timeField": "t"})
+    document = {"t": bson.DatetimeMS(1_700_000_000_000)}
+    with database.client.start_session() as session:
+        for name in ("log", "weather"):
+            with pytest.raises(OperationFailure) as failure, session.start_transaction():
+                database[name].insert_one(document, session=session)
+            assert failure.value.code == 263
+
+
 def test_a_clustered_collection_keeps_the_order_of_ids(database: Database[Document]) -> None:
     database.create_collection("things", clusteredIndex={"key": {"_id": 1}, "unique": True})
     database.things.insert_many([{"_id": 3}, {"_id": 1}, {"_id": 2}])
@@ -488,6 +501,25 @@ def test_measurements_are_stored_in_buckets(database: Database[Document]) -> Non
     assert bucket["meta"] == {"city": "Ulm"}
     assert bucket["control"]["version"] == 1
     assert bucket["control"]["max"]["temp"] == bucket["data"]["temp"]["0"] == 7
+    assert database.weather.find_one() == {
+        "t": moment.as_datetime(),
+        "m": {"city": "Ulm"},
+        "_id": 1,
+        "temp": 7,
+    }
+    assert database.weather.find_one({"temp": 7}, {"temp": 1}) == {"_id": 1, "temp": 7}
     with pytest.raises(WriteError) as failure:
         database.weather.insert_one({"t": "now"})
     assert failure.value.code == 2
+
+
+def test_buckets_can_be_written_as_they_are(database: Database[Document]) -> None:
+    moment = bson.DatetimeMS(1_700_000_000_000)
+    database.create_collection("weather", timeseries={"timeField": "t"})
+    bucket: Document = {
+        "_id": ObjectId(),
+        "control": {"version": 1, "min": {"t": moment}, "max": {"t": moment}},
+        "data": {"t": {"0": moment, "1": moment}, "v": {"0": 5, "1": 6}},
+    }
+    database.command("insert", "weather", documents=[bucket], rawData=True)
+    assert [found["v"] for found in database.weather.find()] == [5, 6]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import decode
@@ -22,8 +22,10 @@ from tailrace.store.sessions import session_key
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
-PRE_IMAGE = "preImage"
-POST_IMAGE = "postImage"
+PRE_IMAGE: Final = "preImage"
+POST_IMAGE: Final = "postImage"
+_OTHER_CHANGE: Final = 40606
+_OTHER_IMAGE: Final = 40611
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: L
     is_removal = isinstance(spec.change, DeleteSpec)
     if is_removal != (logged.op == "d"):
         raise CommandError(
-            40606 if is_removal else 40607,
+            _OTHER_CHANGE,
             "findAndModify retry request is not compatible with previous write in the transaction",
         )
     if logged.op == "i":
@@ -127,7 +129,7 @@ def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: L
     facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
     if logged.retry_image != spec.image:
         raise CommandError(
-            40611,
+            _OTHER_IMAGE,
             f"findAndModify retry request asks for the {spec.image}, but the first one for "
             f"{logged.retry_image}",
         )

@@ -13,6 +13,7 @@ from tailrace.bsonio.documents import decode, decode_value
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import from_timestamp
+from tailrace.model.oplog_entry import OpTime
 from tailrace.server.context import Context
 from tailrace.server.writes.delete import DeleteOutcome
 from tailrace.server.writes.update import UpdateOutcome
@@ -29,9 +30,7 @@ class LoggedWrite:
 
     ts: int
     op: str
-    ns: str
     o: bytes
-    o2: bytes | None
     retry_image: str | None
     """`preImage` or `postImage` if the statement was a findAndModify whose image was kept"""
 
@@ -63,11 +62,9 @@ class RetryHistory:
             if entry is None:
                 self._is_complete = False
                 return
-            fields = {name: (kind, start, end) for kind, name, start, end in rawbson.elements(entry)}
             self._note(entry, last.ts)
-            _, start, end = fields[b"prevOpTime"]
-            previous = decode(entry[start:end])
-            last = type(last)(from_timestamp(previous["ts"]), int(previous["t"]))
+            previous = decode(rawbson.subdocument(entry, b"prevOpTime") or rawbson.EMPTY)
+            last = OpTime(from_timestamp(previous["ts"]), int(previous["t"]))
 
     @classmethod
     def open(cls, unit: Unit, context: Context) -> "RetryHistory":
@@ -95,19 +92,14 @@ class RetryHistory:
 
     def _note(self, operation: bytes, ts: int) -> None:
         """Remember the statements of an entry, or of an operation inside of one."""
-        op = ns = ""
-        o, o2 = rawbson.EMPTY, None
+        op, o = "", rawbson.EMPTY
         statements: list[int] = []
         retry_image = None
         for kind, name, start, end in rawbson.elements(operation):
             if name == b"op":
                 op = rawbson.string_value(operation, start, end)
-            elif name == b"ns":
-                ns = rawbson.string_value(operation, start, end)
             elif name == b"o":
                 o = operation[start:end]
-            elif name == b"o2":
-                o2 = operation[start:end]
             elif name == b"needsRetryImage":
                 retry_image = rawbson.string_value(operation, start, end)
             elif name == b"stmtId":
@@ -117,7 +109,7 @@ class RetryHistory:
             for inner in _inner_operations(o):
                 self._note(inner, ts)
         for statement in statements:
-            self._by_statement[statement] = LoggedWrite(ts, op, ns, o, o2, retry_image)
+            self._by_statement[statement] = LoggedWrite(ts, op, o, retry_image)
 
 
 def _inner_operations(o: bytes) -> list[bytes]:

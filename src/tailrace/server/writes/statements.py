@@ -90,9 +90,7 @@ class StatementRunner:
         if collection is not None:
             validator = self._opened[namespace][1]
             outcome = compiled.run(
-                UpdateScope(
-                    self.unit, self._context, self.time, collection, validator, statement_id, retry_image
-                )
+                UpdateScope(self.unit, self._context, collection, validator, statement_id, retry_image)
             )
         if not outcome.matched and spec.upsert:
             document = compiled.new_document()

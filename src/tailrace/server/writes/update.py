@@ -52,7 +52,6 @@ class UpdateScope:
 
     unit: Unit
     context: Context
-    time: CommandTime
     collection: Collection
     validator: Validator | None
     statement_id: int | None = None

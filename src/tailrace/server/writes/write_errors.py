@@ -15,12 +15,6 @@ class WriteErrors:
     def __init__(self) -> None:
         self._found: list[tuple[int, CommandError]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
     def add(self, index: int, error: CommandError) -> None:
         """Note that the statement at this place of the batch failed."""
         self._found.append((index, error))
