@@ -118,6 +118,29 @@ def test_a_client_that_goes_away_gives_up_what_it_waited_for(own_server: Running
     wait_for(lambda: not own_server.server.listener.connections)
 
 
+def test_a_write_that_waits_is_given_up_with_its_client(own_server: RunningServer) -> None:
+    with raw_client(own_server) as raw:
+        block = {"failCommands": ["insert"], "blockConnection": True, "blockTimeMS": 60_000}
+        raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
+        raw.send({"insert": "orders", "documents": [{"_id": 1}], "$db": "shop"})
+        wait_for(lambda: len(own_server.server.operations) == 1)
+    wait_for(lambda: not own_server.server.operations)
+    with raw_client(own_server) as raw:
+        assert raw.call({"find": "orders", "$db": "shop"})["cursor"]["firstBatch"] == []
+
+
+def test_a_stream_that_waits_ends_with_its_client(own_server: RunningServer) -> None:
+    with raw_client(own_server) as raw:
+        pipeline: list[Document] = [{"$changeStream": {}}]
+        opened = raw.call({"aggregate": "orders", "pipeline": pipeline, "cursor": {}, "$db": "shop"})
+        raw.send({
+            "getMore": opened["cursor"]["id"], "collection": "orders", "maxTimeMS": 60_000, "$db": "shop"
+        })  # fmt: skip
+        wait_for(lambda: len(own_server.server.operations) == 1)
+    wait_for(lambda: not own_server.server.operations)
+    wait_for(lambda: not len(own_server.server.cursors))
+
+
 def test_a_client_that_resets_its_connection(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         raw.call({"ping": 1})

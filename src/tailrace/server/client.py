@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+
+if TYPE_CHECKING:
+    from tailrace.server.context import Context
 
 _MAX_METADATA_SIZE: Final = 512
 _MAX_APP_NAME_SIZE: Final = 128
@@ -22,6 +25,8 @@ class Client:
     metadata: Mapping[str, Any] | None = None
     """What the driver said of itself in its first hello."""
     app_name: str | None = None
+    operation: "Context | None" = None
+    """The command that runs for it now."""
 
     @property
     def name(self) -> str:

@@ -160,6 +160,11 @@ class Context:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
 
+    @property
+    def is_for_reply_only(self) -> bool:
+        """Whether nobody misses it once its client is gone: it waits or reads, and was to be answered."""
+        return self.is_interruptible and self.request.expects_reply
+
     def interrupt(self, error: CommandError) -> None:
         """Make the command fail with ``error`` as soon as it can; the first interruption counts."""
         if self._interruption is not None:

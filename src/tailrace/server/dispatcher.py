@@ -69,7 +69,7 @@ class Dispatcher:
         context: Context | None = None
         try:
             context = self._context(client, request)
-            server.operations[context.operation_id] = context
+            server.operations[context.operation_id] = client.operation = context
             reply = replies.success(await self._run(context), self._tail())
         except CommandError as error:
             return self._failed(context, error)
@@ -80,6 +80,7 @@ class Dispatcher:
         except BaseException as error:
             return self._failed(context, self._internal(client, request, error))
         finally:
+            client.operation = None
             if context is not None:
                 server.operations.pop(context.operation_id, None)
         return Outcome(reply, context.next_request)

@@ -85,7 +85,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
-        self._runs_write = False
         self._is_paused = False
         self.client = Client(number, "")
 
@@ -153,7 +152,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 "NETWORK", "Connection ended", self.client.name,
                 remote=self.client.address, connectionCount=len(self._listener.connections),
             )  # fmt: skip
-        if self._task is not None and not self._runs_write:
+        operation = self.client.operation
+        if self._task is not None and operation is not None and operation.is_for_reply_only:
             self._task.cancel()
 
     def shut(self) -> None:
@@ -220,11 +220,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         current: Request | None = request
         while current is not None:
-            self._runs_write = self._server.is_write(current)
-            try:
-                outcome = await self._server.dispatcher.run(self.client, current)
-            finally:
-                self._runs_write = False
+            outcome = await self._server.dispatcher.run(self.client, current)
             if outcome.close:
                 self.shut()
                 return

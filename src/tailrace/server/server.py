@@ -10,7 +10,6 @@ from tailrace.eventlog.head import Head
 from tailrace.model.cluster_time import in_words
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
-from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
 from tailrace.server.cursors import Cursors
@@ -31,7 +30,6 @@ from tailrace.server.transactions import Transactions
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.clock import WallClock
 from tailrace.store.store import Store, no_op
-from tailrace.wire import Request
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SESSION_REAP_SECONDS: Final = 60.0
@@ -204,12 +202,6 @@ class Server:
         """The connection string."""
         name = self.replication.set_name
         return f"mongodb://{self.member}/" + (f"?replicaSet={name}" if name is not None else "")
-
-    @staticmethod
-    def is_write(request: Request) -> bool:
-        """Whether a request is for a command that writes."""
-        entry = COMMANDS.get(request.name)
-        return entry is not None and entry.is_write
 
     # -- time ---------------------------------------------------------------------------------------------
 

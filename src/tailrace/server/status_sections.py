@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import DatetimeMS, Int64
 
-from tailrace.bsonio.documents import decode
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.server import process_info
 from tailrace.server.version import VERSION
@@ -211,14 +210,6 @@ def change_streams(server: "Server") -> dict[str, Any]:
 def pre_images(server: "Server") -> dict[str, Any]:
     """Pre-images that expired."""
     return server.expiry.image_status()
-
-
-def sessions_by_id(server: "Server") -> list[dict[str, Any]]:
-    """The sessions as `$listLocalSessions` shows them."""
-    return [
-        {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
-        for session in server.sessions
-    ]
 
 
 SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
