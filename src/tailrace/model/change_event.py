@@ -93,8 +93,8 @@ class ChangeEvent:
     `document_key` is set for document changes. `full_document` is what an insert or a replace stored,
     `update` is the whole `o` of a delta update. `ddl` is set for everything else. An invalidate event has
     its `cause` and nothing of its own: its token is the cause's with one flag set. `shard` is where the entry
-    was written, for look-ups that only that shard can answer. `shown` is what an event that many streams share
-    looked like in the one that rendered it last.
+    was written, for look-ups that only that shard can answer. `shown` is what an event of many streams looked
+    like in the one that rendered it last.
     """
 
     __slots__ = ("cause", "ddl", "document_key", "entry", "full_document", "kind", "shard", "shown", "update")
