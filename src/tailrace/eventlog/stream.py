@@ -41,7 +41,7 @@ class LogStream:
         self._own_noops = plan.options.supported_events is not None
         start = plan.start
         self._is_checked = start is None
-        self._scanned = log.newest if start is None else start - 1
+        self._scanned = log.newest if start is None else max(start - 1, 0)
         self._waiter = Waiter(plan.scope, self._visible)
 
     @property

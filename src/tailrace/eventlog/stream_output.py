@@ -23,6 +23,7 @@ class StreamOutput:
         self._rows: deque[Row] = deque()
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
+        self._is_cut = False
         token = plan.start_token or ResumeToken.high_water_mark(now)
         self._position = token.to_bson()
         self._position_time = token.cluster_time
@@ -34,8 +35,8 @@ class StreamOutput:
 
     @property
     def is_done(self) -> bool:
-        """Whether the stream was invalidated and everything is out."""
-        return self._closed_by is not None and not self._rows
+        """Whether the stream was invalidated and everything is out, seen by a taker who had room for more."""
+        return self._closed_by is not None and not self._rows and not self._is_cut
 
     def __bool__(self) -> bool:
         """Whether rows are waiting."""
@@ -43,8 +44,8 @@ class StreamOutput:
 
     @property
     def has_news(self) -> bool:
-        """Whether there are rows, an error or the end to be taken."""
-        return bool(self._rows) or self._failure is not None or self._closed_by is not None
+        """Whether there are rows, an error or the end to be taken, or the news that there is nothing more."""
+        return bool(self._rows) or self._failure is not None or self._closed_by is not None or self._is_cut
 
     def accept(self, events: Batch[ChangeEvent]) -> None:
         """Send events through the view part."""
@@ -72,6 +73,7 @@ class StreamOutput:
             if size < 0 and len(taken) >= at_least:
                 break
             taken.append(rows.popleft())
+        self._is_cut = len(taken) == count
         if taken:
             last = taken[-1]
             self._position = last.token_document
@@ -83,9 +85,10 @@ class StreamOutput:
     def position(self, scanned: int) -> bytes:
         """The position after what was taken, as the token document clients get.
 
-        The last event's token, or a high-water mark if the log was scanned past it in vain.
+        The last event's token, or a high-water mark if the log was scanned past it in vain; who took as much
+        as was asked for does not know yet that there is nothing more.
         """
-        if self._rows:
+        if self._rows or self._is_cut:
             return self._position
         resume = self._view.resume
         if self._closed_by is not None:

@@ -33,6 +33,7 @@ _SECONDS_AT_ONCE: Final = 0.005
 """How long a stream that catches up works before others have their turn"""
 _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
 _STREAM_UUID_NOT_ALLOWED: Final = 4928900
+_ONE_FIELD_PER_STAGE: Final = 40323
 _UNCOUNTED: Final = 1 << 31
 
 
@@ -53,6 +54,10 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
     collation = arguments.document("collation", None)
     raw_data = arguments.boolean("rawData", False)
     arguments.finish()
+    if len(pipeline[0]) != 1:
+        raise CommandError(
+            _ONE_FIELD_PER_STAGE, "a pipeline's stage must be a document with exactly one field"
+        )
     spec = pipeline[0][STAGE]
     for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
     scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
@@ -112,6 +117,8 @@ def _read_arguments(context: "Context", arguments: Arguments) -> int:
         )
     if arguments.has("collectionUUID"):
         raise CommandError(_STREAM_UUID_NOT_ALLOWED, "a change stream takes no collectionUUID")
+    if arguments.boolean("allowPartialResults", False):
+        raise CommandError(ErrorCode.InvalidOptions, "a change stream cannot leave out what is not available")
     if context.in_transaction:
         raise CommandError(
             ErrorCode.OperationNotSupportedInTransaction,
