@@ -166,13 +166,6 @@ def matching_documents(
             yield record[1]
 
 
-def filtered(rows: Iterable[Row | Pause], matcher: Matcher) -> Rows:
-    """The rows that match, where they come from a view."""
-    for row in rows:
-        if row is PAUSE or matcher(row.document):
-            yield row
-
-
 def with_known_end(rows: Iterable[Item | Pause], progress: Progress) -> Iterator[Item | Pause]:
     """Rows that are all at hand: with the last one it is known that there are no more."""
     held: Item | None = None

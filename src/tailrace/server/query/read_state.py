@@ -5,7 +5,7 @@ time costs no disk space. In a transaction, and with the read concern `snapshot`
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 SECONDS_AT_ONCE: Final = 0.005
 """How long a read works before others have their turn"""
-_RECORDS_BETWEEN_LOOKS: Final = 32
-"""Records between looks at the clock"""
+_COST_BETWEEN_LOOKS: Final = 32_000
+_COST_OF_A_RECORD: Final = 1000
+"""Besides its bytes; so the clock is looked at every 32 records, or earlier if they are large"""
 
 
 class ReadState:
@@ -35,8 +36,9 @@ class ReadState:
         self._reader = reader
         self._pinned = pinned
         self._paths: list[AccessPath] = []
+        self._is_open = False
         self.generation = 0
-        """Grows when the reader is another one than before."""
+        """Grows with each batch: what was read before may look different now."""
 
     @classmethod
     async def of(cls, context: "Context") -> "ReadState":
@@ -68,18 +70,25 @@ class ReadState:
     @contextmanager
     def batch(self) -> Iterator[Reader]:
         """Around everything that reads for one batch; one inside another is the same one."""
-        if self._reader is not None:
-            yield self._reader
+        if self._is_open:
+            yield self.reader
             return
-        with self._store.snapshot() as snapshot:
-            self._reader = snapshot
-            self.generation += 1
-            try:
-                for path in self._paths:
-                    path.check(snapshot)
-                yield snapshot
-            finally:
-                self._reader = None
+        self._is_open = True
+        self.generation += 1
+        try:
+            if self._reader is not None:
+                yield self._reader
+                return
+            with self._store.snapshot() as snapshot:
+                self._reader = snapshot
+                try:
+                    for path in self._paths:
+                        path.check(snapshot)
+                    yield snapshot
+                finally:
+                    self._reader = None
+        finally:
+            self._is_open = False
 
     def close(self) -> None:
         """Let go of a state that was kept."""
@@ -91,7 +100,7 @@ class ReadState:
         """The records of a path over as many batches as it takes, with pauses for others."""
         self.watch(path)
         due = time.monotonic() + SECONDS_AT_ONCE
-        count = 0
+        unseen = 0
         while True:
             generation = self.generation
             records = path.records(self.reader)
@@ -99,8 +108,11 @@ class ReadState:
                 yield record
                 if self.generation != generation:
                     break  # another batch: its reader goes on where this one stopped
-                count += 1
-                if not count % _RECORDS_BETWEEN_LOOKS and time.monotonic() >= due:
+                unseen += len(record[1]) + _COST_OF_A_RECORD
+                if unseen < _COST_BETWEEN_LOOKS:
+                    continue
+                unseen = 0
+                if time.monotonic() >= due:
                     yield PAUSE
                     due = time.monotonic() + SECONDS_AT_ONCE
                     if self.generation != generation:
@@ -112,13 +124,3 @@ class ReadState:
         """The same without the record keys."""
         for record in self.records(path):
             yield record if record is PAUSE else record[1]
-
-
-def paced(documents: Iterable[bytes]) -> Iterator[bytes | Pause]:
-    """Documents at hand, with pauses for others."""
-    due = time.monotonic() + SECONDS_AT_ONCE
-    for count, document in enumerate(documents):
-        yield document
-        if not count % _RECORDS_BETWEEN_LOOKS and time.monotonic() >= due:
-            yield PAUSE
-            due = time.monotonic() + SECONDS_AT_ONCE

@@ -13,7 +13,6 @@ from tailrace.server.query.cursor import PlainCursor, ResultCursor, TailableCurs
 from tailrace.server.query.execution import (
     Query,
     Window,
-    filtered,
     matching_documents,
     matching_rows,
     with_known_end,
@@ -52,10 +51,9 @@ class PlannedFind:
 
     def rows(self, state: ReadState) -> Rows:
         """The documents that match, in the order they are found."""
-        matcher = self.query.matcher if self.query.request.query else None
         if self.view is not None:
-            rows = self.view.rows(state)
-            return rows if matcher is None else filtered(rows, matcher)
+            return self.view.rows(state)
+        matcher = self.query.matcher if self.query.request.query else None
         return iter(()) if self.path is None else matching_rows(state, self.path, matcher)
 
     def cursor(self, context: Context, state: ReadState) -> PlainCursor | ResultCursor | TailableCursor:
@@ -101,7 +99,8 @@ def plan_find(
         _check_view(request)
         services = ReadServices(context, state, variables)
         inner = pipeline_context(context, target, variables, services, query.collation)
-        view = plan_pipeline(state, target, (), inner, query.collation, request.hint)
+        own = [{"$match": request.query}] if request.query else []
+        view = plan_pipeline(state, target, own, inner, query.collation, request.hint)
         return PlannedFind(target, query, None, view)
     collection = target.collection
     if collection is None:
