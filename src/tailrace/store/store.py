@@ -87,7 +87,6 @@ class Store:
             self._check_format(reader)
             catalog = _load_catalog(reader, tables, transaction)
             last = _last_entry(tables, transaction)
-            oldest = reader.oldest_entry()
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
             term = reader.meta("term")
             self.set_id = documents.decode(reader.meta("replicaSet") or documents.encode({"id": ObjectId()}))[
@@ -97,7 +96,6 @@ class Store:
         self.term = 0 if term is None else int(TIME.unpack(term)[0])
         self.catalog = catalog
         self.last_committed = last
-        self.oldest = 0 if oldest is None else oldest[0]
         self.clock = ClusterClock(wall, last)
         self._writer = Writer(self, self._published)
 
@@ -138,6 +136,13 @@ class Store:
         # The writer notes a changed catalog before it commits: the right one is not newer than the state.
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
+
+    @property
+    def oldest(self) -> int:
+        """The cluster time of the oldest entry the oplog has; 0 if it has none."""
+        with self.snapshot() as snapshot:
+            found = snapshot.oldest_entry()
+        return 0 if found is None else found[0]
 
     async def write(
         self,
@@ -221,8 +226,6 @@ class Store:
         unit = WriteUnit(state)
         number, size = unit._count_of(OPLOG_IDENT)
         if size <= self.oplog_size:
-            if not self.oldest and state.entries:
-                self.oldest = state.entries[0][0]
             return
         keep_from = self.retain_from()
         removed = removed_bytes = 0
@@ -237,10 +240,8 @@ class Store:
                     break
                 removed += 1
                 removed_bytes += len(cursor.value())
-                self.truncated_through = TIME.unpack(cursor.key())[0]
+                state.truncated_through = TIME.unpack(cursor.key())[0]
                 found = cursor.delete()
-            if found:
-                self.oldest = TIME.unpack(cursor.key())[0]
         stored = COUNT.pack(number - removed, size - removed_bytes)
         state.transaction.put(pack_ident(OPLOG_IDENT), stored, db=self.tables.counts)
         state.changes += removed
@@ -274,9 +275,8 @@ class Store:
                 while found and TIME.unpack(cursor.key())[0] < before:
                     removed += 1
                     removed_bytes += len(cursor.value())
-                    self.truncated_through = TIME.unpack(cursor.key())[0]
+                    state.truncated_through = TIME.unpack(cursor.key())[0]
                     found = cursor.delete() and cursor.key() != b""
-                self.oldest = TIME.unpack(cursor.key())[0] if found else before
             unit._add_to_count(OPLOG_IDENT, -removed, -removed_bytes)
 
         return work
@@ -295,6 +295,7 @@ class Store:
     def _deliver(self, commit: Commit | None, jobs: list[Job]) -> None:
         if commit is not None:
             self.catalog = commit.catalog
+            self.truncated_through = max(self.truncated_through, commit.truncated_through)
             if commit.entries:
                 self.last_committed = commit.entries[-1][0]
             for listener in self.on_commit:

@@ -57,6 +57,8 @@ class WriteState:
         self.locks = locks
         self.next_keys = next_keys
         self.entries: list[tuple[int, bytes]] = []
+        self.truncated_through = 0
+        """Cluster time of the newest entry that was removed from the oplog"""
         self.changes = 0
         """How often something was put or deleted: tells whether a job that failed had changed anything"""
         self.has_garbage = False

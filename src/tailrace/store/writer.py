@@ -44,8 +44,8 @@ class Commit:
     entries: Sequence[tuple[int, bytes]]
     """new oplog entries with their cluster times, in order"""
     catalog: Catalog
-    oldest: int
-    """cluster time of the oldest entry the oplog still has"""
+    truncated_through: int
+    """cluster time of the newest entry that was removed; 0 if none was"""
 
 
 class Writer:
@@ -129,7 +129,7 @@ class Writer:
             return None
         self._store.before_commit(transaction, state)
         transaction.commit()
-        return Commit(state.entries, state.catalog, self._store.oldest)
+        return Commit(state.entries, state.catalog, state.truncated_through)
 
 
 def _translated(error: BaseException) -> BaseException:
