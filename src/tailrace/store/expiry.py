@@ -18,8 +18,9 @@ from tailrace.bsonio.keystring import layout
 from tailrace.store.catalog import Catalog, Collection, Index
 from tailrace.store.index_keys import is_descending
 from tailrace.store.reader import Record
+from tailrace.store.table_writer import PRE_IMAGES_IDENT
 from tailrace.store.tables import TIME, after_prefix
-from tailrace.store.write_unit import PRE_IMAGES_IDENT, WriteUnit
+from tailrace.store.write_unit import WriteUnit
 
 AT_ONCE: Final = 500
 """What one job removes at most: as many deletes as fit into one entry of the oplog"""

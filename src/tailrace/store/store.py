@@ -31,6 +31,7 @@ from tailrace.store.catalog import (
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.locks import Blocked, LockTable
 from tailrace.store.reader import Snapshot, TableReader
+from tailrace.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.store.tables import (
     COUNT,
     DEFAULT_MAP_SIZE,
@@ -41,7 +42,7 @@ from tailrace.store.tables import (
     pack_ident,
     pack_time,
 )
-from tailrace.store.write_unit import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState, WriteUnit
+from tailrace.store.write_unit import WriteUnit
 from tailrace.store.writer import Commit, Job, Writer
 
 T = TypeVar("T")

@@ -18,8 +18,9 @@ import lmdb
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.store.catalog import Catalog
+from tailrace.store.table_writer import WriteState
 from tailrace.store.tables import Transaction
-from tailrace.store.write_unit import WriteState, WriteUnit
+from tailrace.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
     from tailrace.store.store import Store
