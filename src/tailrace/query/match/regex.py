@@ -7,6 +7,7 @@ collation has no say. See `tailrace.query.pcre` for the dialect.
 from bson import Regex
 
 from tailrace.errors import CommandError
+from tailrace.query.expressions.operands import is_string
 from tailrace.query.match.nodes import Condition, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value
 from tailrace.query.match.value_tests import pattern_test
@@ -17,7 +18,7 @@ def parse_regex(operation: Operation, _scope: Scope) -> Condition:
     """``$regex``, with the ``$options`` beside it."""
     siblings = operation.siblings
     options = siblings.get("$options", "")
-    if not isinstance(options, str):
+    if not is_string(options):
         raise bad_value("$options has to be a string")
     regex = operation.argument
     if isinstance(regex, Regex):
@@ -27,7 +28,7 @@ def parse_regex(operation: Operation, _scope: Scope) -> Condition:
             code = 51075 if names.index("$regex") < names.index("$options") else 51074
             raise CommandError(code, "options set in both $regex and $options")
         pattern, options = regex_pattern(regex), own_options or options
-    elif isinstance(regex, str):
+    elif is_string(regex):
         pattern = regex
     else:
         raise bad_value("$regex has to be a string")
