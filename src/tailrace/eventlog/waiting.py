@@ -6,6 +6,7 @@ wait and are woken many times a second, so a wait costs two entries in dicts and
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -19,6 +20,7 @@ _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", "commitTransaction")
 
 
+_RELEASED_AT_ONCE: Final = 50
 _STEP: Final = 0.005
 """Seconds by which a wait may last longer than asked for, so that many can end by one timer"""
 
@@ -38,9 +40,8 @@ class Waiter:
         self.is_woken = False
         """Whether there was something; that may be so although its time was over first"""
 
-    def wake(self) -> None:
+    def go_on(self) -> None:
         """Let its stream look for itself."""
-        self.is_woken = True
         if self.future is not None and not self.future.done():
             self.future.set_result(None)
 
@@ -58,13 +59,16 @@ class Waiters:
     def __init__(self) -> None:
         self._by_key: dict[str, dict[Waiter, None]] = {}
         self._by_end: dict[int, dict[Future, None]] = {}
+        self._woken: deque[Waiter] = deque()
+        self._is_releasing = False
+        self._loop: asyncio.AbstractEventLoop
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
         """Wait until there is something this one can see; whether it came in time."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         future: Future = loop.create_future()
         waiter.future = future
         waiter.is_woken = False
@@ -110,7 +114,8 @@ class Waiters:
         """Wake everybody, to look for themselves."""
         for waiting in self._by_key.values():
             for waiter in waiting:
-                waiter.wake()
+                self._wake_one(waiter)
+        self._release()
 
     def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
         keys = {_EVERYTHING, *namespaces, *(ns.partition(".")[0] for ns in namespaces)}
@@ -128,7 +133,29 @@ class Waiters:
                 except CommandError:
                     decision = True  # it will meet the same error, and report it
             if decision:
-                waiter.wake()
+                self._wake_one(waiter)
+        self._release()
+
+    def _wake_one(self, waiter: Waiter) -> None:
+        if not waiter.is_woken:
+            waiter.is_woken = True
+            self._woken.append(waiter)
+
+    def _release(self) -> None:
+        if self._woken and not self._is_releasing:
+            self._release_some()
+
+    def _release_some(self) -> None:
+        """Let some of those that were woken go on, and the next ones when the loop has had its turn.
+
+        Else whatever else happens, the writer's acknowledgement to begin with, would wait for a thousand.
+        """
+        woken = self._woken
+        for _ in range(min(_RELEASED_AT_ONCE, len(woken))):
+            woken.popleft().go_on()
+        self._is_releasing = bool(woken)
+        if woken:
+            self._loop.call_soon(self._release_some)
 
 
 def holds_operations(entry: OplogEntry) -> bool:
