@@ -50,6 +50,8 @@ T = TypeVar("T")
 DEFAULT_OPLOG_SIZE: Final = 1 << 30
 _RETIRE_AT_ONCE: Final = 2000
 """Oplog entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
+_NO_TERM: Final = -1
+"""The term before the first election"""
 _REAP_AT_ONCE: Final = 5000
 _OWN_COLLECTIONS: Final = (
     (OPLOG_NS, "oplog", OPLOG_IDENT),
@@ -324,6 +326,7 @@ class Store:
             for ns, table, ident in _OWN_COLLECTIONS:
                 database, _, name = ns.partition(".")
                 unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
+            unit._state.term = _NO_TERM
             unit.log(no_op({"msg": "initiating set"}))
         self.begin_term(unit)
 

@@ -137,7 +137,8 @@ class WriteUnit(TableWriter, Unit):
     def _log_change(self, collection: Collection, operation: Operation, before: bytes, image: bytes) -> None:
         if operation.needs_retry_image is not None:
             self.clock.tick()  # the slot in front, where a migration would put the image
-        ts = self.log(operation, session=self.session)
+        # What is no statement of the client's, like making room in a capped collection, is not the session's.
+        ts = self.log(operation, session=self.session if operation.statement_ids else None)
         if collection.records_images:
             self.put_pre_image(collection, ts, 0, before)
         if operation.needs_retry_image is not None and self.session is not None:

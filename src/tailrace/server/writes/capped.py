@@ -1,6 +1,7 @@
 """Capped collections: room for a new document is made by removing the oldest ones.
 
-The removal is not logged: every reader of the oplog knows the collection's limits as well.
+The removal is logged as deletes behind the insert that needed the room. Each insert has its own entry, so
+that whoever reads the oplog never sees the collection beyond its limits for longer than that.
 """
 
 from tailrace.error_codes import ErrorCode
@@ -18,8 +19,9 @@ def insert_capped(unit: Unit, collection: Collection, document: bytes, statement
     if len(document) > most_bytes:
         raise CommandError(ErrorCode.BadValue, "object to insert exceeds cappedMaxSize")
     unit.insert(collection, document, stmt_id=statement_id)
+    unit.end_group()
     number, size = unit.count(collection)
     while number > 1 and (size > most_bytes or 0 < most < number):
         key, oldest = next(unit.records(collection))
-        unit.put_removed(collection, key, oldest)
+        unit.delete(collection, key, oldest)
         number, size = number - 1, size - len(oldest)
