@@ -38,13 +38,12 @@ _BRACKETS: Final[dict[type, tuple[int, int]]] = {
 }
 """First and last type byte of the bracket, for the types that ranges are served for"""
 _COLLATED: Final = (str, Symbol, Mapping)
-_BRACKET_ENDS: Final[dict[int, tuple[str, str]]] = {
-    layout.NAN: ("nan", "inf"),
-    layout.STRING: ('""', "{}"),
-    layout.FALSE: ("false", "true"),
-    layout.DATE: ("new Date(-9223372036854775808)", "new Date(9223372036854775807)"),
-    layout.TIMESTAMP: ("Timestamp(0, 0)", "Timestamp(4294967295, 4294967295)"),
-}
+
+
+class _BracketEnd(str):
+    """The least or greatest value of a type, as explain writes it."""
+
+    __slots__ = ()
 
 
 class Interval(NamedTuple):
@@ -52,10 +51,17 @@ class Interval(NamedTuple):
 
     lower: bytes
     upper: bytes
-    text: str
-    """As explain shows it."""
+    least: Any
+    """The values at its ends, for people."""
+    greatest: Any
     has_lower: bool = True
     has_upper: bool = True
+
+    @property
+    def text(self) -> str:
+        """As explain shows it."""
+        start, end = "[" if self.has_lower else "(", "]" if self.has_upper else ")"
+        return f"{start}{_shown(self.least)}, {_shown(self.greatest)}{end}"
 
     @property
     def is_point(self) -> bool:
@@ -65,11 +71,34 @@ class Interval(NamedTuple):
     def descending(self) -> "Interval":
         """The same range where the field is stored in descending order, by complemented bytes."""
         return Interval(
-            complement(self.upper), complement(self.lower), self.text, self.has_upper, self.has_lower
+            complement(self.upper),
+            complement(self.lower),
+            self.least,
+            self.greatest,
+            self.has_upper,
+            self.has_lower,
         )
 
 
-EVERYTHING: Final = Interval(b"", b"", "[MinKey, MaxKey]")
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, _BracketEnd) else shell(value)
+
+
+EVERYTHING: Final = Interval(b"", b"", _BracketEnd("MinKey"), _BracketEnd("MaxKey"))
+_EVERY_END: Final = (_BracketEnd("MinKey"), _BracketEnd("MaxKey"))
+_BRACKET_ENDS: Final = {
+    layout.NAN: (_BracketEnd("nan"), _BracketEnd("inf")),
+    layout.STRING: (_BracketEnd('""'), _BracketEnd("{}")),
+    layout.FALSE: (_BracketEnd("false"), _BracketEnd("true")),
+    layout.DATE: (
+        _BracketEnd("new Date(-9223372036854775808)"),
+        _BracketEnd("new Date(9223372036854775807)"),
+    ),
+    layout.TIMESTAMP: (
+        _BracketEnd("Timestamp(0, 0)"),
+        _BracketEnd("Timestamp(4294967295, 4294967295)"),
+    ),
+}
 
 
 def complement(key: bytes) -> bytes:
@@ -166,29 +195,29 @@ def _condition_intervals(condition: Condition, is_collated: bool) -> tuple[Inter
     return (_range(operator, value, bracket),)
 
 
-def _point(value: Any, is_collated: bool) -> Interval | None:
+def has_point(value: Any, *, is_collated: bool) -> bool:
+    """Whether values equal to this one have one place in an index, and so can be looked up there."""
     if is_collated and isinstance(value, _COLLATED):
+        return False
+    return value is None or _bracket(value) is not None or isinstance(value, Mapping)
+
+
+def _point(value: Any, is_collated: bool) -> Interval | None:
+    if not has_point(value, is_collated=is_collated):
         return None
     if value is None:
         # Documents without the field are listed under null, empty arrays under undefined.
-        return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), "[null, null]")
-    if _bracket(value) is None and not isinstance(value, Mapping):
-        return None
+        return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), None, None)
     key = key_of(value)
-    text = shell(value)
-    return Interval(key, key, f"[{text}, {text}]")
+    return Interval(key, key, value, value)
 
 
 def _range(operator: str, value: Any, bracket: tuple[int, int]) -> Interval:
-    key, text = key_of(value), shell(value)
-    least, most = _BRACKET_ENDS.get(bracket[0], ("MinKey", "MaxKey"))
+    key = key_of(value)
+    least, greatest = _BRACKET_ENDS.get(bracket[0], _EVERY_END)
     if operator in ("$gt", "$gte"):
-        has_lower = operator == "$gte"
-        start = "[" if has_lower else "("
-        return Interval(key, bytes([bracket[1]]), f"{start}{text}, {most}]", has_lower)
-    has_upper = operator == "$lte"
-    end = "]" if has_upper else ")"
-    return Interval(bytes([bracket[0]]), key, f"[{least}, {text}{end}", has_upper=has_upper)
+        return Interval(key, bytes([bracket[1]]), value, greatest, has_lower=operator == "$gte")
+    return Interval(bytes([bracket[0]]), key, least, value, has_upper=operator == "$lte")
 
 
 def _bracket(value: Any) -> tuple[int, int] | None:
@@ -206,7 +235,8 @@ def key_of(value: Any) -> bytes:
 
 
 def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    return tuple(sorted({interval.lower: interval for interval in intervals}.values()))
+    by_lower = {interval.lower: interval for interval in intervals}
+    return tuple(by_lower[lower] for lower in sorted(by_lower))
 
 
 def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
@@ -220,6 +250,4 @@ def _common(a: Interval, b: Interval) -> Interval | None:
     high = min(a, b, key=lambda interval: (after_prefix(interval.upper), interval.has_upper))
     if low.lower >= after_prefix(high.upper):
         return None
-    start, _, _ = low.text.partition(", ")
-    end = high.text.rpartition(", ")[2]
-    return Interval(low.lower, high.upper, f"{start}, {end}", low.has_lower, high.has_upper)
+    return Interval(low.lower, high.upper, low.least, high.greatest, low.has_lower, high.has_upper)

@@ -31,6 +31,7 @@ from tailrace.server.query.intervals import (
     FieldIntervals,
     conditions_of,
     field_intervals,
+    has_point,
 )
 from tailrace.server.query.key_bounds import key_bounds
 from tailrace.server.query.record_bounds import record_bounds
@@ -172,12 +173,10 @@ def _id_lookup(
 ) -> IdLookup | None:
     if collection.id_index is None and not collection.is_clustered:
         return None
-    for condition in conditions.get("_id", ()):
-        if condition[0] != "$eq":
-            continue
-        served = field_intervals([condition], may_have_arrays=False, is_collated=wanted.collation is not None)
-        if served is not None:
-            key = id_key(*encode_value(condition[1]))
+    is_collated = wanted.collation is not None
+    for operator, value in conditions.get("_id", ()):
+        if operator == "$eq" and has_point(value, is_collated=is_collated):
+            key = id_key(*encode_value(value))
             return IdLookup(collection, key, is_exact=_is_all(wanted.query, "_id", 1))
     return None
 
@@ -249,7 +248,8 @@ class _Candidate:
         if index.spec.get("sparse") and not is_forced and (not bounds or bounds[0].finds_missing):
             return None
         partial = index.spec.get("partialFilterExpression")
-        if partial is not None and not _implies(conditions, partial):
+        # Under a collation strings that differ may be equal to the query, but not to the index's filter.
+        if partial is not None and (is_collated or not _implies(conditions, partial)):
             return None
         return cls(index, is_multikey, bounds, wanted.sort, is_collated)
 
@@ -377,6 +377,7 @@ def _implies(conditions: Mapping[str, list[Condition]], partial: Mapping[str, An
             continue
         values = [value for operator, value in given if operator == "$eq"]
         holds = compile_match({"value": condition})
-        if not any(holds({"value": value}) for value in values):
+        # Being equal to null is also true of documents without the field.
+        if not any(holds({"value": value}) and (value is not None or holds({})) for value in values):
             return False
     return True
