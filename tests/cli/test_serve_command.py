@@ -135,6 +135,7 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--port", "many"], "invalid int value"),
         (["--host", "no.such.host.invalid", "--port", "0"], "cannot listen on no.such.host.invalid:0"),
         (["--oplog-size", "0"], "--oplog-size is a number of megabytes"),
+        (["--max-size", "0"], "--max-size is a number of gigabytes"),
         (["--replica-set", ""], "a replica set needs a name"),
         (["--advertise", "nowhere"], "--advertise takes HOST:PORT"),
         (["--set-parameter", "speed"], "--set-parameter takes NAME=VALUE"),

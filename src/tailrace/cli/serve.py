@@ -15,14 +15,23 @@ from typing import Final
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.errors import UsageError
+from tailrace.server.event_loop import new_event_loop
 from tailrace.server.logbook import LEVELS, Logbook
-from tailrace.server.options import DEFAULT_OPLOG_BYTES, DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.server.options import (
+    DEFAULT_MAX_BYTES,
+    DEFAULT_OPLOG_BYTES,
+    DEFAULT_PORT,
+    DEFAULT_REPLICA_SET,
+    ServerOptions,
+)
 from tailrace.server.server import Server
 
 HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
+_GIGABYTE: Final = 1 << 30
+_MAX_GIGABYTES: Final = 1 << 14
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size from which on the oldest oplog entries are removed",
     )
     parser.add_argument(
+        "--max-size",
+        metavar="GB",
+        type=int,
+        default=DEFAULT_MAX_BYTES // _GIGABYTE,
+        help="size that the data directory cannot exceed",
+    )
+    parser.add_argument(
         "--replica-set", metavar="NAME", default=DEFAULT_REPLICA_SET, help="name of the replica set"
     )
     parser.add_argument(
@@ -68,7 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal or a client ends it."""
     options = _options(arguments)
-    asyncio.run(_serve(options))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(options))
     return 0
 
 
@@ -77,6 +94,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         raise UsageError(f"{arguments.port} is not a port; give --port a number from 0 to 65535")
     if not 1 <= arguments.oplog_size <= _MAX_OPLOG_MEGABYTES:
         raise UsageError(f"--oplog-size is a number of megabytes from 1 to {_MAX_OPLOG_MEGABYTES}")
+    if not 1 <= arguments.max_size <= _MAX_GIGABYTES:
+        raise UsageError(f"--max-size is a number of gigabytes from 1 to {_MAX_GIGABYTES}")
     if not arguments.replica_set:
         raise UsageError("a replica set needs a name; use --standalone for a server without one")
     return ServerOptions(
@@ -86,6 +105,7 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         data=arguments.data,
         replica_set=None if arguments.standalone else arguments.replica_set,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
+        max_bytes=arguments.max_size * _GIGABYTE,
         log_level=arguments.log_level,
         parameters=dict(_parameter(text) for text in arguments.set_parameter),
         arguments=tuple(sys.argv[1:]),

@@ -8,6 +8,7 @@ from typing import Any, Final
 DEFAULT_PORT: Final = 27017
 DEFAULT_REPLICA_SET: Final = "rs0"
 DEFAULT_OPLOG_BYTES: Final = 256 << 20
+DEFAULT_MAX_BYTES: Final = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class ServerOptions:
     advertise: str | None = None
     """The `host:port` under which the set names its member; None is the address it listens on."""
     oplog_bytes: int = DEFAULT_OPLOG_BYTES
+    max_bytes: int = DEFAULT_MAX_BYTES
+    """What the data directory may grow to; it takes that much address space, not memory."""
     max_connections: int = 65_536
     log_level: str = "info"
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -84,7 +84,9 @@ class Server:
         options = self.options
         self._data = DataDirectory(options.data)
         try:
-            self._store = Store.open(self._data.path, wall=self.wall, oplog_size=options.oplog_bytes)
+            self._store = Store.open(
+                self._data.path, wall=self.wall, oplog_size=options.oplog_bytes, map_size=options.max_bytes
+            )
             self._store.attach(asyncio.get_running_loop())
             self._head = Head(self._store, marks_end=bool(self.parameters[END_OF_TRANSACTION_FLAG]))
             self.cluster_parameters.load(self._store)

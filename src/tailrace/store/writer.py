@@ -18,6 +18,7 @@ import lmdb
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.store.catalog import Catalog
+from tailrace.store.locks import Blocked
 from tailrace.store.table_writer import WriteState
 from tailrace.store.tables import Transaction
 from tailrace.store.write_unit import WriteUnit
@@ -119,7 +120,7 @@ class Writer:
         try:
             job.result = job.work(unit)
             unit.finish()
-        except BaseException as error:
+        except (CommandError, Blocked) as error:
             if state.changes != before:
                 raise
             job.error = error
