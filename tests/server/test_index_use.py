@@ -216,3 +216,16 @@ def test_clusters_are_read_by_key(database: Db) -> None:
     assert [d["_id"] for d in database.c.find({"_id": {"$in": [5, "a", 77]}})] == [5, "a"]
     assert [d["_id"] for d in database.c.find({"_id": True})] == [True]
     assert [d["_id"] for d in database.c.find({"_id": {"$gt": 0}}, hint={"_id": 1})] == [2.5, 5]
+
+
+def test_a_partial_index_is_not_used_for_documents_without_its_field(database: Db) -> None:
+    database.c.create_index("a", partialFilterExpression={"a": {"$exists": True}})
+    database.c.insert_many([{"_id": 1}, {"_id": 2, "a": None}, {"_id": 3, "a": 5}])
+    assert sorted(d["_id"] for d in database.c.find({"a": None})) == [1, 2]
+
+
+def test_a_partial_index_is_not_used_under_a_collation(database: Db) -> None:
+    database.c.create_index("a", partialFilterExpression={"a": "x"})
+    database.c.insert_many([{"_id": 1, "a": "x"}, {"_id": 2, "a": "X"}])
+    collation = {"locale": "en", "strength": 2}
+    assert sorted(d["_id"] for d in database.c.find({"a": "x"}, collation=collation)) == [1, 2]
