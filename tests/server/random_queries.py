@@ -365,7 +365,7 @@ class RandomQueries:
         made: Document = {
             "aggregate": self._rng.choice(("c", "c", "c", "seen", 1)),
             "pipeline": self.pipeline(),
-            "cursor": {},
+            "cursor": self._rng.choice(({}, {"batchSize": 2}, {"batchSize": 0})),
         }
         if self._rng.random() < 0.2:
             made["let"] = {"v": self.expression()}
