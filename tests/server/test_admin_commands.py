@@ -211,6 +211,15 @@ def test_an_operation_is_shown_and_killed(server: RunningServer, client: MongoCl
         assert raw.call({"ping": 1})["ok"] == 1.0
 
 
+def test_a_command_that_kills_everything_kills_itself_without_harm(server: RunningServer) -> None:
+    with raw_client(server) as raw:
+        for _ in range(3):
+            (own,) = raw.call({"currentOp": 1, "client": "{}:{}".format(*raw.socket.getsockname())})["inprog"]
+            for operation in range(own["opid"], own["opid"] + 3):
+                assert raw.call({"killOp": 1, "op": operation})["ok"] == 1.0
+        assert raw.call({"ping": 1})["ok"] == 1.0
+
+
 def test_killing_what_is_not_there(client: MongoClient[Document]) -> None:
     assert client.admin.command({"killOp": 1, "op": Int64(2**40)})["ok"] == 1.0
     assert code_of(client, {"killOp": 1}) == 40414

@@ -165,6 +165,17 @@ def test_a_client_that_reads_late_gets_everything(own_server: RunningServer) -> 
             assert b"commands" in raw.receive().document
 
 
+def test_servers_in_one_process_do_not_mix(server: RunningServer, own_server: RunningServer) -> None:
+    def ask(target: RunningServer, name: str) -> set[str]:
+        with raw_client(target) as raw:
+            asked = [raw.call({"find": name, "comment": name * 50, "$db": name}) for _ in range(300)]
+        return {reply["cursor"]["ns"] for reply in asked}
+
+    names = ["first", "second", "third", "fourth"]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, [server, own_server] * 2, names)) == [{f"{n}.{n}"} for n in names]
+
+
 def test_more_connections_than_allowed() -> None:
     with running(max_connections=2) as server, raw_client(server) as first, raw_client(server) as second:
         assert first.call({"ping": 1})["ok"] == second.call({"ping": 1})["ok"] == 1.0

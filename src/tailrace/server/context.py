@@ -63,6 +63,8 @@ class Context:
     """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
     _interruption: CommandError | None = None
     _task: "asyncio.Task[Any] | None" = None
+    _has_cancelled: bool = False
+    _cancelled_before: int = 0
 
     def __init__(
         self,
@@ -170,8 +172,11 @@ class Context:
         if self._interruption is not None:
             return
         self._interruption = error
-        if self._task is not None and self.is_interruptible:
-            self._task.cancel()
+        task = self._task
+        # A command that interrupts itself does not wait for anything now; the mark is enough.
+        if task is not None and self.is_interruptible and task is not asyncio.current_task():
+            self._has_cancelled = True
+            task.cancel()
 
     @property
     def interruption(self) -> CommandError | None:
@@ -190,20 +195,24 @@ class Context:
             self.waits_for_lock = False
             self.is_interruptible = was_interruptible
 
-    def begin(self, task: "asyncio.Task[Any] | None") -> None:
+    def begin(self, task: "asyncio.Task[Any]") -> None:
         """Note the task that an interruption has to wake."""
         self._task = task
+        self._cancelled_before = task.cancelling()
+
+    def cancelled(self) -> CommandError | None:
+        """The interruption behind a cancellation; None if the cancellation came from outside."""
+        if self._task is None or not self._has_cancelled:
+            return None
+        self._has_cancelled = False
+        # One from outside besides ours must not be swallowed.
+        return None if self._task.uncancel() > self._cancelled_before else self._interruption
 
     def end(self) -> None:
-        """Behind everything that may be interrupted."""
+        """Behind everything that may be interrupted; the task goes on with other commands."""
+        if self._task is not None and self._has_cancelled:
+            self._task.uncancel()
         self._task = None
-
-    def cancelled(self, task: "asyncio.Task[Any] | None") -> CommandError | None:
-        """The interruption behind a cancellation of the task; None if the cancellation came from outside."""
-        if self._interruption is None or task is None:
-            return None
-        # One from outside besides ours must not be swallowed.
-        return None if task.uncancel() > 0 else self._interruption
 
     # -- several replies ----------------------------------------------------------------------------------
 

@@ -107,11 +107,12 @@ class Dispatcher:
         if context.command.get("help"):
             return {"help": entry.help}
         task = asyncio.current_task()
-        context.begin(task)
+        if task is not None:
+            context.begin(task)
         try:
             return await self._run_interruptible(context)
         except asyncio.CancelledError:
-            interruption = context.cancelled(task)
+            interruption = context.cancelled()
             if interruption is None:
                 raise
             raise interruption from None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 _BACKLOG: Final = 1024
-_buffer: Final = memoryview(bytearray(256 * 1024))
+_BUFFER_BYTES: Final = 256 * 1024
 _ENOUGH_BUFFERED: Final = 1 << 20
 """Bytes of requests behind the one that runs, from which on no more is read from the socket."""
 
@@ -34,6 +34,9 @@ class Listener:
         self._ids = itertools.count(1)
         self.connections: dict[int, ClientConnection] = {}
         self.port = 0
+        self.buffer = memoryview(bytearray(_BUFFER_BYTES))
+        """Where arriving bytes are put. The loop fills it and hands it over at once, so all connections share
+        it, and nothing large is allocated for each read; another server may run in another thread."""
 
     async def start(self, host: str, port: int) -> None:
         """Listen; raises `UsageError` if that is not possible."""
@@ -72,15 +75,12 @@ class Listener:
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """One client's socket.
-
-    What arrives goes through a buffer that all connections of the process share: the loop fills it and hands
-    it over at once, so nothing large is allocated for each read.
-    """
+    """One client's socket."""
 
     def __init__(self, server: "Server", listener: Listener, number: int) -> None:
         self._server = server
         self._listener = listener
+        self._buffer = listener.buffer
         self._wire = Connection()
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -117,13 +117,13 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next bytes are to be put."""
-        return _buffer
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Some bytes arrived."""
         self._server.counters.network.bytes_in += nbytes
         try:
-            self._wire.receive_data(_buffer[:nbytes])
+            self._wire.receive_data(self._buffer[:nbytes])
         except WireError:
             return  # the fault was noticed before, and the connection is being closed
         if self._task is None:
