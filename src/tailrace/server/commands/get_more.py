@@ -71,7 +71,9 @@ def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Ite
         yield
     finally:
         timer.cancel()
-        entry.seconds_left = max(seconds_left - (time.monotonic() - started), 0.0)
+        entry.seconds_left = seconds_left - (time.monotonic() - started)
+    if entry.seconds_left <= 0:
+        raise expired  # a short batch gives the timer no chance to say so
 
 
 COMMAND = Command(

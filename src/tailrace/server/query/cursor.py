@@ -3,20 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.query.aggregation import PAUSE, Pause
 from tailrace.server.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYTES
 from tailrace.server.cursors import CursorBatch
-from tailrace.server.query.access import CollectionScan
-from tailrace.server.query.read_state import SECONDS_AT_ONCE, ReadState
+from tailrace.server.query.read_state import ReadState
+from tailrace.server.query.scan_cursor import ScanCursor
 
 if TYPE_CHECKING:
     from tailrace.store.store import Store
     from tailrace.store.writer import Commit
-
-_BLOCK_DOCUMENTS: Final = 1000
-_BLOCK_BYTES: Final = 1 << 20
 
 
 class Progress:
@@ -77,67 +74,6 @@ class ResultCursor:
         self._state.close()
 
 
-class PlainCursor:
-    """Whole documents in natural order: the bytes go from the store into the reply as they are."""
-
-    is_tailable = False
-    is_tailable_await = False
-    is_change_stream = False
-
-    def __init__(self, ns: str, state: ReadState, scan: CollectionScan, limit: int = 0) -> None:
-        """``limit`` 0 is none."""
-        self.ns = ns
-        self._state = state
-        self._scan = scan
-        self._left = limit or None
-        state.watch(scan)
-
-    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
-        """See `Cursor`."""
-        documents: list[bytes] = []
-        if size == 0:
-            return CursorBatch(documents)
-        if self._left is not None:
-            size = self._left if size is None else min(size, self._left)
-        is_last = await self._fill(documents, size)
-        if self._left is not None:
-            self._left -= len(documents)
-        return CursorBatch(documents, exhausted=is_last or self._left == 0)
-
-    async def _fill(self, documents: list[bytes], size: int | None) -> bool:
-        """Read a batch; whether the collection ends behind it."""
-        scan = self._scan
-        space = MAX_BATCH_BYTES
-        due = time.monotonic() + SECONDS_AT_ONCE
-        with self._state.batch() as reader:
-            while size is None or len(documents) < size:
-                count = _BLOCK_DOCUMENTS if size is None else min(size - len(documents), _BLOCK_DOCUMENTS)
-                block = reader.block(
-                    scan.collection,
-                    scan.after,
-                    scan.stop,
-                    count=count,
-                    size=min(space - count * ELEMENT_OVERHEAD, _BLOCK_BYTES),
-                )
-                used = sum(map(len, block.documents)) + len(block.documents) * ELEMENT_OVERHEAD
-                if used > space and documents:
-                    return False
-                documents += block.documents
-                space -= used
-                scan.after = block.last
-                scan.documents_examined += len(block.documents)
-                if block.is_last:
-                    return True
-                if time.monotonic() >= due:
-                    await asyncio.sleep(0)
-                    due = time.monotonic() + SECONDS_AT_ONCE
-        return False
-
-    def close(self) -> None:
-        """See `Cursor`."""
-        self._state.close()
-
-
 class TailableCursor:
     """Follows a collection that only grows at its end; stays open when there is nothing more."""
 
@@ -147,7 +83,7 @@ class TailableCursor:
     def __init__(
         self,
         store: "Store",
-        open_inner: Callable[[], PlainCursor | ResultCursor],
+        open_inner: Callable[[], ScanCursor | ResultCursor],
         progress: Progress,
         *,
         is_await: bool,

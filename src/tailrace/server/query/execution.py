@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from bson import Binary, Int64
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.bsonio.documents import decode, encode, encode_value
+from tailrace.bsonio.documents import encode, encode_value
 from tailrace.query.aggregation import PAUSE, Pause
 from tailrace.query.aggregation.rows import Row, Rows
 from tailrace.query.aggregation.sort import sort_stage
@@ -76,10 +76,10 @@ class Query:
 
     @property
     def is_plain(self) -> bool:
-        """Whether whole documents are wanted as they come, but for the filter."""
+        """Whether documents are wanted as they come, but for a filter and a cut that needs no decoding."""
         request = self.request
         return (
-            self.projection is None
+            (self.projection is None or self.projection.on_bytes is not None)
             and not request.skip
             and not request.show_record_id
             and not request.return_key
@@ -152,18 +152,6 @@ def matching_rows(state: ReadState, path: AccessPath, matcher: Matcher | None) -
         row = FoundRow(*record)
         if matches is None or matches(row.document):
             yield row
-
-
-def matching_documents(
-    state: ReadState, path: AccessPath, matcher: Matcher | None
-) -> Iterator[bytes | Pause]:
-    """The same as bytes, where nobody needs more."""
-    matches = None if path.is_exact else matcher
-    for record in state.records(path):
-        if record is PAUSE:
-            yield record
-        elif matches is None or matches(decode(record[1])):
-            yield record[1]
 
 
 def with_known_end(rows: Iterable[Item | Pause], progress: Progress) -> Iterator[Item | Pause]:

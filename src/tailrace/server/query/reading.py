@@ -8,19 +8,18 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.aggregation.rows import Rows
 from tailrace.server.context import Context
-from tailrace.server.query.access import AccessPath, CollectionScan, IdLookup, NoAccess
-from tailrace.server.query.cursor import PlainCursor, ResultCursor, TailableCursor
+from tailrace.server.query.access import AccessPath, CollectionScan, NoAccess
+from tailrace.server.query.cursor import ResultCursor, TailableCursor
 from tailrace.server.query.execution import (
     Query,
     Window,
-    matching_documents,
     matching_rows,
-    with_known_end,
 )
 from tailrace.server.query.find_request import FindRequest
 from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
 from tailrace.server.query.planner import NATURAL, choose_read
 from tailrace.server.query.read_state import ReadState
+from tailrace.server.query.scan_cursor import ScanCursor
 from tailrace.server.query.services import ReadServices, pipeline_context
 from tailrace.server.query.targets import Target, resolve_named
 from tailrace.store.catalog import Collection, Index
@@ -56,7 +55,7 @@ class PlannedFind:
         matcher = self.query.matcher if self.query.request.query else None
         return iter(()) if self.path is None else matching_rows(state, self.path, matcher)
 
-    def cursor(self, context: Context, state: ReadState) -> PlainCursor | ResultCursor | TailableCursor:
+    def cursor(self, context: Context, state: ReadState) -> ScanCursor | ResultCursor | TailableCursor:
         """A cursor over the results."""
         request = self.query.request
         window = Window(request.skip, request.limit)
@@ -69,19 +68,21 @@ class PlannedFind:
             is_await=request.await_data,
         )
 
-    def _cursor(self, state: ReadState, window: Window) -> PlainCursor | ResultCursor:
+    def _cursor(self, state: ReadState, window: Window) -> ScanCursor | ResultCursor:
         query, request, path = self.query, self.query.request, self.path
         ns = self.target.ns
-        if path is None or not (query.is_plain and query.is_sorted_by(path)):
-            return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
-        matcher = query.matcher if request.query and not path.is_exact else None
         keeps_count = request.tailable and request.limit
-        if matcher is None and isinstance(path, CollectionScan) and path.is_whole and not keeps_count:
-            return PlainCursor(ns, state, path, request.limit)
-        documents = matching_documents(state, path, matcher)
-        if isinstance(path, IdLookup):
-            documents = with_known_end(documents, window.progress)
-        return ResultCursor(ns, state, window.cut(documents), window.progress)
+        if (
+            isinstance(path, CollectionScan)
+            and path.is_whole
+            and query.is_plain
+            and query.is_sorted_by(path)
+            and not keeps_count
+        ):
+            matcher = query.matcher if request.query and not path.is_exact else None
+            projection = None if query.projection is None else query.projection.on_bytes
+            return ScanCursor(ns, state, path, matcher=matcher, projection=projection, limit=request.limit)
+        return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
 
 
 def plan_find(
