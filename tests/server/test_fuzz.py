@@ -230,13 +230,19 @@ class Conversation:
     def _send(self, command: Document) -> Document:
         if not self._is_transacting:
             return self._raw.call(command)
-        fields: Document = {"lsid": self._session, "autocommit": False}
+        start: Document = {}
         if not self._is_open:
             self._number += 1
-            fields["startTransaction"] = True
-        reply = self._raw.call({**command, **fields, "txnNumber": Int64(self._number)})
+            start = {"startTransaction": True}
+        reply = self._raw.call({**command, **start, **self._transaction()})
         self._is_open = reply["ok"] == 1.0
+        if not self._is_open:
+            # Not every error ends a transaction, and one that stays open holds up what comes next.
+            self._raw.call({"abortTransaction": 1, "$db": "admin", **self._transaction()})
         return reply
+
+    def _transaction(self) -> Document:
+        return {"lsid": self._session, "txnNumber": Int64(self._number), "autocommit": False}
 
     def end(self) -> Document:
         """Make the last transaction visible."""
