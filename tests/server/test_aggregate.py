@@ -424,6 +424,23 @@ class TestRefusals:
             database.command(command)
         assert failure.value.code == code
 
+    @pytest.mark.parametrize(
+        ("stages", "is_allowed"),
+        [
+            ([{"$match": {}}], True),
+            ([{"$collStats": {"count": {}}}], True),
+            ([{"$collStats": {"storageStats": {}}}], False),
+            ([{"$indexStats": {}}], False),
+            ([{"$unionWith": {"coll": "c", "pipeline": [{"$indexStats": {}}]}}], False),
+            ([{"$facet": {"a": [{"$match": {}}]}}], True),
+        ],
+    )
+    def test_the_stable_api(self, orders: Db, stages: list[Document], is_allowed: bool) -> None:
+        if is_allowed:
+            results(orders, *stages, apiVersion="1", apiStrict=True)
+        else:
+            assert code_of(orders, *stages, apiVersion="1", apiStrict=True) == 323
+
     def test_writing_in_transactions(self, client: MongoClient[Document], orders: Db) -> None:
         with client.start_session() as session:
             session.start_transaction()

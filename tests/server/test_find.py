@@ -164,6 +164,7 @@ class TestSkipLimitSort:
             ({"tailable": True}, 2),
             ({"collation": {"locale": "xx"}}, 2),
             ({"readConcern": {"level": "strong"}}, 2),
+            ({"showRecordId": True, "apiVersion": "1", "apiStrict": True}, 323),
             ({"min": {"_id": 1}}, 51173),
             ({"min": {"n": 1}, "hint": {"_id": 1}}, 51174),
             ({"min": {"_id": 5}, "max": {"_id": 2}, "hint": {"_id": 1}}, 51175),

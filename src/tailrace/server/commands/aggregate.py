@@ -10,6 +10,7 @@ from tailrace.server.query.aggregating import PlannedAggregate, plan_aggregate, 
 from tailrace.server.query.explain import QUERY_PLANNER, explain_aggregate
 from tailrace.server.query.opening import open_cursor
 from tailrace.server.query.read_state import ReadState
+from tailrace.server.query.stable_api import check_pipeline_is_stable
 from tailrace.server.query.variables import read_variables
 
 
@@ -19,6 +20,7 @@ async def run(context: Context) -> Reply:
     if isinstance(pipeline, list) and is_change_stream(pipeline):
         return await open_change_stream(context, pipeline)
     request = AggregateRequest.parse(context.arguments())
+    check_pipeline_is_stable(context.command, request.pipeline)
     if request.explain:
         return await explain_aggregate(context, request, QUERY_PLANNER)
     variables = read_variables(context, request.let)

@@ -6,11 +6,13 @@ from tailrace.server.query.find_request import FindRequest
 from tailrace.server.query.opening import open_cursor
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.reading import PlannedFind, plan_find
+from tailrace.server.query.stable_api import check_find_is_stable
 from tailrace.server.query.variables import read_variables
 
 
 async def run(context: Context) -> Reply:
     """Open a cursor and give its first batch."""
+    check_find_is_stable(context.command)
     request = FindRequest.parse(context.arguments())
     variables = read_variables(context, request.let)
 
