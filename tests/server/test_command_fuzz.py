@@ -25,10 +25,8 @@ from bson import (
 from tests.server.raw_client import RawClient, raw_client
 from tests.server.running import Document, RunningServer, running
 
-from tailrace.bsonio.documents import encode
 from tailrace.bsonio.values import DBPointer, Symbol, Undefined
 from tailrace.server.commands import COMMANDS
-from tailrace.wire import ClientConnection
 
 ROUNDS = 60
 SESSION = {"id": Binary(bytes(range(16)), 4)}
@@ -311,31 +309,3 @@ def test_a_broken_command_is_answered(fuzzed: RunningServer, number: int) -> Non
 
 def test_no_fault_was_logged(fuzzed: RunningServer) -> None:
     assert not [line for line in fuzzed.log() if line["s"] == "E"]
-
-
-def test_random_bytes_on_the_socket(fuzzed: RunningServer) -> None:
-    rng = random.Random(7)
-    for _ in range(100):
-        with raw_client(fuzzed) as raw:
-            raw.socket.sendall(rng.randbytes(rng.choice((1, 15, 16, 17, 100, 5000))))
-            raw.socket.shutdown(1)
-            while raw.socket.recv(65536):
-                pass
-    with raw_client(fuzzed) as raw:
-        assert raw.call({"ping": 1})["ok"] == 1.0
-
-
-def test_mutated_messages_on_the_socket(fuzzed: RunningServer) -> None:
-    rng = random.Random(8)
-    message = ClientConnection().send(encode({"find": "c", "filter": {"a": {"$gt": 1}}, "$db": "fuzz"}))
-    for _ in range(300):
-        mutated = bytearray(message)
-        for _ in range(rng.randint(1, 4)):
-            mutated[rng.randrange(4, len(mutated))] = rng.randrange(256)
-        with raw_client(fuzzed) as raw:
-            raw.socket.sendall(mutated)
-            raw.socket.shutdown(1)
-            while data := raw.socket.recv(65536):
-                assert b"InternalError" not in data
-    with raw_client(fuzzed) as raw:
-        assert raw.call({"ping": 1})["ok"] == 1.0

@@ -147,7 +147,7 @@ def _check_concerns(context: Context) -> None:
         raise _invalid("Command does not support writeConcern")
 
 
-_WRITING_READS: Final = frozenset({"aggregate", "getMore", "explain", "mapReduce"})
+_WRITING_READS: Final = frozenset({"aggregate", "getMore", "explain"})
 """Reads that may write, by `$out` and `$merge`; and getMore, which drivers' sessions send it with"""
 
 
