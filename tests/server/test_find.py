@@ -271,6 +271,28 @@ class TestReadConcern:
         assert code_of(numbers, readConcern=concern) == 72
 
 
+class TestTransactions:
+    def test_a_cursor_sees_what_its_transaction_writes(
+        self, client: MongoClient[Document], numbers: Db
+    ) -> None:
+        with client.start_session() as session, session.start_transaction():
+            cursor = numbers.c.find(batch_size=2, session=session)
+            next(cursor)
+            numbers.c.insert_one({"_id": "mine"}, session=session)
+            numbers.c.delete_one({"_id": 9}, session=session)
+            numbers.c.insert_one({"_id": "not mine"})
+            assert ids(cursor) == [*range(1, 9), "mine"]
+            by_index = numbers.c.find({"_id": {"$gte": 7}}, batch_size=1, session=session)
+            assert ids(by_index) == [7, 8]
+
+    def test_a_transaction_reads_one_moment(self, client: MongoClient[Document], numbers: Db) -> None:
+        with client.start_session() as session, session.start_transaction():
+            assert numbers.c.find_one({"_id": 1}, session=session) is not None
+            numbers.c.delete_many({})
+            assert ids(numbers.c.find(batch_size=3, session=session)) == list(range(10))
+        assert numbers.c.find_one() is None
+
+
 class TestViews:
     @pytest.fixture
     def view(self, numbers: Db) -> Db:
