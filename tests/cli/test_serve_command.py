@@ -2,11 +2,12 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +19,11 @@ READY = re.compile(r"ready (mongodb://127\.0\.0\.1:(\d+)/\S*)\n")
 
 
 @contextmanager
-def serving(*options: str | Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def serving(
+    *options: str | Path, run_by: Sequence[str] = ()
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The process, and the connection string it printed."""
-    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", *map(str, options)]
+    command = [*run_by, sys.executable, "-m", "tailrace", "serve", "--port", "0", *map(str, options)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -96,6 +99,14 @@ def test_options_reach_the_server() -> None:
             assert found["writePeriodicNoops"] is False
         _, log = end(process, signal.SIGTERM)
     assert "Connection accepted" in [line["msg"] for line in log]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system does not tell the limits of others")
+def test_it_takes_as_many_connections_as_the_system_allows() -> None:
+    with serving(run_by=["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh"]) as (process, _):
+        limit, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        assert limit == most
+        end(process, signal.SIGTERM)
 
 
 def test_a_standalone_server() -> None:

@@ -7,10 +7,12 @@ and SIGINT end the server as `shutdown` does: what was acknowledged is on disk, 
 import argparse
 import asyncio
 import gc
+import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
@@ -84,9 +86,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal or a client ends it."""
     options = _options(arguments)
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(options))
     return 0
+
+
+def _allow_many_connections() -> None:
+    """Use as many files as the system lets this process have; each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # where the system's word is not its last one, the limit stays
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _options(arguments: argparse.Namespace) -> ServerOptions:
@@ -131,6 +141,7 @@ def _parameter(text: str) -> tuple[str, str]:
 async def _serve(options: ServerOptions) -> None:
     loop = asyncio.get_running_loop()
     server = Server(options, log=Logbook(options.log_level, sys.stderr))
+    loop.set_exception_handler(lambda _, fault: _log_fault(server.log, fault))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
@@ -146,3 +157,10 @@ async def _serve(options: ServerOptions) -> None:
         await asyncio.wait([loop.create_task(ending.wait()), stopped], return_when=asyncio.FIRST_COMPLETED)
     finally:
         await server.stop()
+
+
+def _log_fault(log: Logbook, fault: dict[str, Any]) -> None:
+    """What the loop could not hand to anybody, such as a connection for which no file was left."""
+    log.error(
+        "NETWORK", "A fault outside of all commands", error=f"{fault['message']}: {fault.get('exception')}"
+    )
