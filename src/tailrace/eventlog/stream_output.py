@@ -68,6 +68,9 @@ class StreamOutput:
         """
         rows = self._rows
         taken: list[Row] = []
+        if len(rows) <= count and sum([len(row.raw) for row in rows]) + len(rows) * overhead <= size:
+            taken += rows
+            rows.clear()
         while rows and len(taken) < count:
             size -= len(rows[0].raw) + overhead
             if size < 0 and len(taken) >= at_least:

@@ -29,6 +29,8 @@ _read_tail = _PLAIN_TAIL.unpack_from
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 _HEAD_START: Final = b"\x02op\0\x02\0\0\0"
+_STATEMENT: Final = b"\x10stmtId\0"
+_STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +91,16 @@ class Extras:
     txn_op_index: int = 0
     apply_ops_index: int = 0
     apply_ops_ts: int = 0
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether an event looks as if it had none of these, its token apart: inserts of a batch do."""
+        return (
+            self.txn_number is None
+            and self.lsid is None
+            and self.commit_timestamp is None
+            and not self.from_migrate
+        )
 
 
 PLAIN: Final = Extras()
@@ -209,7 +221,11 @@ class EntryReader:
         """
         try:
             head, o, o2, end = self._beginning(raw)
-            if head is not None and end + 1 == len(raw):
+            rest = len(raw) - end
+            # Behind the documents there is nothing, or the statement's number in a retryable batch.
+            if head is not None and (
+                rest == 1 or (rest == _STATEMENT_SIZE and raw.startswith(_STATEMENT, end))
+            ):
                 return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras)
         except (IndexError, struct.error):
             pass  # as in `read`

@@ -62,6 +62,7 @@ class EntryFilter:
         self._noops = frozenset(_NOOPS + (_SYSTEM_NOOPS if options.show_system_events else ()) + supported)
         # For document changes: is the namespace watched, is it where view definitions are?
         self._by_head: dict[Head, bool | None] = {}
+        self._by_inner_head: dict[Head, bool] = {}
 
     def sees_plain(self, head: Head) -> bool | None:
         """The decision for an entry without extras, or None if the head alone does not decide."""
@@ -103,11 +104,19 @@ class EntryFilter:
 
     def sees_inner(self, entry: OplogEntry) -> bool:
         """Whether an operation inside a transaction is visible."""
-        head = entry.head
+        head, extras = entry.head, entry.extras
+        if not (extras.from_migrate or extras.is_timeseries):
+            decision = self._by_inner_head.get(head)
+            if decision is not None:
+                return decision
         if not self._passes_flags(entry):
             return False
         if head.op in ("i", "u", "d"):
-            return self._names.sees(head.ns) and self._passes(self._pushed.inner, entry)
+            is_watched = self._names.sees(head.ns)
+            if self._pushed.inner is None:
+                remember(self._by_inner_head, head, is_watched)
+                return is_watched
+            return is_watched and self._passes(self._pushed.inner, entry)
         return (
             head.op == "c"
             and self._names.sees_commands(head.ns)

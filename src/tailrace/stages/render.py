@@ -38,7 +38,8 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
     """The event as one BSON document."""
     entry = event.entry
     kind = event.kind
-    if event.ddl is not None or entry.extras is not PLAIN or event.cause is not None:
+    is_plain = entry.extras is PLAIN or entry.extras.shows_nothing
+    if event.ddl is not None or event.cause is not None or not is_plain:
         body = _render_any(event, shape, version)
     else:
         full = event.full_document
