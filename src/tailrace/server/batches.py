@@ -15,6 +15,8 @@ MAX_BATCH_BYTES: Final = rawbson.MAX_USER_SIZE
 ELEMENT_OVERHEAD: Final = 10
 """What a document costs in a batch besides its own bytes, at most: type, index, end of the index."""
 
+_KEPT_PREFIXES: Final = 100_000
+"""As many documents as batches usually have at most; the memory of longer ones is given back"""
 _prefixes: list[bytes] = []
 _pack_size: Final = rawbson.INT32_LE.pack
 _pack_id: Final = rawbson.INT64_LE.pack
@@ -57,15 +59,20 @@ def _ns_element(ns: str) -> bytes:
 
 def _index_prefixes(count: int) -> list[bytes]:
     """Types and names of the first elements of an array of documents."""
-    if count > len(_prefixes):
-        _prefixes.extend(b"\x03%d\0" % index for index in range(len(_prefixes), count))
-    return _prefixes[:count]
+    kept = min(count, _KEPT_PREFIXES)
+    if kept > len(_prefixes):
+        _prefixes.extend(_new_prefixes(len(_prefixes), kept))
+    return _prefixes[:count] if kept == count else _prefixes + _new_prefixes(kept, count)
+
+
+def _new_prefixes(start: int, end: int) -> list[bytes]:
+    return [b"\x03%d\0" % index for index in range(start, end)]
 
 
 def _prefixes_size(count: int) -> int:
     """The bytes of that many such beginnings.
 
-    >>> [_prefixes_size(count) == sum(map(len, _index_prefixes(count))) for count in (0, 1, 10, 11, 1234)]
+    >>> [_prefixes_size(count) == sum(map(len, _index_prefixes(count))) for count in (0, 1, 11, 1234, 100_001)]
     [True, True, True, True, True]
     """
     size, digits, first = 0, 1, 0
