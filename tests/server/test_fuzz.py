@@ -24,7 +24,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.wire import ClientConnection, OpCode
 
 CONNECTIONS, SLOW_CONNECTIONS = 800, 20_000
-COMMANDS, SLOW_COMMANDS = 1_500, 40_000
+COMMANDS, SLOW_COMMANDS = 3_000, 60_000
 PER_CONNECTION = 50
 TIMEOUT_SECONDS = 20
 SAMPLES = [recorded(path.stem) for path in sorted(RECORDED.glob("*.hex"))]

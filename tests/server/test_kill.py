@@ -122,7 +122,7 @@ def test_a_write_without_an_answer_is_there_or_not_but_never_half(
     process: ServedProcess, client: "MongoClient[Document]"
 ) -> None:
     """The server is killed while it works on a batch; ordered inserts leave a beginning of it."""
-    batch = [{"_id": number} for number in range(50_000)]
+    batch = [{"_id": number} for number in range(20_000)]
     with process.client(retryWrites=False, w=0) as sender:
         sender.shop.half.insert_many(batch)
         kill_and_start(process)
