@@ -18,7 +18,8 @@ $(READY): pyproject.toml constraints.txt
 # Other clients that the tests run. Without npm or its registry those tests are skipped, and say so.
 $(NODE)/.ready: tests/clients/package.json
 	@mkdir -p $(NODE) && cp $< $(NODE)/package.json
-	@npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts --silent && touch $@ \
+	@npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts --silent \
+		--fetch-retries 1 --fetch-retry-maxtimeout 5000 && touch $@ \
 		|| echo "the Node.js driver and mongosh could not be installed; their tests are skipped"
 
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests

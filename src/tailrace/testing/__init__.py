@@ -1,1 +1,1 @@
-"""What tests, demonstrations and benchmarks share: generated histories in oplog format. Level 5."""
+"""What tests, demonstrations and benchmarks share: a replica set for tests, random histories. Level 5."""
