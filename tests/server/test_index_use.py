@@ -129,6 +129,66 @@ def test_sorting_with_and_without_indexes(database: Db, seed: int) -> None:
         assert short == scanned[2:7], f"seed {seed}: {wanted} sorted by {order}"
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_collations_with_and_without_indexes(database: Db, seed: int) -> None:
+    """Indexes of the query's own collation, of another one, and of none."""
+    rng = random.Random(seed)
+    letters = ["a", "A", "b", "B", "ab", "Ab", "á", "", "z", "Z9", "z10"]
+    collations: list[Document] = [
+        {"locale": "en", "strength": 2},
+        {"locale": "en", "numericOrdering": True},
+        {"locale": "simple"},
+    ]
+    default = rng.choice(collations)
+    database.create_collection("c", collation=default)
+    for collation in collations:
+        database.c.create_index(
+            [("a", rng.choice([1, -1])), ("n", 1)],
+            name=f"x{collations.index(collation)}",
+            collation=collation,
+        )
+    rows = [
+        {"_id": f"{n}", "a": rng.choice([rng.choice(letters), n % 4, None]), "n": n % 3} for n in range(90)
+    ]
+    database.c.insert_many(rows)
+    for _ in range(30):
+        options = {} if rng.random() < 0.3 else {"collation": rng.choice(collations)}
+        value, other = rng.choice(letters), rng.choice(letters)
+        wanted: Document = rng.choice(
+            [
+                {"a": value},
+                {"a": {"$gte": value}},
+                {"a": {"$gt": value, "$lt": other}},
+                {"a": {"$in": [value, 2, None]}, "n": 1},
+                {"a": {"$gte": 1}},
+                {},
+            ]
+        )
+        order = [("a", rng.choice([1, -1])), ("n", rng.choice([1, -1])), ("_id", 1)]
+        scanned = [d["_id"] for d in database.c.find(wanted, **options).sort(order).hint([("$natural", 1)])]
+        chosen = [d["_id"] for d in database.c.find(wanted, **options).sort(order)]
+        assert chosen == scanned, f"seed {seed}: {wanted} {options} sorted by {order}"
+        found = {d["_id"] for d in database.c.find(wanted, **options).batch_size(5)}
+        assert found == set(scanned), f"seed {seed}: {wanted} {options}"
+
+
+def test_an_index_with_the_querys_collation_is_used(database: Db) -> None:
+    english = {"locale": "en", "strength": 2}
+    database.c.create_index("a", collation=english, name="english")
+    database.c.insert_many([{"_id": 1, "a": "X"}, {"_id": 2, "a": "x"}, {"_id": 3, "a": "y"}])
+
+    def index_of(**options: Any) -> str | None:
+        explained = database.command({"explain": {"find": "c", **options}, "verbosity": "queryPlanner"})
+        name: str | None = explained["queryPlanner"]["winningPlan"].get("inputStage", {}).get("indexName")
+        return name
+
+    assert index_of(filter={"a": "x"}, collation=english) == "english"
+    assert index_of(sort={"a": 1}, collation=english) == "english"
+    assert index_of(filter={"a": "x"}) is None
+    assert index_of(filter={"a": 5}) == "english"
+    assert [d["_id"] for d in database.c.find({"a": "x"}, collation=english)] == [1, 2]
+
+
 def test_both_ends_of_a_range_may_be_met_by_different_elements(database: Db) -> None:
     database.c.create_index("a")
     database.c.insert_many([{"_id": 1, "a": [1, 10]}, {"_id": 2, "a": 5}, {"_id": 3, "a": [4, 6]}])

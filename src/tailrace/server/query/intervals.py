@@ -7,6 +7,7 @@ upper end stands for itself and for everything that begins with it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
@@ -14,7 +15,10 @@ from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
 from tailrace.bsonio.documents import encode_value
 from tailrace.bsonio.keystring import TypeBits, append_value, layout
 from tailrace.bsonio.values import Symbol
+from tailrace.query.collation import Collation
 from tailrace.query.match.scope import is_operator_document
+from tailrace.store.catalog import Index
+from tailrace.store.collation_keys import collated
 from tailrace.store.shell_notation import shell
 from tailrace.store.tables import after_prefix
 
@@ -127,6 +131,47 @@ class FieldIntervals:
         return all(interval.is_point for interval in self.intervals)
 
 
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """How the values of a field stand in an index."""
+
+    collation: Collation | None = None
+    """The index's own."""
+    has_strings: bool = True
+    """Whether strings compare there as the query compares them."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value can be looked for."""
+        return self.has_strings or not isinstance(value, _COLLATED)
+
+    def key_of(self, value: Any) -> bytes:
+        """The KeyString of one value, without an end."""
+        kind, raw = encode_value(value)
+        if self.collation is not None:
+            kind, raw = collated(self.collation, raw, kind, 0, len(raw))
+        out = bytearray()
+        append_value(out, TypeBits(), raw, kind, 0, len(raw))
+        return bytes(out)
+
+
+def key_space(index: Index, collation: Collation | None) -> KeySpace:
+    """How values stand in an index, for a query with a collation."""
+    own = _collation_of(index)
+    return KeySpace(own, has_strings=own == collation)
+
+
+@lru_cache(maxsize=1024)
+def _collation_of(index: Index) -> Collation | None:
+    # Whatever the collection's collation is, `_id`s are listed as they are.
+    spec = None if index.is_id else index.spec.get("collation")
+    return None if spec is None else Collation.parse(spec)
+
+
+def record_keys(collation: Collation | None) -> KeySpace:
+    """The space of `_id`s and times, which know no collation, for a query that may have one."""
+    return KeySpace(has_strings=collation is None)
+
+
 def conditions_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
     """The comparisons that all matching documents pass, by path; what an index cannot serve is left out."""
     found: dict[str, list[Condition]] = {}
@@ -149,16 +194,15 @@ def _collect(query: Mapping[str, Any], found: dict[str, list[Condition]]) -> Non
 
 
 def field_intervals(
-    conditions: Sequence[Condition], *, may_have_arrays: bool, is_collated: bool
+    conditions: Sequence[Condition], keys: KeySpace, *, may_have_arrays: bool
 ) -> FieldIntervals | None:
     """The ranges for the conditions on one field; None if it has none that an index can serve.
 
-    Where the field may hold arrays each condition may be met by another element, so only one of them counts;
-    under a collation those that are about strings do not.
+    Where the field may hold arrays each condition may be met by another element, so only one of them counts.
     """
     served = []
     for condition in conditions:
-        intervals = _condition_intervals(condition, is_collated)
+        intervals = _condition_intervals(condition, keys)
         if intervals is not None:
             served.append((condition, intervals))
     if not served:
@@ -178,42 +222,42 @@ def _finds_null(condition: Condition) -> bool:
     return None in value if operator == "$in" else value is None
 
 
-def _condition_intervals(condition: Condition, is_collated: bool) -> tuple[Interval, ...] | None:
+def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval, ...] | None:
     operator, value = condition
     if operator == "$in":
         if not isinstance(value, list):
             return None
-        points = [_point(item, is_collated) for item in value]
+        points = [_point(item, keys) for item in value]
         found = [point for point in points if point is not None]
         return _ordered(found) if len(found) == len(points) else None
     if operator == "$eq":
-        point = _point(value, is_collated)
+        point = _point(value, keys)
         return None if point is None else (point,)
     bracket = _bracket(value)
-    if bracket is None or (is_collated and isinstance(value, _COLLATED)):
+    if bracket is None or not keys.holds(value):
         return None
-    return (_range(operator, value, bracket),)
+    return (_range(operator, value, bracket, keys),)
 
 
-def has_point(value: Any, *, is_collated: bool) -> bool:
+def has_point(value: Any, keys: KeySpace) -> bool:
     """Whether values equal to this one have one place in an index, and so can be looked up there."""
-    if is_collated and isinstance(value, _COLLATED):
+    if not keys.holds(value):
         return False
     return value is None or _bracket(value) is not None or isinstance(value, Mapping)
 
 
-def _point(value: Any, is_collated: bool) -> Interval | None:
-    if not has_point(value, is_collated=is_collated):
+def _point(value: Any, keys: KeySpace) -> Interval | None:
+    if not has_point(value, keys):
         return None
     if value is None:
         # Documents without the field are listed under null, empty arrays under undefined.
         return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), None, None)
-    key = key_of(value)
+    key = keys.key_of(value)
     return Interval(key, key, value, value)
 
 
-def _range(operator: str, value: Any, bracket: tuple[int, int]) -> Interval:
-    key = key_of(value)
+def _range(operator: str, value: Any, bracket: tuple[int, int], keys: KeySpace) -> Interval:
+    key = keys.key_of(value)
     least, greatest = _BRACKET_ENDS.get(bracket[0], _EVERY_END)
     if operator in ("$gt", "$gte"):
         return Interval(key, bytes([bracket[1]]), value, greatest, has_lower=operator == "$gte")
@@ -224,14 +268,6 @@ def _bracket(value: Any) -> tuple[int, int] | None:
     if isinstance(value, Code):
         return None  # a string to Python, but not to BSON
     return next((_BRACKETS[kind] for kind in type(value).__mro__ if kind in _BRACKETS), None)
-
-
-def key_of(value: Any) -> bytes:
-    """The KeyString of one value, without an end."""
-    kind, raw = encode_value(value)
-    out = bytearray()
-    append_value(out, TypeBits(), raw, kind, 0, len(raw))
-    return bytes(out)
 
 
 def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.errors import CommandError
-from tailrace.server.query.intervals import complement, key_of
+from tailrace.server.query.intervals import complement, key_space
 from tailrace.store.catalog import Index
 from tailrace.store.index_keys import is_descending
 
@@ -23,12 +23,9 @@ def key_bounds(
 
 
 def _key(index: Index, bound: Mapping[str, Any]) -> bytes:
-    if list(bound) != [path for path, _ in index.key]:
+    is_plain = not any(isinstance(direction, str) for _, direction in index.key)
+    if not is_plain or list(bound) != [path for path, _ in index.key]:
         raise CommandError(51174, "The index chosen is not compatible with min/max")
-    key = b""
-    for path, direction in index.key:
-        if isinstance(direction, str):
-            raise CommandError(51174, "The index chosen is not compatible with min/max")
-        part = key_of(bound[path])
-        key += complement(part) if is_descending(direction) else part
-    return key
+    keys = key_space(index, None)
+    parts = [(keys.key_of(bound[path]), direction) for path, direction in index.key]
+    return b"".join(complement(part) if is_descending(direction) else part for part, direction in parts)

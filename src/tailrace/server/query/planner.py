@@ -29,9 +29,12 @@ from tailrace.server.query.intervals import (
     EVERYTHING,
     Condition,
     FieldIntervals,
+    KeySpace,
     conditions_of,
     field_intervals,
     has_point,
+    key_space,
+    record_keys,
 )
 from tailrace.server.query.key_bounds import key_bounds
 from tailrace.server.query.record_bounds import record_bounds
@@ -140,7 +143,7 @@ def _scan(
     collection: Collection, wanted: Wanted, conditions: Mapping[str, list[Condition]], direction: int | None
 ) -> AccessPath:
     """A scan in natural order, cut to the part that the query is about if the record keys tell."""
-    bounds = record_bounds(collection, conditions, is_collated=wanted.collation is not None)
+    bounds = record_bounds(collection, conditions, record_keys(wanted.collation))
     reverse = direction is not None and direction < 0
     is_ordered = False
     if bounds is not None:
@@ -173,9 +176,9 @@ def _id_lookup(
 ) -> IdLookup | None:
     if collection.id_index is None and not collection.is_clustered:
         return None
-    is_collated = wanted.collation is not None
+    keys = record_keys(wanted.collation)
     for operator, value in conditions.get("_id", ()):
-        if operator == "$eq" and has_point(value, is_collated=is_collated):
+        if operator == "$eq" and has_point(value, keys):
             key = id_key(*encode_value(value))
             return IdLookup(collection, key, is_exact=_is_all(wanted.query, "_id", 1))
     return None
@@ -205,7 +208,7 @@ def _hinted_scan(
 def _scan_between(reader: Reader, collection: Collection, index: Index, wanted: Wanted) -> AccessPath:
     lower, before = key_bounds(index, wanted.min_key, wanted.max_key)
     is_multikey = not index.is_id and reader.is_multikey(index)
-    candidate = _Candidate(index, is_multikey, (), wanted.sort, wanted.collation is not None)
+    candidate = _Candidate(index, is_multikey, (), wanted.sort, key_space(index, wanted.collation))
     is_backward = None if is_multikey else candidate.is_backward
     return IndexScan(
         collection,
@@ -227,7 +230,7 @@ class _Candidate:
     bounds: tuple[FieldIntervals, ...]
     """For the first fields of the index, as many as are bound."""
     sort: Mapping[str, Any]
-    is_collated: bool = False
+    keys: KeySpace
 
     @classmethod
     def of(
@@ -243,15 +246,15 @@ class _Candidate:
         if not _is_plain(index) or index.spec.get("hidden"):
             return None
         is_multikey = not index.is_id and reader.is_multikey(index)
-        is_collated = wanted.collation is not None
-        bounds = _field_bounds(index, conditions, is_multikey=is_multikey, is_collated=is_collated)
+        keys = key_space(index, wanted.collation)
+        bounds = _field_bounds(index, conditions, keys, is_multikey=is_multikey)
         if index.spec.get("sparse") and not is_forced and (not bounds or bounds[0].finds_missing):
             return None
         partial = index.spec.get("partialFilterExpression")
-        # Under a collation strings that differ may be equal to the query, but not to the index's filter.
-        if partial is not None and (is_collated or not _implies(conditions, partial)):
+        # Under another collation strings may be equal to the query's, but not to the index's filter.
+        if partial is not None and not (keys.has_strings and _implies(conditions, partial, keys.collation)):
             return None
-        return cls(index, is_multikey, bounds, wanted.sort, is_collated)
+        return cls(index, is_multikey, bounds, wanted.sort, keys)
 
     @property
     def score(self) -> tuple[tuple[int, ...], bool, bool]:
@@ -266,7 +269,7 @@ class _Candidate:
     @property
     def is_backward(self) -> bool | None:
         """Whether the index is to be read backwards for the order asked for; None if it does not have it."""
-        if not self.sort or self.is_collated or (self.is_multikey and self.bounds):
+        if not self.sort or not self.keys.has_strings or (self.is_multikey and self.bounds):
             return None
         fixed = {
             path
@@ -294,15 +297,11 @@ class _Candidate:
 
 def _is_plain(index: Index) -> bool:
     """Whether an index holds the values of its fields in BSON order."""
-    if index.is_id:
-        return True
-    return "collation" not in index.spec and all(
-        not isinstance(direction, str) and "$**" not in path for path, direction in index.key
-    )
+    return all(not isinstance(direction, str) and "$**" not in path for path, direction in index.key)
 
 
 def _field_bounds(
-    index: Index, conditions: Mapping[str, list[Condition]], *, is_multikey: bool, is_collated: bool
+    index: Index, conditions: Mapping[str, list[Condition]], keys: KeySpace, *, is_multikey: bool
 ) -> tuple[FieldIntervals, ...]:
     bounds: list[FieldIntervals] = []
     roots: set[str] = set()
@@ -312,9 +311,7 @@ def _field_bounds(
         if is_multikey and root in roots:
             break  # two fields of one array's elements: a document may match by different elements
         roots.add(root)
-        found = field_intervals(
-            conditions.get(path, ()), may_have_arrays=is_multikey, is_collated=is_collated
-        )
+        found = field_intervals(conditions.get(path, ()), keys, may_have_arrays=is_multikey)
         if found is None or ranges * len(found.intervals) > _MOST_RANGES:
             break
         bounds.append(found)
@@ -366,7 +363,9 @@ def _order_of(index: Index, fixed: set[str], sort: Mapping[str, Any]) -> bool | 
     return bool(is_backward)
 
 
-def _implies(conditions: Mapping[str, list[Condition]], partial: Mapping[str, Any]) -> bool:
+def _implies(
+    conditions: Mapping[str, list[Condition]], partial: Mapping[str, Any], collation: Collation | None
+) -> bool:
     """Whether every document that meets the conditions is in a partial index, as far as it is easy to see."""
     for path, condition in partial.items():
         if path.startswith("$"):
@@ -376,7 +375,7 @@ def _implies(conditions: Mapping[str, list[Condition]], partial: Mapping[str, An
         if all(condition in given for condition in wanted):
             continue
         values = [value for operator, value in given if operator == "$eq"]
-        holds = compile_match({"value": condition})
+        holds = compile_match({"value": condition}, collation=collation)
         # Being equal to null is also true of documents without the field.
         if not any(holds({"value": value}) and (value is not None or holds({})) for value in values):
             return False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace.bsonio.keystring import layout
-from tailrace.server.query.intervals import Condition, Interval, field_intervals
+from tailrace.server.query.intervals import Condition, Interval, KeySpace, field_intervals
 from tailrace.store.catalog import Collection
 from tailrace.store.tables import pack_time
 
@@ -34,7 +34,7 @@ class RecordBounds:
 
 
 def record_bounds(
-    collection: Collection, conditions: Mapping[str, list[Condition]], *, is_collated: bool
+    collection: Collection, conditions: Mapping[str, list[Condition]], keys: KeySpace
 ) -> RecordBounds | None:
     """What the conditions say about record keys; None if the keys say nothing about documents."""
     if collection.table == "oplog":
@@ -43,7 +43,7 @@ def record_bounds(
         path = "_id"
     else:
         return None
-    found = field_intervals(conditions.get(path, ()), may_have_arrays=False, is_collated=is_collated)
+    found = field_intervals(conditions.get(path, ()), keys, may_have_arrays=False)
     if found is None:
         return RecordBounds(path)
     if not found.intervals:
