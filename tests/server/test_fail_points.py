@@ -271,7 +271,7 @@ def test_a_get_more_that_is_failed_before_leaves_its_cursor(raw: RawClient) -> N
     fail(raw, {"times": 1}, failCommands=["getMore"], errorCode=91)
     reply = raw.call(more)
     assert reply["code"] == 91
-    assert reply["errorLabels"] == ["ResumableChangeStreamError"]
+    assert "errorLabels" not in reply  # nobody has looked yet what its cursor is
     assert raw.call(more)["cursor"]["nextBatch"] == []
 
 

@@ -152,9 +152,7 @@ _WRITING_READS: Final = frozenset({"aggregate", "getMore", "explain"})
 
 
 def _is_change_stream(context: Context) -> bool:
-    if context.entry.name == "getMore":
-        entry = context.server.cursors.get(context.command["getMore"])
-        return entry is not None and entry.cursor.is_change_stream
+    """Whether the command opens a stream; a getMore is part of one when it has its cursor, not before."""
     if context.entry.name != "aggregate":
         return False
     pipeline = context.command.get("pipeline")
