@@ -68,6 +68,12 @@ class Head(EventLog):
 
     def read(self, after: int) -> Slice:
         """The next items behind a cluster time."""
+        # Also if memory still had them: what a stream gets must not depend on how much of it there is.
+        if self._store.truncated_through > after:
+            raise CommandError(
+                ErrorCode.CappedPositionLost,
+                f"the oplog was truncated past {in_words(after)} while the stream was behind",
+            )
         if after < self._begins_after:
             return self._read_older(after)
         times = self._times
@@ -107,11 +113,6 @@ class Head(EventLog):
         known = self._older.find(after)
         if known is not None:
             return known
-        if self._store.truncated_through > after:
-            raise CommandError(
-                ErrorCode.CappedPositionLost,
-                f"the oplog was truncated past {in_words(after)} while the stream was behind",
-            )
         end = min(self._begins_after, self._older.next_start(after) or self._begins_after)
         items: list[LogItem] = []
         size = 0
