@@ -13,7 +13,7 @@ from struct import pack, pack_into, unpack_from
 import pytest
 from bson import Binary, Int64
 from tests.laws.law_seeds import BASE_SEED
-from tests.server.random_queries import RandomQueries
+from tests.server.random_commands import RandomCommands
 from tests.server.raw_client import RawClient, raw_client
 from tests.server.running import Document, RunningServer, connected, running
 from tests.wire.messages import RECORDED, message, recorded
@@ -264,7 +264,7 @@ def fuzz_commands(server: RunningServer, seeds: range) -> Counter[int]:
             prepare(raw, first)
             conversation = Conversation(raw, first // PER_CONNECTION)
             for seed in range(first, min(first + PER_CONNECTION, seeds.stop)):
-                command = RandomQueries(random.Random(seed)).command()
+                command = RandomCommands(random.Random(seed)).command()
                 for reply in conversation.call(command):
                     codes = codes_of(reply)
                     assert ErrorCode.InternalError not in codes, (seed, command, reply)
@@ -275,7 +275,7 @@ def fuzz_commands(server: RunningServer, seeds: range) -> Counter[int]:
 
 def prepare(raw: RawClient, seed: int) -> None:
     """Documents of all kinds, indexes on them, a view."""
-    queries = RandomQueries(random.Random(seed))
+    queries = RandomCommands(random.Random(seed))
     raw.call({"drop": "c", "$db": "fuzz"})
     documents = [queries.document() for _ in range(12)]
     raw.call({"insert": "c", "documents": documents, "ordered": False, "$db": "fuzz"})
