@@ -216,7 +216,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     async def _answer(self, request: Request) -> None:
         if request.error is not None:
-            await self._send(self._wire.refuse(request))
+            self._send(self._wire.refuse(request))
+            await self._sent()
             return
         current: Request | None = request
         while current is not None:
@@ -226,12 +227,16 @@ class ClientConnection(asyncio.BufferedProtocol):
                 return
             current = outcome.next_request if self._transport is not None else None
             if request.expects_reply:
-                await self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
+                self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
+                # While a slow client reads, its reply is kept once, by the transport.
+                del outcome
+                await self._sent()
 
-    async def _send(self, data: bytes) -> None:
-        if self._transport is None:
-            return
-        self._server.counters.network.bytes_out += len(data)
-        self._transport.write(data)
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._server.counters.network.bytes_out += len(data)
+            self._transport.write(data)
+
+    async def _sent(self) -> None:
         if self._writable is not None:
             await self._writable
