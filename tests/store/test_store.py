@@ -1,11 +1,13 @@
 """A data directory: what is there after a restart, what snapshots see, how the oplog stays in its size."""
 
 import random
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 from bson import DatetimeMS
 
@@ -215,20 +217,6 @@ def test_a_full_oplog_loses_its_oldest_entries(tmp_path: Path) -> None:
         assert store.oldest >= first
 
 
-def test_entries_that_somebody_needs_stay(tmp_path: Path) -> None:
-    with opened(tmp_path, oplog_size=5_000) as store:
-        collection = made(store)
-        keep = store.last_committed
-        store.retain_from = lambda: keep
-        for number in range(50):
-            insert(store, collection, {"_id": number, "text": "x" * 300})
-        assert store.oldest <= keep
-        store.retain_from = lambda: None
-        for number in range(50, 60):
-            insert(store, collection, {"_id": number})
-        assert store.oldest > keep
-
-
 def test_dropped_documents_give_their_space_back(store: Store) -> None:
     collection = made(store, {"key": {"a": 1}, "name": "a_1"})
     insert(store, collection, *({"_id": n, "a": n} for n in range(7000)))
@@ -262,3 +250,46 @@ def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
             assert snapshot.count(collection)[0] == len(kept)
             found = snapshot.find_id(collection, id_key_of(documents.encode({"_id": 0})) or b"")
             assert found is not None
+
+
+@contextmanager
+def no_larger_files(size: int) -> Iterator[None]:
+    """The system refuses to let files grow beyond a size."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_nothing_of_a_commit_that_fails_is_there(tmp_path: Path) -> None:
+    with opened(tmp_path) as opened_store:
+        made(opened_store)
+
+        def make_and_fill(unit: WriteUnit) -> None:
+            collection = unit.create_collection("shop", "large")
+            unit.insert(collection, documents.encode({"_id": 1, "text": "x" * 1_000_000}))
+            opened_store.begin_term(unit)
+
+        size = (tmp_path / "data.mdb").stat().st_size
+        with no_larger_files(size), pytest.raises(lmdb.Error):
+            opened_store.write_now(make_and_fill)
+        seen = opened_store.write_now(lambda unit: [c.ns for c in unit.catalog.collections("shop")])
+        assert seen == ["shop.c"]
+        made(opened_store, name="after")
+        assert [c.ns for c in opened_store.catalog.collections("shop")] == ["shop.after", "shop.c"]
+        assert opened_store.term == 1
+    with opened(tmp_path) as opened_store:
+        assert [c.ns for c in opened_store.catalog.collections("shop")] == ["shop.after", "shop.c"]
+        assert opened_store.term == 2
+
+
+def test_blocks_at_the_end_of_a_collection_are_as_large_as_elsewhere(store: Store) -> None:
+    collection = made(store)
+    insert(store, collection, *({"_id": number, "text": "x" * 1000} for number in range(40)))
+    insert(store, made(store, name="behind"), *({"_id": number, "text": "x" * 1000} for number in range(40)))
+    with store.snapshot() as snapshot:
+        block = snapshot.block(collection, None, None, count=60, size=60_000)
+    assert len(block.documents) == 40
+    assert block.is_last

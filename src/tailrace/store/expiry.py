@@ -150,7 +150,7 @@ def remove_expired_images(
     their entries: behind the first that stays, the rest stays too.
     """
     number = size = 0
-    with unit._state.transaction.cursor(db=unit._state.tables.preimages) as cursor:
+    with unit.state.transaction.cursor(db=unit.state.tables.preimages) as cursor:
         found = cursor.first()
         while found and number < limit:
             key, image = cursor.key(), cursor.value()
@@ -163,7 +163,7 @@ def remove_expired_images(
             else:
                 found = cursor.set_range(after_prefix(key[:_UUID]))
     if number:
-        unit._add_to_count(PRE_IMAGES_IDENT, -number, -size)
+        unit.add_to_count(PRE_IMAGES_IDENT, -number, -size)
     return RemovedImages(number, size)
 
 

@@ -59,15 +59,6 @@ class OverlaidReader(Reader):
             return super().block(collection, after, stop, count=count, size=size)
         return self._snapshot.block(collection, after, stop, count=count, size=size)
 
-    def index_records(
-        self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
-    ) -> Iterator[Record]:
-        """The records whose index keys are in a range."""
-        for _, key in self.index_entries(collection, index, lower, upper, reverse=reverse):
-            document = self.record(collection, key)
-            if document is not None:
-                yield key, document
-
     def index_entries(
         self,
         collection: Collection,
@@ -78,7 +69,7 @@ class OverlaidReader(Reader):
         after: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The same as positions and record keys; a position is the index key."""
+        """Positions in an index and the record keys they lead to."""
         base = self._snapshot.index_entries(collection, index, lower, upper, after=after, reverse=reverse)
         overlay = self._overlays.get(collection.ident)
         if overlay is None:

@@ -65,15 +65,35 @@ class Reader(ABC):
         """The records in natural order, or against it; those strictly behind ``after`` if it is given."""
 
     @abstractmethod
+    def index_entries(
+        self,
+        collection: Collection,
+        index: Index,
+        lower: bytes,
+        upper: bytes,
+        *,
+        after: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Positions in an index and the record keys they lead to, in the index's order.
+
+        Bounds are KeyStrings without their end byte: all keys at or above ``lower`` that are below ``upper``
+        or begin with it. Values too long for a key are cut, so some records outside of the range may come as
+        well. A position is the stored index key, good for any later state: a scan goes on behind ``after``.
+        """
+
     def index_records(
         self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """The records whose index keys are in a range, in the index's order.
+        """The records of the same range; one with several keys comes repeatedly."""
+        for _, key in self.index_entries(collection, index, lower, upper, reverse=reverse):
+            document = self.record(collection, key)
+            if document is not None:
+                yield key, document
 
-        A record with several keys comes repeatedly. Bounds are KeyStrings without their end byte: all keys
-        at or above ``lower`` that are below ``upper`` or begin with it. Values too long for a key are cut, so
-        some records outside of the range may come as well.
-        """
+    @abstractmethod
+    def is_multikey(self, index: Index) -> bool:
+        """Whether some document may have several keys in the index."""
 
     @abstractmethod
     def count(self, collection: Collection) -> tuple[int, int]:
@@ -98,31 +118,6 @@ class Reader(ABC):
             found.append(document)
             last = key
         return Block(found, last, is_last=True)
-
-    def index_entries(
-        self,
-        collection: Collection,
-        index: Index,
-        lower: bytes,
-        upper: bytes,
-        *,
-        after: bytes | None = None,
-        reverse: bool = False,
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """The same range as positions and the record keys they lead to; those behind the position ``after``.
-
-        A position means something to the kind of reader that gave it, so that a scan can go on later. Here it
-        is a count, good for a state that stays the same.
-        """
-        passed = 0 if after is None else int.from_bytes(after, "big") + 1
-        records = self.index_records(collection, index, lower, upper, reverse=reverse)
-        for number, (key, _) in enumerate(records):
-            if number >= passed:
-                yield pack_time(number), key
-
-    def is_multikey(self, index: Index) -> bool:  # noqa: ARG002 - nothing is known in general
-        """Whether some document may have several keys in the index."""
-        return True
 
     def find_id(self, collection: Collection, id_key: bytes) -> Record | None:
         """The record with this `_id`."""
@@ -189,9 +184,10 @@ class TableReader(Reader):
                 return Block(found, after, is_last=True)
             # Keys are looked at once, behind the run: asking for each would take longer than reading.
             is_last = False
+            left = size
             for document in islice(cursor.iternext(keys=False), count):
-                size -= len(document)
-                if size < 0 and found:
+                left -= len(document)
+                if left < 0 and found:
                     cursor.prev()
                     break
                 found.append(document)
@@ -203,15 +199,6 @@ class TableReader(Reader):
             return Block(found, last[len(prefix) :], is_last)
         return super().block(collection, after, stop, count=count, size=size)
 
-    def index_records(
-        self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
-    ) -> Iterator[Record]:
-        """The records whose index keys are in a range."""
-        for _, key in self.index_entries(collection, index, lower, upper, reverse=reverse):
-            document = self.record(collection, key)
-            if document is not None:
-                yield key, document
-
     def index_entries(
         self,
         collection: Collection,  # noqa: ARG002 - the index's prefix says it all here
@@ -222,7 +209,7 @@ class TableReader(Reader):
         after: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The same as positions and record keys; a position is the index key, good for any later state."""
+        """Positions in an index and the record keys they lead to."""
         prefix = index.prefix
         size = len(prefix)
         start = prefix + lower_bound(lower)
@@ -252,9 +239,10 @@ class TableReader(Reader):
 
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are, and their bytes."""
-        return self._count_of(collection.ident)
+        return self.count_of(collection.ident)
 
-    def _count_of(self, ident: int) -> tuple[int, int]:
+    def count_of(self, ident: int) -> tuple[int, int]:
+        """The stored counter of a collection: how many records, and their bytes."""
         found = self._transaction.get(ident.to_bytes(4, "big"), db=self._tables.counts)
         if found is None:
             return 0, 0

@@ -30,16 +30,15 @@ from tailrace.store.catalog import (
 )
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.locks import Blocked, LockTable
+from tailrace.store.oplog_truncation import keep_within, remove_before
 from tailrace.store.reader import Snapshot, TableReader
 from tailrace.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.store.tables import (
-    COUNT,
     DEFAULT_MAP_SIZE,
     FORMAT,
     TIME,
     Tables,
     Transaction,
-    pack_ident,
     pack_time,
 )
 from tailrace.store.write_unit import WriteUnit
@@ -48,11 +47,11 @@ from tailrace.store.writer import Commit, Job, Writer
 T = TypeVar("T")
 
 DEFAULT_OPLOG_SIZE: Final = 1 << 30
-_RETIRE_AT_ONCE: Final = 2000
-"""Oplog entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
 _NO_TERM: Final = -1
 """The term before the first election"""
 _REAP_AT_ONCE: Final = 5000
+_KEPT_CATALOGS: Final = 16
+"""Of the newest states: commits may come between a snapshot and the question for its catalog"""
 _OWN_COLLECTIONS: Final = (
     (OPLOG_NS, "oplog", OPLOG_IDENT),
     (PRE_IMAGES_NS, "preimages", PRE_IMAGES_IDENT),
@@ -79,8 +78,6 @@ class Store:
         self.oplog_size = oplog_size
         self.on_commit: list[Callable[[Commit], None]] = []
         """called in the event loop's thread for every commit, before its writers are told"""
-        self.retain_from: Callable[[], int | None] = lambda: None
-        """the cluster time from which entries must stay although the oplog is full; None if there is none"""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_keys: dict[int, int] = {}
         self.truncated_through = 0
@@ -136,7 +133,7 @@ class Store:
         """The newest committed state; to be closed."""
         transaction = self.tables.begin()
         version = transaction.id()
-        # The writer notes a changed catalog before it commits: the right one is not newer than the state.
+        # A changed catalog is noted before its commit: the right one is the newest not ahead of the state.
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
 
@@ -210,44 +207,36 @@ class Store:
         """What the units of one LMDB transaction share."""
         catalog = self._catalogs[-1][1]
         return WriteState(
-            self.tables, transaction, catalog, self.clock, self.term, self.locks, self._next_keys
+            self.tables,
+            transaction,
+            catalog,
+            self.clock,
+            self.term,
+            self.locks,
+            self._next_keys,
+            has_garbage=self.has_garbage,
         )
 
     def retire(self, state: WriteState) -> None:
         """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
-        self._retire_entries(state)
-        if self.has_garbage or state.has_garbage:
+        keep_within(WriteUnit(state), self.oplog_size)
+        if state.has_garbage:
             self._reap(state)
 
-    def before_commit(self, transaction: Transaction, state: WriteState) -> None:
-        """Note the catalog that belongs to the state about to be committed."""
-        if state.catalog is not self._catalogs[-1][1]:
-            # Snapshots look only at the newest two: one before and one after a commit under way.
-            self._catalogs = [*self._catalogs[-1:], (transaction.id(), state.catalog)]
-
-    def _retire_entries(self, state: WriteState) -> None:
-        unit = WriteUnit(state)
-        number, size = unit._count_of(OPLOG_IDENT)
-        if size <= self.oplog_size:
-            return
-        keep_from = self.retain_from()
-        removed = removed_bytes = 0
-        with state.transaction.cursor(db=self.tables.oplog) as cursor:
-            found = cursor.first()
-            while (
-                found
-                and size - removed_bytes > self.oplog_size
-                and removed < min(_RETIRE_AT_ONCE, number - 1)
-            ):
-                if keep_from is not None and TIME.unpack(cursor.key())[0] >= keep_from:
-                    break
-                removed += 1
-                removed_bytes += len(cursor.value())
-                state.truncated_through = TIME.unpack(cursor.key())[0]
-                found = cursor.delete()
-        stored = COUNT.pack(number - removed, size - removed_bytes)
-        state.transaction.put(pack_ident(OPLOG_IDENT), stored, db=self.tables.counts)
-        state.changes += removed
+    def commit(self, transaction: Transaction, state: WriteState) -> None:
+        """Commit, and let what the units have changed besides the tables count from now on."""
+        before = self._catalogs
+        if state.catalog is not before[-1][1]:
+            # Noted first: a snapshot may have the new state before this thread goes on.
+            self._catalogs = [*before[1 - _KEPT_CATALOGS :], (transaction.id(), state.catalog)]
+        try:
+            transaction.commit()
+        except BaseException:
+            # Nothing of it is on disk, so nobody may work with its catalog.
+            self._catalogs = before
+            raise
+        self.term = state.term
+        self.has_garbage = state.has_garbage
 
     def _reap(self, state: WriteState) -> None:
         left = _REAP_AT_ONCE
@@ -265,24 +254,12 @@ class Store:
                         # Behind the last one LMDB stands at an empty key and calls it a success.
                         found = garbage.delete() and garbage.key() != b""
         state.changes += 1
-        self.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
+        state.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
 
-    def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
+    @staticmethod
+    def truncate_oplog(before: int) -> Callable[[WriteUnit], None]:
         """A job that removes the entries older than a cluster time, for tests and tools."""
-
-        def work(unit: WriteUnit) -> None:
-            state = unit._state
-            removed = removed_bytes = 0
-            with state.transaction.cursor(db=self.tables.oplog) as cursor:
-                found = cursor.first()
-                while found and TIME.unpack(cursor.key())[0] < before:
-                    removed += 1
-                    removed_bytes += len(cursor.value())
-                    state.truncated_through = TIME.unpack(cursor.key())[0]
-                    found = cursor.delete() and cursor.key() != b""
-            unit._add_to_count(OPLOG_IDENT, -removed, -removed_bytes)
-
-        return work
+        return lambda unit: remove_before(unit, before)
 
     def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
         loop = self._loop
@@ -326,15 +303,14 @@ class Store:
             for ns, table, ident in _OWN_COLLECTIONS:
                 database, _, name = ns.partition(".")
                 unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
-            unit._state.term = _NO_TERM
+            unit.state.term = _NO_TERM
             unit.log(no_op({"msg": "initiating set"}))
         self.begin_term(unit)
 
     def begin_term(self, unit: WriteUnit) -> None:
         """Become primary in a new term; part of a job."""
-        self.term += 1
-        unit._state.term = self.term
-        unit.put_meta("term", pack_time(self.term))
+        term = unit.state.term = max(self.term, unit.state.term) + 1
+        unit.put_meta("term", pack_time(term))
         unit.log(no_op({"msg": "new primary"}))
 
 

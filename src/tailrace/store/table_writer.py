@@ -34,6 +34,8 @@ class WriteState:
         term: int,
         locks: LockTable,
         next_keys: dict[int, int],
+        *,
+        has_garbage: bool,
     ) -> None:
         self.tables = tables
         self.transaction = transaction
@@ -47,8 +49,8 @@ class WriteState:
         """Cluster time of the newest entry that was removed from the oplog"""
         self.changes = 0
         """How often something was put or deleted: tells whether a job that failed had changed anything"""
-        self.has_garbage = False
-        """Whether something was left to be removed in the background"""
+        self.has_garbage = has_garbage
+        """Whether there is something to be removed in the background"""
 
 
 class TableWriter(TableReader):
@@ -56,23 +58,24 @@ class TableWriter(TableReader):
 
     def __init__(self, state: WriteState) -> None:
         super().__init__(state.tables, state.transaction)
-        self._state = state
+        self.state = state
+        """For what is kept beside documents and indexes: the oplog, the images, the term"""
         self._counts: dict[int, list[int]] = {}
 
     @property
     def catalog(self) -> Catalog:
         """The collections as of now."""
-        return self._state.catalog
+        return self.state.catalog
 
     def count(self, collection: Collection) -> tuple[int, int]:
         """How many records there are with this unit's changes, and their bytes."""
-        number, size = self._count_of(collection.ident)
+        number, size = self.count_of(collection.ident)
         more = self._counts.get(collection.ident, (0, 0))
         return number + more[0], size + more[1]
 
     def put_new(self, collection: Collection, document: bytes, key: bytes | None = None) -> bytes:
         """Store a document and list it in the indexes; ``key`` is a record key given out before."""
-        state = self._state
+        state = self.state
         by_id = id_key_of(document)
         if by_id is None:
             raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
@@ -94,12 +97,12 @@ class TableWriter(TableReader):
             put(collection.prefix + key, document, db=tables.records)
             for index_key, needs_mark in added:
                 put(index_key + mark_of(key) if needs_mark else index_key, key, db=tables.index)
-        self._add_to_count(collection.ident, 1, len(document))
+        self.add_to_count(collection.ident, 1, len(document))
         return key
 
     def put_changed(self, collection: Collection, key: bytes, before: bytes, after: bytes) -> None:
         """Replace a record and bring the indexes up to date."""
-        state = self._state
+        state = self.state
         self._check_free(collection.prefix + key)
         gone: list[bytes] = []
         added: list[bytes] = []
@@ -122,18 +125,18 @@ class TableWriter(TableReader):
         for stored in added:
             state.transaction.put(stored, key, db=state.tables.index)
         state.transaction.put(collection.prefix + key, after, db=state.tables.records)
-        self._add_to_count(collection.ident, 0, len(after) - len(before))
+        self.add_to_count(collection.ident, 0, len(after) - len(before))
 
     def put_removed(self, collection: Collection, key: bytes, before: bytes) -> None:
         """Remove a record and its index keys."""
-        state = self._state
+        state = self.state
         self._check_free(collection.prefix + key)
         for index in collection.indexes:
             keys = [id_key_of(before) or b""] if index.is_id else index_keys(index, before)
             for index_key in keys:
                 state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
         state.transaction.delete(collection.prefix + key, db=state.tables.records)
-        self._add_to_count(collection.ident, -1, -len(before))
+        self.add_to_count(collection.ident, -1, -len(before))
 
     def list_in_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
         """List one stored record in an index that is being built."""
@@ -143,12 +146,12 @@ class TableWriter(TableReader):
         for index_key in keys:
             self._check_unique(collection, index, index_key, document)
             stored = self._stored(index, index_key, key)
-            self._state.transaction.put(stored, key, db=self._state.tables.index)
-        self._state.changes += 1
+            self.state.transaction.put(stored, key, db=self.state.tables.index)
+        self.state.changes += 1
 
     def new_record_key(self, collection: Collection) -> bytes:
         """A key behind all that were given out for this collection."""
-        next_keys = self._state.next_keys
+        next_keys = self.state.next_keys
         number = next_keys.get(collection.ident)
         if number is None:
             last = next(self.records(collection, reverse=True), None)
@@ -191,15 +194,15 @@ class TableWriter(TableReader):
             raise duplicate_key(collection, index.spec, document, index_key)
 
     def _is_listed(self, index: Index, stored: bytes) -> bool:
-        table = self._state.tables.index
+        table = self.state.tables.index
         if index.unique:
-            return self._state.transaction.get(stored, db=table) is not None
-        with self._state.transaction.cursor(db=table) as cursor:
+            return self.state.transaction.get(stored, db=table) is not None
+        with self.state.transaction.cursor(db=table) as cursor:
             return cursor.set_range(stored) and cursor.key().startswith(stored)
 
     def _check_free(self, key: bytes) -> None:
         """Wait for the transaction that has locked this, if there is one."""
-        locks = self._state.locks
+        locks = self.state.locks
         if locks:
             holder = locks.holder(key)
             if holder is not None:
@@ -211,8 +214,9 @@ class TableWriter(TableReader):
             return index.prefix + index_key
         return index.prefix + index_key + mark_of(record_key)
 
-    def _add_to_count(self, ident: int, number: int, size: int) -> None:
-        self._state.changes += 1
+    def add_to_count(self, ident: int, number: int, size: int) -> None:
+        """Count what was put or removed, which may be less than nothing."""
+        self.state.changes += 1
         counts = self._counts.setdefault(ident, [0, 0])
         counts[0] += number
         counts[1] += size
@@ -221,18 +225,18 @@ class TableWriter(TableReader):
         """Store the counters that have changed."""
         counts, self._counts = self._counts, {}
         for ident, (number, size) in counts.items():
-            old_number, old_size = self._count_of(ident)
+            old_number, old_size = self.count_of(ident)
             stored = COUNT.pack(old_number + number, old_size + size)
-            self._state.transaction.put(pack_ident(ident), stored, db=self._state.tables.counts)
+            self.state.transaction.put(pack_ident(ident), stored, db=self.state.tables.counts)
 
     def forget_count(self, collection: Collection) -> None:
         """Remove the counter of a collection that is dropped."""
-        self._state.transaction.delete(pack_ident(collection.ident), db=self._state.tables.counts)
+        self.state.transaction.delete(pack_ident(collection.ident), db=self.state.tables.counts)
         self._counts.pop(collection.ident, None)
 
     def put_meta(self, name: str, value: bytes | None) -> None:
         """Store a fact about the whole store, or remove it."""
-        state = self._state
+        state = self.state
         if value is None:
             state.transaction.delete(name.encode(), db=state.tables.meta)
         else:

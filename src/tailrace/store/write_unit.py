@@ -48,17 +48,17 @@ class WriteUnit(TableWriter, Unit):
     @property
     def clock(self) -> ClusterClock:
         """Where cluster times come from."""
-        return self._state.clock
+        return self.state.clock
 
     @property
     def term(self) -> int:
         """The primary's term."""
-        return self._state.term
+        return self.state.term
 
     @property
     def locks(self) -> LockTable:
         """What open transactions have written."""
-        return self._state.locks
+        return self.state.locks
 
     # -- documents ----------------------------------------------------------------------------------
 
@@ -152,8 +152,8 @@ class WriteUnit(TableWriter, Unit):
         head = documents.encode({"_id": key, "operationTime": DatetimeMS(self.wall)})
         image = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"preImage", before))
         stored = collection.uuid + pack_time(ts) + pack_time(index)
-        self._state.transaction.put(stored, image, db=self._state.tables.preimages)
-        self._add_to_count(PRE_IMAGES_IDENT, 1, len(image))
+        self.state.transaction.put(stored, image, db=self.state.tables.preimages)
+        self.add_to_count(PRE_IMAGES_IDENT, 1, len(image))
 
     def open_session(self, lsid: bytes, txn_number: int) -> SessionWrites:
         """Log what follows as retryable writes of a session; what it wrote before under this number is known.
@@ -176,8 +176,8 @@ class WriteUnit(TableWriter, Unit):
     def put_session(self, session: SessionWrites) -> None:
         """Store where a session stands."""
         key = session_key(session.lsid)
-        self._state.transaction.put(key, session.to_bson(self.wall), db=self._state.tables.sessions)
-        self._state.changes += 1
+        self.state.transaction.put(key, session.to_bson(self.wall), db=self.state.tables.sessions)
+        self.state.changes += 1
 
     def _keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
         head = documents.encode(
@@ -190,7 +190,7 @@ class WriteUnit(TableWriter, Unit):
             }
         )
         kept = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"image", image))
-        self._state.transaction.put(session_key(session.lsid), kept, db=self._state.tables.images)
+        self.state.transaction.put(session_key(session.lsid), kept, db=self.state.tables.images)
 
     # -- the oplog ------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class WriteUnit(TableWriter, Unit):
     def _append(
         self, elements: bytes, session: SessionWrites | None, multi_op_type: int | None, ts: int | None
     ) -> int:
-        state = self._state
+        state = self.state
         time = OpTime(state.clock.tick() if ts is None else ts, state.term)
         entry = entry_around(
             elements,
@@ -221,7 +221,7 @@ class WriteUnit(TableWriter, Unit):
         )
         state.transaction.put(pack_time(time.ts), entry, db=state.tables.oplog, append=True)
         state.entries.append((time.ts, entry))
-        self._add_to_count(OPLOG_IDENT, 1, len(entry))
+        self.add_to_count(OPLOG_IDENT, 1, len(entry))
         if session is not None:
             session.last = time
             session.changed = True
@@ -256,7 +256,7 @@ class WriteUnit(TableWriter, Unit):
 
     def put_collection(self, collection: Collection) -> None:
         """Enter a new or changed collection into the catalog; nothing is logged."""
-        state = self._state
+        state = self.state
         self.end_group()
         # An open transaction may have made a collection of this name, or rely on this one as it is.
         self._check_free(name_key(collection.ns))
@@ -268,7 +268,7 @@ class WriteUnit(TableWriter, Unit):
 
     def remove_collection(self, collection: Collection, *, keep_records: bool = False) -> None:
         """Take a collection out of the catalog; nothing is logged. A rename keeps its records."""
-        state = self._state
+        state = self.state
         self.end_group()
         if not keep_records:
             user = state.locks.user(collection.prefix) if state.locks else None
@@ -284,17 +284,17 @@ class WriteUnit(TableWriter, Unit):
 
     def publish(self, catalog: Catalog) -> None:
         """Replace the catalog, for this unit now and for everybody once it is committed."""
-        self._state.catalog = catalog
-        self._state.changes += 1
+        self.state.catalog = catalog
+        self.state.changes += 1
 
     def discard(self, table: str, ident: int) -> None:
         """Leave records or index keys to be removed in the background."""
         if table == "index":
             self.put_meta(multikey_mark(ident), None)
         number = _TABLES_WITH_GARBAGE.index(table)
-        self._state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self._state.tables.garbage)
-        self._state.has_garbage = True
-        self._state.changes += 1
+        self.state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self.state.tables.garbage)
+        self.state.has_garbage = True
+        self.state.changes += 1
 
     # -- the end ----------------------------------------------------------------------------------------
 

@@ -129,8 +129,7 @@ class Writer:
         if not state.changes:
             transaction.abort()
             return None
-        self._store.before_commit(transaction, state)
-        transaction.commit()
+        self._store.commit(transaction, state)
         return Commit(state.entries, state.catalog, state.truncated_through)
 
 
