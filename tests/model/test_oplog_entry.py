@@ -91,7 +91,7 @@ def test_the_token_is_the_same_on_both_roads(key: dict[str, Any], index: int) ->
     })  # fmt: skip
     (event,) = Transform()(Batch([parse_entry(raw)])).items
     if index:
-        event.entry.extras = type(event.entry.extras)(in_apply_ops=True, txn_op_index=index)
+        event.entry.extras = type(event.entry.extras)(in_apply_ops=True, operations_before=index)
     for version in (1, 2):
         element = id_element(event, version)
         assert element == rawbson.element(rawbson.DOCUMENT, b"_id", resume_token(event, version).to_bson())

@@ -164,6 +164,35 @@ def subdocument(raw: bytes, name: bytes) -> bytes | None:
     return None if found is None or found[0] != DOCUMENT else raw[found[2] : found[3]]
 
 
+def subdocuments(raw: bytes, start: int) -> Iterator[bytes | None]:
+    """The documents of the array or document at ``start``; None for an element of another type.
+
+    >>> array = document(element(DOCUMENT, b"0", EMPTY), element(NULL, b"1", b""))
+    >>> list(subdocuments(array, 0)) == [EMPTY, None]
+    True
+    """
+    # `elements` spelled out: names are passed over, and batches of operations are long.
+    try:
+        end = start + _read_int32(raw, start)[0] - 1
+        if end >= len(raw) or end < start + 4 or raw[end]:
+            raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
+        index = raw.index
+        position = start + 4
+        while position < end:
+            kind = raw[position]
+            value = index(0, position + 1, end) + 1
+            if kind == DOCUMENT:
+                position = value + _read_int32(raw, value)[0]
+                if not value + 5 <= position <= end:
+                    raise BsonError(f"the document at byte {value} does not fit into the one around it")
+                yield raw[value:position]
+            else:
+                position = value_end(raw, kind, value)
+                yield None
+    except (ValueError, struct.error):
+        raise BsonError(f"an element of the document at byte {start} has no end") from None
+
+
 def first_name(raw: bytes) -> bytes | None:
     """The name of the first field; None for an empty document."""
     if len(raw) <= 5:

@@ -37,6 +37,8 @@ class EventKind:
     """`collectionUUID`, or nothing"""
     ns_element: bytes
     """`ns`, or nothing"""
+    key_lead: bytes
+    """The same and the beginning of `documentKey`"""
     token_middle: bytes
     """Hex of a version 2 token from behind the transaction index to the beginning of the document key"""
 
@@ -58,6 +60,7 @@ def make_kind(
     # Not from an invalidate; then the UUID slot and the identifier {operationType, documentKey: {
     token_middle = f"6E{uuid_slot}463C{b'operationType'.hex()}003C{text.hex()}0046{b'documentKey'.hex()}0046"
     ns = namespace_document(database, collection)
+    ns_element = rawbson.element(rawbson.DOCUMENT, b"ns", ns) if shows_ns else b""
     return EventKind(
         operation_type,
         database,
@@ -66,7 +69,8 @@ def make_kind(
         shows_ns,
         lead=rawbson.string(b"operationType", text) + b"\x11clusterTime\0",
         uuid_element=b"" if uuid is None else b"\x05collectionUUID\0\x10\0\0\0\x04" + uuid,
-        ns_element=rawbson.element(rawbson.DOCUMENT, b"ns", ns) if shows_ns else b"",
+        ns_element=ns_element,
+        key_lead=ns_element + b"\x03documentKey\0",
         token_middle=token_middle.upper().encode(),
     )
 

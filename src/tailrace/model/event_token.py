@@ -26,7 +26,7 @@ def resume_token(event: ChangeEvent, version: int = CURRENT_VERSION) -> ResumeTo
     return ResumeToken(
         cluster_time=event.entry.ts,
         version=version,
-        txn_op_index=event.entry.extras.txn_op_index,
+        txn_op_index=event.entry.txn_op_index,
         uuid=kind.uuid,
         identifier=_identifier(event, version),
     )
@@ -47,37 +47,49 @@ def _identifier(event: ChangeEvent, version: int) -> bytes | None:
 def id_element(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
     """The event's `_id` field: a finished BSON element."""
     key = event.document_key
-    entry = event.entry
     if key is not None and version == 2:
         write_key = _SINGLE_ID_KEYS.get(key[4:9])
-        if write_key is not None:
-            key_hex = write_key(key)
-            if key_hex is not None:
-                start = (
-                    _NO_TRANSACTION if entry.extras is PLAIN else _version_to_index(entry.extras.txn_op_index)
-                )
-                data = b"82%016X%b%b%b000004" % (entry.ts, start, event.kind.token_middle, key_hex)
-                return (_FRAMES.get(len(data)) or _frame(len(data))) + data + b"\0\0"
+        key_hex = None if write_key is None else write_key(key)
+        if key_hex is not None:
+            entry = event.entry
+            index = _NO_TRANSACTION if entry.extras is PLAIN else _index(entry.txn_op_index)
+            middle = event.kind.token_middle
+            size = _TIME_SIZE + len(index) + len(middle) + len(key_hex) + len(_END) - 2
+            frame = _FRAMES.get(size) or _frame(size)
+            return b"".join((frame, _time_and_version(entry.ts), index, middle, key_hex, _END))
     return b"\x03_id\0" + resume_token(event, version).to_bson()
 
 
-# Version 2 and token type 128; then the index 0 of everything outside transactions.
-_VERSION_AND_TYPE: Final = b"2B042C0100"
-_NO_TRANSACTION: Final = _VERSION_AND_TYPE + b"29"
+_END: Final = b"000004\0\0"
+"""The end of the identifier and of the token, then the ends of the text and of the document"""
+_TIME_SIZE: Final = 2 + 16 + 10
+_NO_TRANSACTION: Final = b"29"
+
+
+@lru_cache(maxsize=256)
+def _time_and_version(cluster_time: int) -> bytes:
+    """The cluster time, version 2 and token type 128."""
+    return b"82%016X2B042C0100" % cluster_time
 
 
 @lru_cache(maxsize=4096)
-def _version_to_index(txn_op_index: int) -> bytes:
-    return _VERSION_AND_TYPE + (_positive_int(txn_op_index) if txn_op_index else b"29")
+def _index(txn_op_index: int) -> bytes:
+    return _positive_int(txn_op_index) if txn_op_index else _NO_TRANSACTION
+
+
+_INT_TYPES: Final = [b"%02X" % (0x2A + size) for size in range(10)]
+"""Types of whole numbers above zero, by how many bytes they have"""
 
 
 def _positive_int(value: int) -> bytes:
     """The KeyString of a whole number above zero, in hex."""
-    doubled = value << 1
-    size = (doubled.bit_length() + 7) >> 3
-    return b"%02X%0*X" % (0x2A + size, 2 * size, doubled)
+    digits = b"%X" % (value << 1)
+    if len(digits) % 2:
+        digits = b"0" + digits
+    return _INT_TYPES[len(digits) // 2] + digits
 
 
+_read_int32: Final = rawbson.INT32_LE.unpack_from
 _FRAMES: Final[dict[int, bytes]] = {}
 
 
@@ -105,7 +117,7 @@ def _string(key: bytes) -> bytes | None:
 def _int32(key: bytes) -> bytes | None:
     if len(key) != 14:
         return None
-    value = int.from_bytes(key[9:13], "little", signed=True)
+    value: int = _read_int32(key, 9)[0]
     return b"1E5F696400" + _positive_int(value) if value > 0 else None
 
 

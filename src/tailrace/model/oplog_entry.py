@@ -12,7 +12,7 @@ stored: they compare and print as they are and need no object.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
@@ -88,9 +88,10 @@ class Extras:
     previous: OpTime | None = None
     in_apply_ops: bool = False
     commit_timestamp: int | None = None
-    txn_op_index: int = 0
-    apply_ops_index: int = 0
     apply_ops_ts: int = 0
+    """Cluster time of the `applyOps` entry that holds the operation"""
+    operations_before: int = 0
+    """How many operations of the transaction stand in entries before that one"""
 
     @property
     def shows_nothing(self) -> bool:
@@ -109,7 +110,7 @@ PLAIN: Final = Extras()
 class OplogEntry:
     """One entry; build it with `parse_entry` or `parse_inner_operation`."""
 
-    __slots__ = ("extras", "head", "o", "o2", "raw", "term", "ts", "wall")
+    __slots__ = ("extras", "head", "index", "o", "o2", "raw", "term", "ts", "wall")
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class OplogEntry:
         term: int,
         wall: bytes,
         extras: Extras,
+        index: int = 0,
     ) -> None:
         self.raw = raw
         self.head = head
@@ -130,9 +132,16 @@ class OplogEntry:
         self.term = term
         self.wall = wall
         self.extras = extras
+        self.index = index
+        """The operation's place in its `applyOps`"""
 
     def __repr__(self) -> str:
         return f"<OplogEntry {self.head.op} {self.head.ns} at {self.ts >> 32}.{self.ts & 0xFFFFFFFF}>"
+
+    @property
+    def txn_op_index(self) -> int:
+        """The operation's place in its transaction; part of the resume token."""
+        return self.extras.operations_before + self.index
 
     @property
     def command(self) -> str:
@@ -162,6 +171,7 @@ class EntryReader:
 
     def __init__(self) -> None:
         self._heads: dict[bytes, Head] = {}
+        self._last: tuple[bytes, Head | None, int] = (b"", None, 0)
         self._by_facts: dict[tuple[str, str, bytes | None], Head] = {}
 
     def read(self, raw: bytes) -> OplogEntry:
@@ -184,12 +194,16 @@ class EntryReader:
 
     def _beginning(self, raw: bytes) -> tuple[Head | None, bytes, bytes | None, int]:
         """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head."""
-        # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they do
-        # not, the slice is some other bytes and the table does not know it.
-        start = 50 + raw[18] + (raw[19] << 8)
-        head = self._heads.get(raw[4:start])
-        if head is None:
-            return None, b"", None, 0
+        beginning, head, start = self._last
+        if head is None or not raw.startswith(beginning, 4):
+            # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they
+            # do not, the slice is some other bytes and the table does not know it.
+            start = 50 + raw[18] + (raw[19] << 8)
+            beginning = raw[4:start]
+            head = self._heads.get(beginning)
+            if head is None:
+                return None, b"", None, 0
+            self._last = beginning, head, start
         end = start + _read_int32(raw, start)[0]
         if raw[end : end + 4] != b"\x03o2\0":
             return head, raw[start:end], None, end
@@ -214,10 +228,10 @@ class EntryReader:
         facts = (op, ns, ui)
         return self._by_facts.get(facts) or remember(self._by_facts, facts, Head(op, ns, ui))
 
-    def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
+    def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras, index: int) -> OplogEntry:
         """An operation inside `applyOps`; its times are those of the entry that commits it.
 
-        ``extras`` is what it gets from the transaction; the operation's own flags are added to it.
+        ``extras`` is what all operations of the `applyOps` have; flags of its own are added to a copy.
         """
         try:
             head, o, o2, end = self._beginning(raw)
@@ -226,14 +240,15 @@ class EntryReader:
             if head is not None and (
                 rest == 1 or (rest == _STATEMENT_SIZE and raw.startswith(_STATEMENT, end))
             ):
-                return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras)
+                return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras, index)
         except (IndexError, struct.error):
             pass  # as in `read`
         inner = _parse(raw, self._head, needs_envelope=False)
         self._remember(inner)
-        extras.from_migrate = inner.extras.from_migrate
-        extras.is_timeseries = inner.extras.is_timeseries
-        return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras)
+        own = inner.extras
+        if own.from_migrate or own.is_timeseries:
+            extras = replace(extras, from_migrate=own.from_migrate, is_timeseries=own.is_timeseries)
+        return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras, index)
 
     def synthetic(self, ns: str, o2: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
         """A no-op entry that stands in no oplog, made while a transaction is unwound."""

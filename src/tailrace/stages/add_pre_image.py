@@ -19,7 +19,7 @@ def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
     """The stored image of the document before this event."""
     extras = event.entry.extras
     ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
-    return lookups.pre_image(event.kind.uuid or b"", ts, extras.apply_ops_index)
+    return lookups.pre_image(event.kind.uuid or b"", ts, event.entry.index)
 
 
 def image_element(name: bytes, image: bytes | None) -> bytes:

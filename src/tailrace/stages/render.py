@@ -10,10 +10,11 @@ Documents of the entry are copied as bytes; nothing is decoded.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.model.change_event import ChangeEvent, DdlParts
+from tailrace.model.change_event import ChangeEvent, DdlParts, EventKind
 from tailrace.model.event_token import id_element
 from tailrace.model.oplog_entry import PLAIN
 from tailrace.model.update_diff import describe, diff_of
@@ -45,25 +46,26 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
         full = event.full_document
         body = b"".join((
             id_element(event, version),
-            kind.lead,
-            _pack_uint64(entry.ts),
-            kind.uuid_element if shape.expanded else b"",
-            b"\x09wallTime\0",
-            entry.wall,
-            b"" if full is None else b"\x03fullDocument\0",
-            full or b"",
-            kind.ns_element,
-            b"\x03documentKey\0",
+            _kind_and_times(kind, entry.ts, entry.wall, shape.expanded),
+            b"" if full is None else b"\x03fullDocument\0" + full,
+            kind.key_lead,
             event.document_key or rawbson.EMPTY,
             b"" if event.update is None else _update_element(event.update, shape),
         ))  # fmt: skip
-    return b"%b%b\0" % (_pack_int32(len(body) + 5), body)
+    return _pack_int32(len(body) + 5) + body + b"\0"
+
+
+@lru_cache(maxsize=256)
+def _kind_and_times(kind: EventKind, ts: int, wall: bytes, expanded: bool) -> bytes:
+    """From `operationType` to `wallTime`: the same for all changes of one kind in an entry."""
+    uuid = kind.uuid_element if expanded else b""
+    return b"%b%b%b\x09wallTime\0%b" % (kind.lead, _pack_uint64(ts), uuid, wall)
 
 
 def render_once(event: ChangeEvent, shape: Shape, version: int) -> bytes:
     """The same for an event that many streams show: those of equal shape get the same bytes."""
     shown = event.shown
-    if shown is not None and shown[0] == shape and shown[1] == version:
+    if shown is not None and shown[1] == version and (shown[0] is shape or shown[0] == shape):
         return shown[2]
     raw = render(event, shape, version)
     event.shown = (shape, version, raw)

@@ -35,6 +35,6 @@ class ResumePoint:
         token = self.token
         if token is None or token.is_high_water_mark or event.entry.ts > token.cluster_time:
             return self.stream_version
-        if event.entry.extras.txn_op_index > token.txn_op_index:
+        if event.entry.txn_op_index > token.txn_op_index:
             return self.stream_version
         return token.version

@@ -6,8 +6,9 @@ carries an event. Stateless; what it remembers is the bytes that events of one k
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
-from tailrace.model.change_event import ChangeEvent, EventKinds
-from tailrace.model.oplog_entry import OplogEntry
+from tailrace.model.change_event import ChangeEvent, EventKind, EventKinds
+from tailrace.model.memo import remember
+from tailrace.model.oplog_entry import Head, OplogEntry
 from tailrace.model.update_diff import is_delta
 from tailrace.stages.stage import Batch
 from tailrace.stages.transform_command import transform_command
@@ -25,15 +26,22 @@ class Transform:
         self._maps_views = maps_views
         self._supported_noops = supported_noops
         self._kinds = EventKinds()
+        # What is inserted where, once it is known that it is no view: the shortest way to most events.
+        self._inserts: dict[Head, EventKind] = {}
 
     def __call__(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
         """Transform a batch; the events before an entry that cannot be transformed are kept."""
         events: list[ChangeEvent] = []
         keep = events.append
         transform = self.transform
+        inserts = self._inserts
         shard = self._shard
         try:
             for entry in batch.items:
+                kind = inserts.get(entry.head)
+                if kind is not None and entry.o2 is not None:
+                    keep(ChangeEvent(entry, kind, entry.o2, entry.o, None, None, None, shard))
+                    continue
                 event = transform(entry)
                 event.shard = shard
                 keep(event)
@@ -57,7 +65,9 @@ class Transform:
             return transform_view(entry, self._kinds)
         if op == "i":
             key = entry.o2 if entry.o2 is not None else _id_of(entry.o)
-            return ChangeEvent(entry, self._kinds.of_head(head, "insert"), key, entry.o)
+            kind = self._kinds.of_head(head, "insert")
+            remember(self._inserts, head, kind)
+            return ChangeEvent(entry, kind, key, entry.o)
         if op == "d":
             return ChangeEvent(entry, self._kinds.of_head(head, "delete"), entry.o)
         if entry.o2 is None:

@@ -7,6 +7,7 @@ them is filtered out, because the count is part of the resume token.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
@@ -79,15 +80,13 @@ class UnwindTransaction:
             in_apply_ops=True,
             commit_timestamp=_commit_timestamp(entry.o) if command == "commitTransaction" else None,
         )
-        lsid, number, committed = shared.lsid, shared.txn_number, shared.commit_timestamp
         read = self._reader.read_inner
         count = 0
         namespaces: dict[str, None] = {}
         for part in self._chain(entry, command):
+            extras = replace(shared, apply_ops_ts=part.ts, operations_before=count)
             for index, inner in enumerate(_inner_operations(part.o)):
-                # In the order of the fields: naming them takes longer, and there are many operations.
-                extras = Extras(lsid, number, False, False, 0, None, True, committed, count, index, part.ts)
-                operation = read(inner, entry, extras)
+                operation = read(inner, entry, extras, index)
                 count += 1
                 if operation.head.op == "n":
                     raise CommandError(5543809, "a no-op stands inside an applyOps entry")
@@ -133,8 +132,8 @@ class UnwindTransaction:
             rawbson.element(rawbson.DOCUMENT, b"lsid", shared.lsid or rawbson.EMPTY),
             rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(shared.txn_number or 0)),
         )
-        shared.txn_op_index = count
-        return self._reader.synthetic("admin.$cmd", payload, entry, shared)
+        behind_all = replace(shared, operations_before=count)
+        return self._reader.synthetic("admin.$cmd", payload, entry, behind_all)
 
 
 def _check_session(raw: bytes) -> None:
@@ -148,10 +147,9 @@ def _inner_operations(o: bytes) -> Iterator[bytes]:
     operations = rawbson.find(o, b"applyOps")
     if operations is None or operations[0] != rawbson.ARRAY:
         raise CommandError(40532, "an applyOps entry has no array of operations")
-    for kind, _, start, end in rawbson.elements(o, operations[2]):
-        if kind != rawbson.DOCUMENT:
+    for inner in rawbson.subdocuments(o, operations[2]):
+        if inner is None:
             raise CommandError(40532, "an operation inside an applyOps entry is not a document")
-        inner = o[start:end]
         if not inner.startswith(_OP, 4):
             op = rawbson.find(inner, b"op")
             if op is None or op[0] != rawbson.STRING:
