@@ -44,19 +44,25 @@ def test_the_command_line(tmp_path: Any) -> None:
 
 
 def test_the_log(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
-    own_server.server.log.startup_warning("CONTROL", "This is a test")
     assert own_client.admin.command({"getLog": "*"})["names"] == ["global", "startupWarnings"]
     log = own_client.admin.command({"getLog": "global"})
     assert log["totalLinesWritten"] == len(log["log"])
     first = json.loads(log["log"][0])
     assert first["msg"] == "Accepting connections"
     assert first["t"]["$date"].endswith("+00:00")
-    (warning,) = own_client.admin.command({"getLog": "startupWarnings"})["log"]
-    assert json.loads(warning)["msg"] == "This is a test"
+    assert own_client.admin.command({"getLog": "startupWarnings"})["log"] == []
     assert code_of(own_client, {"getLog": "nothing"}) == 96
     assert code_of(own_client, {"getLog": 1}) == 14
     assert own_client.admin.command({"logRotate": 1, "comment": "here"})["ok"] == 1.0
     assert own_server.messages()[-1] == "Log rotation requested"
+
+
+def test_a_server_that_anybody_can_reach_warns_of_it() -> None:
+    with running(host="0.0.0.0") as server:
+        server.restart()
+        with connected(server) as client:
+            (warning,) = client.admin.command({"getLog": "startupWarnings"})["log"]
+    assert json.loads(warning)["msg"].startswith("Access control is not enabled")
 
 
 def test_who_is_there(server: RunningServer, client: MongoClient[Document]) -> None:

@@ -18,9 +18,8 @@ from tailrace.stages.every_entry import Visibility
 
 _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", "commitTransaction")
-
-
 _RELEASED_AT_ONCE: Final = 50
+"""Streams that go on before the loop has its turn"""
 _STEP: Final = 0.005
 """Seconds by which a wait may last longer than asked for, so that many can end by one timer"""
 
@@ -110,13 +109,6 @@ class Waiters:
             # Commands touch names in many ways and are rare: everybody is asked.
             self._wake([waiter for waiting in self._by_key.values() for waiter in waiting], entry)
 
-    def wake_all(self) -> None:
-        """Wake everybody, to look for themselves."""
-        for waiting in self._by_key.values():
-            for waiter in waiting:
-                self._wake_one(waiter)
-        self._release()
-
     def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
         keys = {_EVERYTHING, *namespaces, *(ns.partition(".")[0] for ns in namespaces)}
         return [waiter for key in keys for waiter in self._by_key.get(key, ())]
@@ -133,13 +125,9 @@ class Waiters:
                 except CommandError:
                     decision = True  # it will meet the same error, and report it
             if decision:
-                self._wake_one(waiter)
+                waiter.is_woken = True
+                self._woken.append(waiter)
         self._release()
-
-    def _wake_one(self, waiter: Waiter) -> None:
-        if not waiter.is_woken:
-            waiter.is_woken = True
-            self._woken.append(waiter)
 
     def _release(self) -> None:
         if self._woken and not self._is_releasing:

@@ -20,6 +20,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.batches import DEFAULT_FIRST_BATCH, ELEMENT_OVERHEAD, MAX_BATCH_BYTES, cursor_reply
 from tailrace.server.command import Reply
 from tailrace.server.cursors import CursorBatch
+from tailrace.server.pacing import SECONDS_AT_ONCE
 from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.stages.stage import Row
 from tailrace.store.catalog import Catalog
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 STAGE: Final = "$changeStream"
-_SECONDS_AT_ONCE: Final = 0.005
-"""How long a stream that catches up works before others have their turn"""
 _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
 _STREAM_UUID_NOT_ALLOWED: Final = 4928900
 _ONE_FIELD_PER_STAGE: Final = 40323
@@ -227,7 +226,7 @@ class ChangeStreamCursor:
             if monotonic() >= pause:
                 if pause:
                     await asyncio.sleep(0)
-                pause = monotonic() + _SECONDS_AT_ONCE
+                pause = monotonic() + SECONDS_AT_ONCE
         return self._batch(rows)
 
     def _batch(self, rows: list[Row]) -> CursorBatch:

@@ -15,7 +15,7 @@ from bson import Code, Timestamp
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.cluster_time import from_timestamp
+from tailrace.model.cluster_time import from_timestamp, in_words
 from tailrace.server.arguments import Arguments
 
 READ_CONCERN_LEVELS: Final = ("local", "available", "majority", "linearizable", "snapshot")
@@ -60,6 +60,16 @@ class ReadConcern:
             if time == Timestamp(0, 0):
                 raise CommandError(ErrorCode.InvalidOptions, f"readConcern.{name} cannot be a null timestamp")
         return cls(level, _cluster_time(after), _cluster_time(at))
+
+
+def check_not_ahead(field: str, wanted: int, now: int) -> None:
+    """Refuse a time in a read concern that this deployment has not heard of yet."""
+    if wanted > now:
+        reason = (
+            f"readConcern {field} value must not be greater than the current clusterTime. "
+            f"Requested {in_words(wanted)}; current {in_words(now)}"
+        )
+        raise CommandError(ErrorCode.InvalidOptions, reason)
 
 
 def _cluster_time(timestamp: Timestamp | None) -> int | None:

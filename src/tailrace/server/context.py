@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tailrace.server.transactions import Transaction
 
 _operation_ids: Final = itertools.count(1)
+_NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
 class Context:
@@ -136,6 +137,11 @@ class Context:
             self.command.get("collection") if self.entry.name == "getMore" else self.command.get(self.name)
         )
         return f"{self.database}.{value}" if type(value) is str else None
+
+    @property
+    def shown_command(self) -> dict[str, Any]:
+        """The command as currentOp shows it, without what drivers add to all of them."""
+        return {name: value for name, value in self.command.items() if name not in _NOT_SHOWN}
 
     # -- reading -----------------------------------------------------------------------------------------
 

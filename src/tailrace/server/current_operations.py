@@ -17,7 +17,6 @@ _OPERATIONS: Final = {
     "find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove",
     "bulkWrite": "bulkWrite",
 }  # fmt: skip
-_HIDDEN_FIELDS: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
 def current_operations(
@@ -60,7 +59,7 @@ def _operation(server: "Server", context: Context) -> dict[str, Any]:
         "op": _OPERATIONS.get(context.entry.name, "command"),
         "ns": context.namespace or f"{context.database}.$cmd",
         "redacted": False,
-        "command": {name: value for name, value in context.command.items() if name not in _HIDDEN_FIELDS},
+        "command": context.shown_command,
         "numYields": 0,
         "waitingForLock": context.waits_for_lock,
         "waitingForLatch": {},

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tailrace.server.parameters import Parameters
     from tailrace.server.sessions import Session, Sessions
 
-_HIDDEN_FIELDS: Final = frozenset({"$clusterTime", "$readPreference"})
 _MAX_ID: Final = 2**63 - 1
 
 
@@ -193,7 +192,7 @@ class Cursors:
             context.lsid,
             context.txn_number if context.in_transaction else None,
             _api_of(context.command),
-            {name: value for name, value in context.command.items() if name not in _HIDDEN_FIELDS},
+            context.shown_command,
             context.client.address,
             self._wall.milliseconds(),
             self._wall.seconds(),

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import DatetimeMS, Int64
 
+from tailrace.server.fail_points import PRE_IMAGE_TIME
 from tailrace.store.expiry import AT_ONCE, RemovedImages, delete_expired, expiring, remove_expired_images
 from tailrace.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
     from tailrace.server.server import Server
 
-_FAIL_POINT: Final = "changeStreamPreImageRemoverCurrentTime"
 _MILLISECONDS: Final = 1000
 
 
@@ -82,7 +82,7 @@ class ExpiryTask:
 
     def _now(self) -> int:
         """Milliseconds since 1970; a fail point can say what time it is to be."""
-        data = self._server.fail_points.active(_FAIL_POINT)
+        data = self._server.fail_points.active(PRE_IMAGE_TIME)
         given: Any = None if data is None else data.get("currentTimeForTimeBasedExpiration")
         return int(given) if isinstance(given, DatetimeMS) else self._server.wall.milliseconds()
 

@@ -5,7 +5,6 @@ stream never fails a command.
 """
 
 import json
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,11 +33,6 @@ class Logbook:
         self._warnings: list[str] = []
         self.total_lines = 0
 
-    @classmethod
-    def on_standard_error(cls, level: str = "info") -> "Logbook":
-        """The log of a server that runs as a process of its own."""
-        return cls(level, sys.stderr)
-
     def debug(self, component: str, message: str, context: str = "-", **attributes: Any) -> None:
         """What helps to follow single operations."""
         self._write("debug", component, message, context, attributes)
@@ -54,6 +48,10 @@ class Logbook:
     def error(self, component: str, message: str, context: str = "-", **attributes: Any) -> None:
         """What went wrong in the server itself."""
         self._write("error", component, message, context, attributes)
+
+    def forget_startup(self) -> None:
+        """Another start begins: the warnings of the one before no longer hold."""
+        self._warnings.clear()
 
     def startup_warning(self, component: str, message: str) -> None:
         """A warning that mongosh shows when it connects."""

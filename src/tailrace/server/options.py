@@ -33,8 +33,3 @@ class ServerOptions:
     """Server parameters that differ from their defaults."""
     arguments: tuple[str, ...] = ()
     """The command line, as getCmdLineOpts shows it."""
-
-    @property
-    def is_standalone(self) -> bool:
-        """Whether there is no replica set: no oplog, no change streams, no transactions."""
-        return self.replica_set is None

@@ -9,15 +9,16 @@ from tailrace.server.context import Context
 
 T = TypeVar("T")
 
-_SECONDS_AT_ONCE: Final = 0.005
+SECONDS_AT_ONCE: Final = 0.005
+"""How long a command works before others have their turn"""
 
 
 async def paced(context: Context, items: Iterable[T]) -> AsyncIterator[T]:
     """The items; every few milliseconds others get their turn, and the command may end for lack of time."""
-    pause_at = time.monotonic() + _SECONDS_AT_ONCE
+    pause_at = time.monotonic() + SECONDS_AT_ONCE
     for item in items:
         yield item
         if time.monotonic() >= pause_at:
             await asyncio.sleep(0)
             context.check_deadline()
-            pause_at = time.monotonic() + _SECONDS_AT_ONCE
+            pause_at = time.monotonic() + SECONDS_AT_ONCE

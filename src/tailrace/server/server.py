@@ -7,9 +7,9 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.eventlog.head import Head
-from tailrace.model.cluster_time import in_words
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
+from tailrace.server.concerns import check_not_ahead
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
 from tailrace.server.cursors import Cursors
@@ -82,6 +82,7 @@ class Server:
     async def start(self) -> None:
         """Open the data and accept connections; raises `UsageError` if one of them is not possible."""
         options = self.options
+        self.log.forget_startup()
         self._data = DataDirectory(options.data)
         try:
             self._store = Store.open(
@@ -104,6 +105,12 @@ class Server:
             address=self.member,
             data=str(self._data.path),
         )
+        if not _is_loopback(options.host):
+            self.log.startup_warning(
+                "CONTROL",
+                "Access control is not enabled, and the server listens on more than the loopback address. "
+                "Whoever can connect to it can read and change all data",
+            )
 
     async def stop(self) -> None:
         """Refuse new work, end what waits, finish writes, close connections and data."""
@@ -230,12 +237,7 @@ class Server:
             return
         if not self.replication.is_replica_set:
             raise CommandError(ErrorCode.NotAReplicaSet, "afterClusterTime needs a replica set")
-        if wanted > self.store.clock.now:
-            reason = (
-                f"readConcern afterClusterTime value must not be greater than the current clusterTime. "
-                f"Requested {in_words(wanted)}; current {in_words(self.store.clock.now)}"
-            )
-            raise CommandError(ErrorCode.InvalidOptions, reason)
+        check_not_ahead("afterClusterTime", wanted, self.store.clock.now)
         await self.write_no_op({"append noop write": 1})
 
     async def write_no_op(self, message: dict[str, Any]) -> int:
@@ -289,3 +291,7 @@ class Server:
         if self._election is not None:
             self._election.cancel()
             self._election = None
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

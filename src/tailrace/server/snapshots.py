@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
+from tailrace.server.concerns import check_not_ahead
 from tailrace.store.clock import WallClock
 from tailrace.store.reader import Snapshot
 
@@ -46,12 +47,7 @@ class SnapshotHistory:
         server = context.server
         wanted = context.read_concern.at_cluster_time
         if wanted is not None and wanted > server.store.last_committed:
-            if wanted > server.store.clock.now:
-                reason = (
-                    "readConcern atClusterTime value must not be greater than the current clusterTime. "
-                    f"Requested {in_words(wanted)}; current {in_words(server.store.clock.now)}"
-                )
-                raise CommandError(ErrorCode.InvalidOptions, reason)
+            check_not_ahead("atClusterTime", wanted, server.store.clock.now)
             # Behind this entry nothing can be written any more that belongs to the moment asked for.
             await server.write_no_op({"msg": "noop write for atClusterTime read concern"})
         newest = self._newest(server.store.snapshot())
@@ -62,9 +58,7 @@ class SnapshotHistory:
         return found
 
     def _newest(self, reader: Snapshot) -> PinnedSnapshot:
-        oplog = reader.catalog.collection("local.oplog.rs")
-        last = None if oplog is None else next(reader.records(oplog, reverse=True), None)
-        time = 0 if last is None else int.from_bytes(last[0], "big")
+        time = reader.newest_time()
         same = next((kept for kept in self._kept if kept.time == time), None)
         if same is not None:
             reader.close()

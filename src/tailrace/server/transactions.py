@@ -17,6 +17,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words, to_timestamp
 from tailrace.server.command import Reply
+from tailrace.server.concerns import check_not_ahead
 from tailrace.server.context import Context
 from tailrace.server.transaction_rules import check_allowed
 from tailrace.store.sessions import SessionWrites, session_key
@@ -232,12 +233,7 @@ class Transactions:
         store = self._server.store
         if wanted is None or wanted <= store.last_committed:
             return
-        if wanted > store.clock.now:
-            raise CommandError(
-                ErrorCode.InvalidOptions,
-                "readConcern atClusterTime value must not be greater than the current clusterTime. "
-                f"Requested {in_words(wanted)}; current {in_words(store.clock.now)}",
-            )
+        check_not_ahead("atClusterTime", wanted, store.clock.now)
         # The clock has passed that time. Jobs that asked it before are finished when this one is.
         await store.write(lambda _unit: None)
 

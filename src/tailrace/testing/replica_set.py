@@ -60,6 +60,7 @@ class Options(TypedDict, total=False):
     replica_set: str | None
     advertise: str | None
     oplog_bytes: int
+    max_bytes: int
     max_connections: int
     log_level: str
     parameters: Mapping[str, Any]

@@ -12,6 +12,7 @@ from tailrace.errors import CommandError
 from tailrace.query.aggregation import MergeTarget, OutTarget
 from tailrace.query.missing import MISSING
 from tailrace.server.context import Context
+from tailrace.server.ddl import write
 from tailrace.server.writes.namespaces import Namespace, existing_collection
 from tailrace.server.writes.specs import UpdateSpec
 from tailrace.server.writes.statements import StatementRunner
@@ -68,7 +69,7 @@ async def write_out(
                 drop_target=True,
             )
 
-    await context.server.store.write(work, deadline=context.deadline)
+    await write(context, work)
 
 
 def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
@@ -105,7 +106,7 @@ async def write_merge(
             runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
             return _merge_all(runner, target, batch)
 
-        failure = await context.server.store.write(work, deadline=context.deadline)
+        failure = await write(context, work)
         if failure is not None:
             raise failure
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tailrace.query.aggregation import PAUSE, Pause
+from tailrace.server.pacing import SECONDS_AT_ONCE
 from tailrace.server.query.access import AccessPath
 from tailrace.store.reader import Reader, Record
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from tailrace.server.snapshots import PinnedSnapshot
     from tailrace.store.store import Store
 
-SECONDS_AT_ONCE: Final = 0.005
-"""How long a read works before others have their turn"""
 _COST_BETWEEN_LOOKS: Final = 32_000
 _COST_OF_A_RECORD: Final = 1000
 """Besides its bytes; so the clock is looked at every 32 records, or earlier if they are large"""

@@ -14,8 +14,9 @@ from tailrace.query.find_projection.raw_fields import RawProjection
 from tailrace.query.match import Matcher
 from tailrace.server.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYTES
 from tailrace.server.cursors import CursorBatch
+from tailrace.server.pacing import SECONDS_AT_ONCE
 from tailrace.server.query.access import CollectionScan
-from tailrace.server.query.read_state import SECONDS_AT_ONCE, ReadState
+from tailrace.server.query.read_state import ReadState
 from tailrace.store.reader import Reader
 
 _Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
