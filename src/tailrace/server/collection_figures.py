@@ -4,12 +4,15 @@ from typing import Any
 
 from bson import Int64
 
-from tailrace.store.catalog import Collection
+from tailrace.store.catalog import OPLOG_NS, Collection
 from tailrace.store.statistics import CollectionStatistics
 
 
-def described_statistics(collection: Collection, found: CollectionStatistics, scale: int) -> dict[str, Any]:
-    """All figures, sizes divided by ``scale``."""
+def described_statistics(
+    collection: Collection, found: CollectionStatistics, scale: int, oplog_size: int
+) -> dict[str, Any]:
+    """All figures, sizes divided by ``scale``; the oplog is capped at ``oplog_size``."""
+    is_oplog = collection.ns == OPLOG_NS
     reply: dict[str, Any] = {
         "ns": collection.ns,
         "size": Int64(found.size // scale),
@@ -17,7 +20,7 @@ def described_statistics(collection: Collection, found: CollectionStatistics, sc
         "numOrphanDocs": Int64(0),
         "storageSize": Int64(found.storage_size // scale),
         "freeStorageSize": Int64(0),
-        "capped": collection.is_capped,
+        "capped": collection.is_capped or is_oplog,
         "nindexes": len(collection.indexes),
         "indexDetails": {},
         "indexBuilds": [],
@@ -28,7 +31,10 @@ def described_statistics(collection: Collection, found: CollectionStatistics, sc
     }
     if found.count:
         reply["avgObjSize"] = found.average_size
-    if collection.is_capped:
+    if is_oplog:
+        reply["max"] = Int64(0)
+        reply["maxSize"] = Int64(oplog_size // scale)
+    elif collection.is_capped:
         reply["max"] = Int64(collection.options.get("max", 0))
         reply["maxSize"] = Int64(collection.options["size"] // scale)
     if collection.is_clustered:

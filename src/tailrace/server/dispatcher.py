@@ -221,6 +221,9 @@ class Dispatcher:
             labels = labels_of(None, self._situation(context), write_concern_code=failure.get("code"))
         if labels:
             extra["errorLabels"] = labels
+        if failure.get("code") in _NOT_PRIMARY_CODES:
+            # Without it drivers take the server for lost, and look for it again before they retry.
+            extra["topologyVersion"] = self._server.replication.topology_version()
         if isinstance(reply, bytes):
             return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
         return {**reply, **extra}

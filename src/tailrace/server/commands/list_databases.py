@@ -35,12 +35,11 @@ async def run(context: Context) -> dict[str, Any]:
 
 def _entry(reader: Reader, database: str) -> dict[str, Any]:
     size = 0
-    is_empty = True
     for collection in reader.catalog.collections(database):
         found = collection_statistics(reader, collection)
         size += found.storage_size + found.total_index_size
-        is_empty = is_empty and not found.count
-    return {"name": database, "sizeOnDisk": Int64(size), "empty": is_empty}
+    # As in MongoDB, a database with collections is not empty, and there is none without.
+    return {"name": database, "sizeOnDisk": Int64(size), "empty": False}
 
 
 COMMAND = Command(

@@ -107,7 +107,8 @@ def _collection_statistics(
         collection = _existing(state, database, name, "$collStats")
         found = collection_statistics(state.reader, collection)
         if "storageStats" in spec:
-            figures = described_statistics(collection, found, _scale(spec["storageStats"]))
+            scale = _scale(spec["storageStats"])
+            figures = described_statistics(collection, found, scale, server.store.oplog_size)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:

@@ -15,7 +15,8 @@ any number of them.
 [{'t': DatetimeMS(90000), 'm': 'x', '_id': 1, 'v': 7}]
 """
 
-import os
+import itertools
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from tailrace.server.writes.specs import UpdateSpec
 _ROUNDING_SECONDS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
 _VERSION: Final = 1
 _META: Final = b"meta"
+_numbers: Final = itertools.count(time.time_ns())
+"""The ends of buckets' ids: they are clustered by id, and measurements of one time span keep their order"""
 
 
 def bucket_of(options: Mapping[str, Any], measurement: bytes) -> bytes:
@@ -55,7 +58,7 @@ def bucket_of(options: Mapping[str, Any], measurement: bytes) -> bytes:
         column = rawbson.document(rawbson.element(kind, b"0", value))
         columns.append(rawbson.element(rawbson.DOCUMENT, name, column))
     seconds = (rounded // 1000) & 0xFFFFFFFF
-    identity = seconds.to_bytes(4, "big") + os.urandom(8)
+    identity = seconds.to_bytes(4, "big") + next(_numbers).to_bytes(8, "big")
     control = rawbson.document(
         rawbson.element(rawbson.INT32, b"version", rawbson.INT32_LE.pack(_VERSION)),
         rawbson.element(rawbson.DOCUMENT, b"min", rawbson.document(*least)),
