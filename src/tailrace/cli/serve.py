@@ -19,14 +19,10 @@ from tailrace.cli.output import print_line
 from tailrace.errors import UsageError
 from tailrace.server.event_loop import new_event_loop
 from tailrace.server.logbook import LEVELS, Logbook
-from tailrace.server.options import (
-    DEFAULT_MAX_BYTES,
-    DEFAULT_OPLOG_BYTES,
-    DEFAULT_PORT,
-    DEFAULT_REPLICA_SET,
-    ServerOptions,
-)
+from tailrace.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
 from tailrace.server.server import Server
+from tailrace.store.store import DEFAULT_OPLOG_SIZE
+from tailrace.store.tables import DEFAULT_MAP_SIZE
 
 HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 
@@ -57,14 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--oplog-size",
         metavar="MB",
         type=int,
-        default=DEFAULT_OPLOG_BYTES // _MEGABYTE,
+        default=DEFAULT_OPLOG_SIZE // _MEGABYTE,
         help="size from which on the oldest oplog entries are removed",
     )
     parser.add_argument(
         "--max-size",
         metavar="GB",
         type=int,
-        default=DEFAULT_MAX_BYTES // _GIGABYTE,
+        default=DEFAULT_MAP_SIZE // _GIGABYTE,
         help="size that the data directory cannot exceed",
     )
     parser.add_argument(

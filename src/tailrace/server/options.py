@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tailrace.store.store import DEFAULT_OPLOG_SIZE
+from tailrace.store.tables import DEFAULT_MAP_SIZE
+
 DEFAULT_PORT: Final = 27017
 DEFAULT_REPLICA_SET: Final = "rs0"
-DEFAULT_OPLOG_BYTES: Final = 256 << 20
-DEFAULT_MAX_BYTES: Final = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class ServerOptions:
     """The set's name; None is a standalone server."""
     advertise: str | None = None
     """The `host:port` under which the set names its member; None is the address it listens on."""
-    oplog_bytes: int = DEFAULT_OPLOG_BYTES
-    max_bytes: int = DEFAULT_MAX_BYTES
+    oplog_bytes: int = DEFAULT_OPLOG_SIZE
+    max_bytes: int = DEFAULT_MAP_SIZE
     """What the data directory may grow to; it takes that much address space, not memory."""
     max_connections: int = 65_536
     log_level: str = "info"

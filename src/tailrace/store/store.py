@@ -46,7 +46,7 @@ from tailrace.store.writer import Commit, Job, Writer
 
 T = TypeVar("T")
 
-DEFAULT_OPLOG_SIZE: Final = 1 << 30
+DEFAULT_OPLOG_SIZE: Final = 256 << 20
 _NO_TERM: Final = -1
 """The term before the first election"""
 _REAP_AT_ONCE: Final = 5000

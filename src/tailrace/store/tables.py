@@ -47,8 +47,8 @@ pack_time = TIME.pack
 
 # LMDB's keys have at most 511 bytes. A longer KeyString keeps its beginning, so that it still sorts near its
 # place, and a digest, so that equal means equal. Readers of ranges look at the documents anyway.
-_KEPT: Final = 440
-_MAX_KEY: Final = _KEPT + 32
+LONGEST_EXACT_KEY: Final = 440
+_MAX_KEY: Final = LONGEST_EXACT_KEY + 32
 _MAX_MARK: Final = 16
 
 
@@ -56,17 +56,17 @@ def fitted(key: bytes) -> bytes:
     """A KeyString that LMDB can take."""
     if len(key) <= _MAX_KEY:
         return key
-    return key[:_KEPT] + hashlib.sha256(key).digest()
+    return key[:LONGEST_EXACT_KEY] + hashlib.sha256(key).digest()
 
 
 def lower_bound(key: bytes) -> bytes:
     """The least stored key that a KeyString not below ``key`` can have."""
-    return key[:_KEPT]
+    return key[:LONGEST_EXACT_KEY]
 
 
 def upper_bound(key: bytes) -> bytes:
     """A key above all stored keys of KeyStrings that begin with or are below ``key``."""
-    return key[:_KEPT] + b"\xff" * 32 if len(key) > _KEPT else key
+    return key[:LONGEST_EXACT_KEY] + b"\xff" * 32 if len(key) > LONGEST_EXACT_KEY else key
 
 
 def mark_of(record_key: bytes) -> bytes:

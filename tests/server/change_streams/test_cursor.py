@@ -10,7 +10,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import NotPrimaryError, OperationFailure
 from tests.server.change_streams.stream_commands import Document, drain, get_more, now, open_stream
-from tests.server.running import RunningServer
+from tests.server.running import RunningServer, wait_for
 
 
 def ids(batch: list[Document]) -> list[Any]:
@@ -89,8 +89,7 @@ def test_get_more_waits_for_an_event(database: Database[Document], client: Mongo
     found: list[Document] = []
     waiting = threading.Thread(target=lambda: found.append(get_more(database, cursor, maxTimeMS=20_000)))
     waiting.start()
-    while not _waits(client, cursor["id"]):
-        time.sleep(0.001)
+    wait_for(lambda: _waits(client, cursor["id"]))
     database.c.insert_one({"_id": 1})
     waiting.join()
     assert ids(found[0]["nextBatch"]) == [1]

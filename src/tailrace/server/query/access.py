@@ -8,7 +8,7 @@ each of them.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from typing import Any, Final
+from typing import Any
 
 from tailrace.bsonio.documents import decode
 from tailrace.error_codes import ErrorCode
@@ -19,9 +19,7 @@ from tailrace.server.writes.timeseries import unpack_bucket
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.reader import Reader, Record
 from tailrace.store.shell_notation import shell
-
-_LONGEST_EXACT_KEY: Final = 440
-"""Index keys that are longer were cut: among those with the same beginning the order is not known"""
+from tailrace.store.tables import LONGEST_EXACT_KEY
 
 
 class AccessPath(ABC):
@@ -323,15 +321,16 @@ class IndexScan(AccessPath):
         """The records, where runs of keys that were cut are put into their order."""
         yield from self._held
         for position, record in self._entries(reader):
-            is_cut = len(position) > _LONGEST_EXACT_KEY
+            # Among cut keys with the same beginning the order is not known.
+            is_cut = len(position) > LONGEST_EXACT_KEY
             if self._run and not (is_cut and position.startswith(self._run_beginning)):
                 self._held = chain(self._sorted(self._run), () if is_cut else (record,))
                 self._run = [record] if is_cut else []
-                self._run_beginning = position[:_LONGEST_EXACT_KEY]
+                self._run_beginning = position[:LONGEST_EXACT_KEY]
                 yield from self._held
             elif is_cut:
                 self._run.append(record)
-                self._run_beginning = position[:_LONGEST_EXACT_KEY]
+                self._run_beginning = position[:LONGEST_EXACT_KEY]
             else:
                 yield record
         self._held, self._run = self._sorted(self._run), []
