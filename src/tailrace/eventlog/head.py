@@ -20,7 +20,8 @@ from tailrace.model.oplog_entry import parse_entry
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import DeploymentPart
-from tailrace.store.reader import Snapshot, id_key_of
+from tailrace.store.id_keys import id_key_of
+from tailrace.store.reader import Snapshot
 from tailrace.store.store import Store
 from tailrace.store.writer import Commit
 

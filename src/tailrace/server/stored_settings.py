@@ -7,7 +7,8 @@ from bson import Timestamp
 
 from tailrace.bsonio.documents import decode, encode
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.store.reader import Reader, id_key_of
+from tailrace.store.id_keys import id_key_of
+from tailrace.store.reader import Reader
 from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 

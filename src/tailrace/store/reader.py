@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
 from tailrace.store.catalog import Catalog, Collection, Index
-from tailrace.store.id_keys import id_key, id_key_of
 from tailrace.store.tables import (
     COUNT,
     Tables,
@@ -56,7 +55,7 @@ class Reader(ABC):
 
     @abstractmethod
     def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
-        """Where the document with this `_id` is; ``id_key`` comes from `id_key` or `id_key_of`."""
+        """Where the document with this `_id` is; ``id_key`` comes from `id_keys.py`."""
 
     @abstractmethod
     def records(
@@ -310,6 +309,3 @@ class Snapshot(TableReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-__all__ = ["Block", "Reader", "Record", "Snapshot", "TableReader", "id_key", "id_key_of", "multikey_mark"]

@@ -12,8 +12,9 @@ from tailrace.bsonio import documents
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.store.catalog import Collection, Index
+from tailrace.store.id_keys import id_key_of
 from tailrace.store.index_keys import index_keys
-from tailrace.store.reader import Snapshot, id_key_of
+from tailrace.store.reader import Snapshot
 from tailrace.store.soundness import check_sound
 from tailrace.store.tables import mark_of
 

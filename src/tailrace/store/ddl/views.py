@@ -15,7 +15,7 @@ from tailrace.query.aggregation import PipelineContext, compile_pipeline
 from tailrace.query.collation import Collation
 from tailrace.store.catalog import VIEWS, Catalog, Collection, View
 from tailrace.store.ddl.names import SYSTEM_PREFIX, check_collection_name, check_new_collection
-from tailrace.store.reader import id_key_of
+from tailrace.store.id_keys import id_key_of
 from tailrace.store.write_unit import WriteUnit
 
 MAX_VIEW_DEPTH: Final = 20
