@@ -189,13 +189,19 @@ class TestConflicts:
             session.commit_transaction()
         assert items.find_one({"_id": 1})["x"] == 5
 
-    def test_and_killop_ends_the_waiting(self, client: MongoClient[Document], items: Any) -> None:
+    @pytest.mark.parametrize("stage", [None, "$merge", "$out"])
+    def test_and_killop_ends_the_waiting(
+        self, client: MongoClient[Document], items: Any, stage: str | None
+    ) -> None:
         with transaction(client) as session:
             items.update_one({"_id": 1}, {"$set": {"x": 5}}, session=session)
             errors: list[OperationFailure] = []
 
             def outside() -> None:
-                errors.append(failure(items.update_one, {"_id": 1}, {"$inc": {"x": 1}}))
+                if stage is None:
+                    errors.append(failure(items.update_one, {"_id": 1}, {"$inc": {"x": 1}}))
+                else:
+                    errors.append(failure(items.aggregate, [{"$set": {"x": 7}}, {stage: items.name}]))
 
             thread = threading.Thread(target=outside)
             thread.start()
