@@ -32,7 +32,9 @@ def image_element(name: bytes, image: bytes | None) -> bytes:
 def image_missing(what: str, event: ChangeEvent) -> CommandError:
     """The error of a required image that is not there."""
     kind, extras = event.kind, event.entry.extras
-    in_transaction = "" if extras.txn_number is None else f" in transaction {extras.txn_number}"
+    # A retryable write has a number too, but its event does not show it.
+    has_number = extras.in_apply_ops and extras.txn_number is not None
+    in_transaction = f" in transaction {extras.txn_number}" if has_number else ""
     return CommandError(
         ErrorCode.NoMatchingDocument,
         f"the required {what} of the {kind.operation_type} event of {kind.database}.{kind.collection} at "
