@@ -126,7 +126,7 @@ def damage(server: RunningServer, database: Database[Document], what: str) -> No
         assert collection is not None
         index = collection.index("a_1")
         assert index is not None
-        transaction, tables = unit._state.transaction, unit._state.tables
+        transaction, tables = unit.state.transaction, unit.state.tables
         key, document = next(unit.records(collection))
         stored, _ = next(unit.index_entries(collection, index, b"", b"\xff"))
         if what == "a key is missing":
@@ -141,8 +141,8 @@ def damage(server: RunningServer, database: Database[Document], what: str) -> No
             broken = document[:-5] + b"\xff\xff\xff\xff" + document[-1:]
             transaction.put(collection.prefix + key, broken, db=tables.records)
         else:
-            unit._add_to_count(collection.ident, 1, 0)
-        unit._state.changes += 1
+            unit.add_to_count(collection.ident, 1, 0)
+        unit.state.changes += 1
 
     async def run() -> None:
         await store.write(work)
