@@ -9,28 +9,42 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.oplog_entry import OplogEntry
+from tailrace.stages.plan import DeploymentPart
 
 _EVENT_WEIGHT: Final = 1500
+_RUN_EVENT_WEIGHT: Final = 700
 
 
 class LogItem:
     """One entry and its events; `events` is None until somebody asked, or if they could not be worked out."""
 
-    __slots__ = ("entry", "events", "is_unsound")
+    __slots__ = ("_run", "entry", "events", "is_unsound")
 
     def __init__(self, entry: OplogEntry) -> None:
         self.entry = entry
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
         """Whether its events cannot be worked out: a stream that sees the entry fails with the reason"""
+        self._run: InsertRun | bool = False
+
+    def run(self, part: DeploymentPart) -> InsertRun | None:
+        """Its inserts as a run, if it is a batch of plain inserts into one collection; worked out once."""
+        if self._run is False:
+            found = part.inserts(self.entry)
+            self._run = True if found is None else InsertRun(self.entry, *found)
+        return self._run if isinstance(self._run, InsertRun) else None
 
     @property
     def weight(self) -> int:
         """About how many bytes of memory it takes, with its events."""
-        return len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
+        weight = len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
+        if isinstance(self._run, InsertRun):
+            weight += 2 * len(self.entry.raw) + _RUN_EVENT_WEIGHT * len(self._run)
+        return weight
 
 
 class Slice(NamedTuple):
@@ -62,6 +76,10 @@ class EventLog(ABC):
 
         Raises CappedPositionLost (136) if some of them are gone.
         """
+
+    @abstractmethod
+    def run_of(self, item: LogItem) -> InsertRun | None:
+        """The inserts of an item as a run, if it is nothing but a batch of them."""
 
     @abstractmethod
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:

@@ -5,17 +5,19 @@ size; streams that are further behind read the oplog in pieces (`segments.py`).
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.segments import Segments
 from tailrace.eventlog.waiting import Waiters, holds_operations
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.cluster_time import in_words
+from tailrace.model.oplog_entry import Head as EntryHead
 from tailrace.model.oplog_entry import parse_entry
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
@@ -98,11 +100,24 @@ class Head(EventLog):
                 item.is_unsound = True
         return item.events
 
+    def run_of(self, item: LogItem) -> InsertRun | None:
+        """The inserts of an item as a run."""
+        if item.events is not None or not holds_operations(item.entry):
+            return None
+        before = item.weight
+        run = item.run(self._part)
+        if (more := item.weight - before) > 0:
+            self.transformed += 1
+            self._add_weight(item, more)
+        return run
+
     def _weigh(self, item: LogItem, events: list[ChangeEvent]) -> None:
         """Keep an item's events, and take the memory they need into account."""
         before = item.weight
         item.events = events
-        more = item.weight - before
+        self._add_weight(item, item.weight - before)
+
+    def _add_weight(self, item: LogItem, more: int) -> None:
         if item.entry.ts <= self._begins_after:
             self._older.add_weight(more)
             return
@@ -140,10 +155,19 @@ class Head(EventLog):
             self._weight += item.weight
             self._newest = ts
             if self.waiters:
-                events = self.events_of(item) if holds_operations(item.entry) else None
-                self.waiters.offer(item.entry, events)
+                self.waiters.offer(item.entry, self._heads_in(item))
         if self._weight > self._max_weight:
             self._trim()
+
+    def _heads_in(self, item: LogItem) -> Collection[EntryHead] | None:
+        """What the operations of a transaction or batch are; None for other entries."""
+        if not holds_operations(item.entry):
+            return None
+        run = self.run_of(item)
+        if run is not None:
+            return (run.head,)
+        events = self.events_of(item)
+        return None if events is None else {event.entry.head for event in events}
 
     def _trim(self) -> None:
         """Let go of the older half; whoever still needs it reads the disk."""

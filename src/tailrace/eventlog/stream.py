@@ -3,10 +3,12 @@
 The stream keeps its place in the log and takes from it what its scope and options let it see.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from tailrace.errors import CommandError
 from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.insert_run import InsertRow
 from tailrace.eventlog.stream_output import StreamOutput
 from tailrace.eventlog.waiting import Waiter, holds_operations
 from tailrace.model.change_event import ChangeEvent
@@ -39,6 +41,8 @@ class LogStream:
         self._own_part = plan.shared_part("", lookups)
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
         self._own_noops = plan.options.supported_events is not None
+        self._shows_runs = plan.shows_inserts_as_they_are
+        self._expanded = plan.options.show_expanded_events
         start = plan.start
         self._is_checked = start is None
         self._scanned = log.newest if start is None else max(start - 1, 0)
@@ -69,7 +73,7 @@ class LogStream:
         """Whether finished rows are waiting to be taken."""
         return bool(self._output)
 
-    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[Row]:
+    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[Row | InsertRow]:
         """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
         ``overhead`` is what a row takes besides its own bytes. Looks at no more than one slice of the log; if
@@ -91,9 +95,37 @@ class LogStream:
         except CommandError as error:
             self._output.fail(error)
             return
-        batch = self._select(found)
-        if batch.items or batch.failure is not None:
-            self._output.accept(batch)
+        items = self._show_runs(found)
+        if items or not found.items:
+            batch = self._select(Slice(items, found.scanned))
+            if batch.items or batch.failure is not None:
+                self._output.accept(batch)
+
+    def _show_runs(self, found: Slice) -> Sequence[LogItem]:
+        """Show the batches of inserts at the beginning of a slice; what is left of it, if there is room."""
+        if not self._shows_runs:
+            return found.items
+        shown = 0
+        for position, item in enumerate(found.items):
+            rows = self._rows_of(item)
+            if rows is None:
+                return () if shown else found.items[position:]
+            self._output.add(rows)
+            shown += len(rows)
+            is_last = position == len(found.items) - 1
+            self._scanned = found.scanned if is_last else item.entry.ts
+            if shown >= _ENOUGH:
+                break
+        return ()
+
+    def _rows_of(self, item: LogItem) -> Sequence[InsertRow] | None:
+        """The rows of a batch of inserts, none if it is not for this stream; None if it is something else."""
+        run = self._log.run_of(item)
+        if run is None:
+            return None
+        if not (self._visible.sees(item.entry) and self._visible.sees_plain(run.head)):
+            return ()
+        return run.rows(expanded=self._expanded)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
         """The events of a slice that this stream can see; the slice is left where there are enough."""
@@ -102,10 +134,12 @@ class LogStream:
         visible, events_of = self._visible, self._log.events_of
         for item in found.items:
             entry = item.entry
-            if len(selected) >= _ENOUGH:
+            if len(selected) >= _ENOUGH or (selected and self._shows_runs and self._log.run_of(item)):
                 return Batch(selected)
             self._scanned = entry.ts
-            decision = visible.sees_plain(entry.head) if entry.extras is PLAIN else None
+            extras = entry.extras
+            is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
+            decision = visible.sees_plain(entry.head) if is_usual else None
             try:
                 if not (visible.sees(entry) if decision is None else decision):
                     continue

@@ -1,10 +1,12 @@
 """What leaves a stream: finished rows in order, then its error or its end; and its position."""
 
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.eventlog.insert_run import InsertRow
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.event_token import resume_token
 from tailrace.model.resume_token import ResumeToken
@@ -20,7 +22,7 @@ class StreamOutput:
     def __init__(self, plan: Plan, view: ViewPart, now: int = 0) -> None:
         """``now`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
-        self._rows: deque[Row] = deque()
+        self._rows: deque[Row | InsertRow] = deque()
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
@@ -54,20 +56,24 @@ class StreamOutput:
         self._failure = rows.failure
         self._closed_by = rows.closed_by
 
+    def add(self, rows: Iterable[InsertRow]) -> None:
+        """Add rows that the view part would only have rendered."""
+        self._rows += rows
+
     def fail(self, error: CommandError) -> None:
         """End the stream with an error behind what it has shown so far."""
         self._failure = error
 
     def take(
         self, count: int = UNLIMITED, size: int = UNLIMITED, *, overhead: int = 0, at_least: int = 1
-    ) -> list[Row]:
+    ) -> list[Row | InsertRow]:
         """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
         ``overhead`` is what a row takes besides its own bytes. Raises the stream's error once the rows before
         it are out.
         """
         rows = self._rows
-        taken: list[Row] = []
+        taken: list[Row | InsertRow] = []
         if len(rows) <= count and sum([len(row.raw) for row in rows]) + len(rows) * overhead <= size:
             taken += rows
             rows.clear()
@@ -80,7 +86,7 @@ class StreamOutput:
         if taken:
             last = taken[-1]
             self._position = last.token_document
-            self._position_time = last.event.entry.ts
+            self._position_time = last.cluster_time
         elif self._failure is not None and not rows:
             raise self._failure
         return taken

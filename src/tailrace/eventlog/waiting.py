@@ -7,12 +7,11 @@ wait and are woken many times a second, so a wait costs two entries in dicts and
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 from tailrace.errors import CommandError
-from tailrace.model.change_event import ChangeEvent
-from tailrace.model.oplog_entry import PLAIN, OplogEntry
+from tailrace.model.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.model.scope import Scope, ScopeKind
 from tailrace.stages.every_entry import Visibility
 
@@ -98,13 +97,13 @@ class Waiters:
             if not future.done():
                 future.set_result(None)
 
-    def offer(self, entry: OplogEntry, events: Sequence[ChangeEvent] | None) -> None:
-        """Wake the streams that can see an entry; ``events`` are given for transactions and batches."""
+    def offer(self, entry: OplogEntry, heads: Collection[Head] | None) -> None:
+        """Wake the streams that can see an entry; ``heads`` are those of a transaction's operations."""
         head = entry.head
         if head.op in ("i", "u", "d") and not head.holds_views:
             self._wake(self._watching((head.ns,)), entry)
-        elif events is not None and all(event.entry.head.op != "c" for event in events):
-            self._wake(self._watching({event.entry.head.ns for event in events}), entry)
+        elif heads is not None and all(inner.op != "c" for inner in heads):
+            self._wake(self._watching({inner.ns for inner in heads}), entry)
         else:
             # Commands touch names in many ways and are rare: everybody is asked.
             self._wake([waiter for waiting in self._by_key.values() for waiter in waiting], entry)
@@ -114,11 +113,12 @@ class Waiters:
         return [waiter for key in keys for waiter in self._by_key.get(key, ())]
 
     def _wake(self, candidates: Iterable[Waiter], entry: OplogEntry) -> None:
-        is_plain = entry.extras is PLAIN
+        extras = entry.extras
+        is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
         for waiter in candidates:
             if waiter.is_woken:
                 continue
-            decision = waiter.visible.sees_plain(entry.head) if is_plain else None
+            decision = waiter.visible.sees_plain(entry.head) if is_usual else None
             if decision is None:
                 try:
                     decision = waiter.visible.sees(entry)

@@ -8,8 +8,7 @@ says so.
 
 import asyncio
 import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import encode
@@ -46,8 +45,7 @@ _NOT_PRIMARY_CODES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a request led to."""
 
     reply: bytes = b""
@@ -172,7 +170,8 @@ class Dispatcher:
 
     async def _run_in_session(self, context: Context) -> Reply:
         if context.session is None or context.txn_number is None:
-            await self._server.wait_for_time(context)
+            if context.read_concern.after_cluster_time is not None:
+                await self._server.wait_for_time(context)
             return await self._run_body(context)
         self._check_transaction_number(context)
         # Statements under a transaction number never overlap: a retry waits for what it repeats.

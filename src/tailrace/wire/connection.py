@@ -26,7 +26,6 @@ from tailrace.wire import op_msg, op_reply
 from tailrace.wire.compression import COMPRESSORS, Compressor, compress
 from tailrace.wire.endpoint import Endpoint
 from tailrace.wire.header import Header, OpCode, check_size
-from tailrace.wire.op_msg import OpMsg
 from tailrace.wire.op_reply import OpReply
 from tailrace.wire.request import READERS, Request, error_document, is_removed_operation
 
@@ -53,7 +52,7 @@ class Connection(Endpoint[Request]):
         response_to = self._exhausting.get(request.request_id, request.request_id)
         if request.op_code is OpCode.OP_MSG:
             flags = request.flags & op_msg.CHECKSUM_PRESENT | (op_msg.MORE_TO_COME if more_to_come else 0)
-            message = op_msg.encode(OpMsg(document, flags=flags), reply_id, response_to)
+            message = op_msg.encode_body(document, flags, reply_id, response_to)
         else:
             flags = op_reply.QUERY_FAILURE if is_removed_operation(request) else op_reply.AWAIT_CAPABLE
             message = op_reply.encode(OpReply((document,), flags), reply_id, response_to)

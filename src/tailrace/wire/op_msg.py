@@ -75,14 +75,21 @@ def _array(documents: Sequence[bytes]) -> bytes:
 
 def encode(message: OpMsg, request_id: int, response_to: int = 0) -> bytes:
     """The whole message, header included; the checksum is computed if its flag is set."""
-    parts = [message.body]
+    parts: list[bytes] = []
     for name, documents in message.sequences.items():
         content = b"".join((name.encode(), b"\0", *documents))
         parts += (b"\1", _UINT32.pack(len(content) + 4), content)
-    has_checksum = message.flags & CHECKSUM_PRESENT
-    length = _START.size + sum(map(len, parts)) + (_CHECKSUM_SIZE if has_checksum else 0)
-    start = _START.pack(length, request_id, response_to, OpCode.OP_MSG, message.flags, _BODY)
-    encoded = b"".join((start, *parts))
+    return encode_body(message.body, message.flags, request_id, response_to, parts)
+
+
+def encode_body(
+    body: bytes, flags: int, request_id: int, response_to: int = 0, sections: Sequence[bytes] = ()
+) -> bytes:
+    """The same for a body, and finished sections behind it."""
+    has_checksum = flags & CHECKSUM_PRESENT
+    length = _START.size + len(body) + sum(map(len, sections)) + (_CHECKSUM_SIZE if has_checksum else 0)
+    start = _START.pack(length, request_id, response_to, OpCode.OP_MSG, flags, _BODY)
+    encoded = b"".join((start, body, *sections))
     return encoded + _UINT32.pack(google_crc32c.value(encoded)) if has_checksum else encoded
 
 
