@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tailrace.errors import CommandError
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
+from tailrace.query.pcre.patience import PatientPattern
 
 # (pattern, options, texts found, texts not found)
 CASES: list[tuple[str, str, list[str], list[str]]] = [
@@ -166,6 +167,48 @@ def test_finds_what_pcre_finds(pattern: str, options: str, found: list[str], not
     compiled = compile_pattern(pattern, options)
     assert [text for text in found if not compiled.search(text)] == []
     assert [text for text in not_found if compiled.search(text)] == []
+
+
+@pytest.mark.parametrize(("pattern", "options", "found", "not_found"), CASES)
+def test_long_texts_are_searched_alike(
+    pattern: str, options: str, found: list[str], not_found: list[str]
+) -> None:
+    """The other engine, which takes over for long texts, finds the same in the same places."""
+    compiled = compile_pattern(pattern, options)
+    if not isinstance(compiled, PatientPattern):
+        return
+    for text in found + not_found:
+        tail = "\n" * 5000
+        whole, longer = compiled.search(text), compiled.search(text + tail)
+        if whole is not None and whole.end() < len(text):
+            assert longer is not None
+            assert (longer.start(), longer.groups()) == (whole.start(), whole.groups())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(a+)+$", "a" * 60 + "b"),
+        ("(a*)*c", "a" * 100),
+        ("(x+x+)+y", "x" * 100),
+        ("^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 100),
+        ("^(a?){40}b$", "a" * 40),
+        ("^" + "a?" * 40 + "b$", "a" * 40),
+        ("a*a*a*a*a*a*b", "a" * 2000),
+        ("^(.*)*(.*)*(.*)*=$", "a" * 2000),
+        ("^(\\w+\\s?)*$", "word " * 30 + "!"),
+    ],
+)
+def test_a_pattern_cannot_keep_the_process_busy(pattern: str, text: str) -> None:
+    """Each of these would take `re` longer than the tests may take."""
+    assert compile_pattern(pattern, "").search(text) is None
+
+
+def test_a_search_that_takes_too_long_is_given_up() -> None:
+    pattern = compile_pattern("^(a|a)*$", "")
+    with pytest.raises(CommandError) as caught:
+        pattern.search("a" * 60 + "b")
+    assert caught.value.code == 51156
 
 
 @pytest.mark.parametrize(

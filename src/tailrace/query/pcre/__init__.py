@@ -5,8 +5,8 @@ True
 
 A pattern is translated, not passed on: the two dialects share most of their syntax but not its meaning. What
 cannot be translated is refused with the code that MongoDB has for an invalid pattern, 51091, and never
-matched wrongly. Differences that remain: Unicode scripts in ``\p{...}`` are told by character names, and a
-pattern that backtracks without end runs on where PCRE would give up.
+matched wrongly. Differences that remain: Unicode scripts in ``\p{...}`` are told by character names, and
+what PCRE gives up after a number of steps is given up after a time (`patience.py`).
 """
 
 import re
@@ -17,6 +17,7 @@ from bson import Regex
 
 from tailrace.errors import CommandError
 from tailrace.query.pcre.options import Options
+from tailrace.query.pcre.patience import Searching, guarded
 from tailrace.query.pcre.reader import PatternError
 from tailrace.query.pcre.translate import Translator
 
@@ -36,7 +37,7 @@ _FLAG_LETTERS: Final = (
 )  # fmt: skip
 
 
-def compile_pattern(pattern: str, options: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str, options: str) -> Searching:
     """The Python regex that finds what PCRE would find.
 
     >>> compile_pattern("[b-a]", "")
@@ -48,7 +49,7 @@ def compile_pattern(pattern: str, options: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1024)
-def _compile(pattern: str, options: str) -> re.Pattern[str]:
+def _compile(pattern: str, options: str) -> Searching:
     chosen = set()
     for letter in options:
         if letter not in _OPTION_LETTERS:
@@ -58,7 +59,7 @@ def _compile(pattern: str, options: str) -> re.Pattern[str]:
     try:
         if len(pattern.encode()) > _MAX_PATTERN_BYTES:
             raise PatternError(f"the pattern is longer than {_MAX_PATTERN_BYTES} bytes")
-        return re.compile(_translate(pattern, initial), re.IGNORECASE if initial.ignore_case else 0)
+        return guarded(re.compile(_translate(pattern, initial), re.IGNORECASE if initial.ignore_case else 0))
     except (PatternError, re.error, OverflowError, RecursionError) as error:
         shown = pattern if len(pattern) <= 100 else pattern[:100] + "..."
         message = f"Regular expression is invalid: {shown!r}: {error}"
