@@ -36,7 +36,7 @@ def restore(store: Store, entries: Sequence[bytes]) -> None:
     """Put entries into the oplog as they are, one commit for all."""
 
     def work(unit: WriteUnit) -> None:
-        state = unit._state
+        state = unit.state
         for raw in entries:
             ts = timestamp_of(raw)
             state.transaction.put(pack_time(ts), raw, db=state.tables.oplog)

@@ -106,9 +106,7 @@ class Head(EventLog):
             return None
         before = item.weight
         run = item.run(self._part)
-        if (more := item.weight - before) > 0:
-            self.transformed += 1
-            self._add_weight(item, more)
+        self._add_weight(item, item.weight - before)
         return run
 
     def _weigh(self, item: LogItem, events: list[ChangeEvent]) -> None:

@@ -1,16 +1,18 @@
 """The inserts of a vectored entry, shown in one go.
 
 Most of what a busy server logs are entries with hundreds of inserts into one collection. A stream that shows
-inserts as they are needs no event object for each: they are rendered together (`render_inserts`), once for all
-streams of equal shape. `tests/laws/` holds the bytes against those of the general way.
+inserts as they are needs no event object for each: they are rendered together (`render_inserts`), once for
+all streams of equal shape. `tests/laws/` holds the bytes against those of the general way.
 """
+
+from typing import Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import EventKind
 from tailrace.model.oplog_entry import InsertedDocuments, OplogEntry
 from tailrace.stages.render import render_inserts
 
-_START: int = 9
+_START: Final = 9
 """Where the token's document begins in an event: behind its size, the type and the name `_id`"""
 
 

@@ -6,13 +6,13 @@ the kind's prepared bytes; all others go through the KeyString encoder. Both giv
 """
 
 from binascii import hexlify
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
+from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
 from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN
 from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
@@ -58,6 +58,30 @@ def id_element(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
             frame = _FRAMES.get(size) or _frame(size)
             return b"".join((frame, _time_and_version(entry.ts), index, middle, key_hex, _END))
     return b"\x03_id\0" + resume_token(event, version).to_bson()
+
+
+def id_elements(kind: EventKind, cluster_time: int, keys: Sequence[bytes]) -> list[bytes] | None:
+    """The `_id` fields of the inserts of one entry, counted from 0, in version 2.
+
+    None if one of the keys needs the general encoder.
+    """
+    lead = b""
+    write_key: Callable[[bytes], bytes | None] | None = None
+    time, middle = _time_and_version(cluster_time), kind.token_middle
+    fixed = _TIME_SIZE + len(middle) + len(_END) - 2
+    frames, join = _FRAMES, b"".join
+    found = []
+    for index, key in enumerate(keys):
+        if key[4:9] != lead:
+            lead = key[4:9]
+            write_key = _SINGLE_ID_KEYS.get(lead)
+        key_hex = None if write_key is None else write_key(key)
+        if key_hex is None:
+            return None
+        number = _index(index)
+        size = fixed + len(number) + len(key_hex)
+        found.append(join((frames.get(size) or _frame(size), time, number, middle, key_hex, _END)))
+    return found
 
 
 _END: Final = b"000004\0\0"
@@ -118,7 +142,9 @@ def _int32(key: bytes) -> bytes | None:
     if len(key) != 14:
         return None
     value: int = _read_int32(key, 9)[0]
-    return b"1E5F696400" + _positive_int(value) if value > 0 else None
+    if value <= 0:
+        return b"1E5F69640029" if value == 0 else None
+    return b"1E5F696400" + _positive_int(value)
 
 
 def _uuid(key: bytes) -> bytes | None:

@@ -13,7 +13,7 @@ stored: they compare and print as they are and need no object.
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import BsonError, CommandError
@@ -29,6 +29,7 @@ _read_tail = _PLAIN_TAIL.unpack_from
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 _HEAD_START: Final = b"\x02op\0\x02\0\0\0"
+_OPERATIONS: Final = b"\x04applyOps\0"
 _STATEMENT: Final = b"\x10stmtId\0"
 _STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
 
@@ -158,6 +159,14 @@ class OplogEntry:
         return rawbson.first_text(self.o)
 
 
+class InsertedDocuments(NamedTuple):
+    """The inserts of a vectored entry, in order; the position of one is its index in the `applyOps`."""
+
+    head: Head
+    documents: list[bytes]
+    keys: list[bytes]
+
+
 class EntryReader:
     """Turns raw entries into `OplogEntry` objects, remembering the beginnings it has seen.
 
@@ -249,6 +258,45 @@ class EntryReader:
         if own.from_migrate or own.is_timeseries:
             extras = replace(extras, from_migrate=own.from_migrate, is_timeseries=own.is_timeseries)
         return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras, index)
+
+    def read_inserts(self, entry: OplogEntry) -> "InsertedDocuments | None":
+        """What a vectored entry inserts, if it holds nothing else than plain inserts into one collection."""
+        o = entry.o
+        extras = entry.extras
+        is_batch = extras.multi_op_type == 1 or (extras.lsid is None and extras.previous is None)
+        if not is_batch or extras.from_migrate or not o.startswith(_OPERATIONS, 4):
+            return None
+        documents: list[bytes] = []
+        keys: list[bytes] = []
+        position = 4 + len(_OPERATIONS)
+        try:
+            end_of_all = position + _read_int32(o, position)[0]
+            position += 4
+            operation = o.index(0, position) + 1
+            head, _, _, _ = self._beginning(o[operation : operation + _read_int32(o, operation)[0]])
+            if head is None or head.op != "i" or head.holds_views or end_of_all + 1 != len(o):
+                return None
+            beginning, _, offset = self._last
+            while position < end_of_all - 1:
+                operation = o.index(0, position + 1) + 1
+                start = operation + offset
+                end = start + _read_int32(o, start)[0]
+                end_of_key = end + 4 + _read_int32(o, end + 4)[0]
+                next_one = operation + _read_int32(o, operation)[0]
+                rest = next_one - end_of_key
+                if (
+                    o[position] != rawbson.DOCUMENT
+                    or not o.startswith(beginning, operation + 4)
+                    or o[end : end + 4] != b"\x03o2\0"
+                    or (rest != 1 and not (rest == _STATEMENT_SIZE and o.startswith(_STATEMENT, end_of_key)))
+                ):
+                    return None
+                documents.append(o[start:end])
+                keys.append(o[end + 4 : end_of_key])
+                position = next_one
+        except (IndexError, ValueError, struct.error):
+            return None  # the general road says what is wrong
+        return InsertedDocuments(head, documents, keys)
 
     def synthetic(self, ns: str, o2: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
         """A no-op entry that stands in no oplog, made while a transaction is unwound."""

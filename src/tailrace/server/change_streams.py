@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.eventlog.insert_run import InsertRow
 from tailrace.eventlog.stream import LogStream
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.scope import Scope, ScopeKind
@@ -205,7 +206,7 @@ class ChangeStreamCursor:
 
     async def _collect(self, limit: int) -> CursorBatch:
         """The events that are there, as many as fit."""
-        rows: list[Row] = []
+        rows: list[Row | InsertRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
         pause = 0.0
@@ -229,7 +230,7 @@ class ChangeStreamCursor:
                 pause = monotonic() + SECONDS_AT_ONCE
         return self._batch(rows)
 
-    def _batch(self, rows: list[Row]) -> CursorBatch:
+    def _batch(self, rows: list[Row | InsertRow]) -> CursorBatch:
         stream = self._stream
         documents = []
         for row in rows:

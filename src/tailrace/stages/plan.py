@@ -22,11 +22,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent
+from tailrace.model.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.oplog_entry import EntryReader, OplogEntry
+from tailrace.model.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
 from tailrace.model.options import ChangeStreamOptions
-from tailrace.model.resume_token import ResumeToken
+from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.model.scope import Scope, ScopeKind
 from tailrace.query.collation import Collation
 from tailrace.stages.add_post_image import AddPostImage
@@ -39,7 +39,7 @@ from tailrace.stages.every_entry import EveryEntry
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.oplog_match import EntryFilter, OplogMatch
 from tailrace.stages.push_down import PushedMatch, push_down
-from tailrace.stages.render import Shape, render, render_once
+from tailrace.stages.render import Shape, render, render_once, shape_of
 from tailrace.stages.resume_point import ResumePoint
 from tailrace.stages.split_large_event import SplitLargeEvent
 from tailrace.stages.stage import Batch, Row, Stage, run_stages
@@ -136,6 +136,11 @@ class DeploymentPart:
         """The entry whose BSON this is."""
         return self._reader.read(raw)
 
+    def inserts(self, entry: OplogEntry) -> tuple[EventKind, InsertedDocuments] | None:
+        """What an entry inserts, if it is a batch of plain inserts into one collection and nothing else."""
+        inserted = self._reader.read_inserts(entry)
+        return None if inserted is None else (self._transform.insert_kind(inserted.head), inserted)
+
     def events(self, entry: OplogEntry) -> Batch[ChangeEvent]:
         """Everything that happened in one entry."""
         if not (self._visible.sees_plain(entry.head) or self._visible.sees(entry)):
@@ -231,6 +236,13 @@ class Plan:
         """The entries this stream can see."""
         return EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
 
+    @property
+    def shows_inserts_as_they_are(self) -> bool:
+        """Whether no stage does anything to an insert but render it in the current version."""
+        token = self.start_token
+        begins_plainly = token is None or (token.is_high_water_mark and token.version <= CURRENT_VERSION)
+        return begins_plainly and not self.user_stages and not self.splits and self.pushed.document is None
+
     def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
         """The stages that run on one shard's oplog."""
         reader = EntryReader()
@@ -307,7 +319,7 @@ class Plan:
 
     def _shape(self) -> Shape:
         options = self.options
-        return Shape(
+        return shape_of(
             expanded=options.show_expanded_events,
             raw_update=options.show_raw_update_description,
             commit_timestamp=options.show_commit_timestamp,

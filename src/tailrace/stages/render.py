@@ -10,13 +10,13 @@ Documents of the entry are copied as bytes; nothing is decoded.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import ChangeEvent, DdlParts, EventKind
-from tailrace.model.event_token import id_element
-from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.event_token import id_element, id_elements
+from tailrace.model.oplog_entry import PLAIN, InsertedDocuments, OplogEntry
 from tailrace.model.update_diff import describe, diff_of
 
 _pack_int32 = rawbson.INT32_LE.pack
@@ -25,14 +25,23 @@ _pack_uint64 = rawbson.UINT64_LE.pack
 _NO_DDL: Final = DdlParts()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """The options that decide which fields an event shows; streams of equal shape show equal bytes."""
+    """The options that decide which fields an event shows; streams of one shape show the same bytes.
+
+    Compared by identity; `shape_of` hands out the same object for the same options.
+    """
 
     expanded: bool = False
     raw_update: bool = False
     commit_timestamp: bool = False
     from_migrate: bool = False
+
+
+@cache
+def shape_of(*, expanded: bool, raw_update: bool, commit_timestamp: bool, from_migrate: bool) -> Shape:
+    """The shape of these options."""
+    return Shape(expanded, raw_update, commit_timestamp, from_migrate)
 
 
 def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
@@ -62,10 +71,42 @@ def _kind_and_times(kind: EventKind, ts: int, wall: bytes, expanded: bool) -> by
     return b"%b%b%b\x09wallTime\0%b" % (kind.lead, _pack_uint64(ts), uuid, wall)
 
 
+def render_inserts(
+    kind: EventKind, entry: OplogEntry, inserted: InsertedDocuments, *, expanded: bool
+) -> list[bytes] | None:
+    """The events of all inserts of one entry, the same bytes as `render` gives for each; version 2.
+
+    They differ in document, key and one number of the token; the rest is put together once. None if a token
+    needs the general encoder, or an event is too large to be shown as it is.
+    """
+    ids = id_elements(kind, entry.ts, inserted.keys)
+    if ids is None:
+        return None
+    lead = _kind_and_times(kind, entry.ts, entry.wall, expanded) + b"\x03fullDocument\0"
+    key_lead = kind.key_lead
+    fixed = len(lead) + len(key_lead) + 5
+    pack, join = _pack_int32, b"".join
+    events = [
+        join(
+            (
+                pack(len(identity) + len(document) + len(key) + fixed),
+                identity,
+                lead,
+                document,
+                key_lead,
+                key,
+                b"\0",
+            )
+        )
+        for identity, document, key in zip(ids, inserted.documents, inserted.keys, strict=True)
+    ]
+    return events if max(map(len, events)) <= rawbson.MAX_INTERNAL_SIZE else None
+
+
 def render_once(event: ChangeEvent, shape: Shape, version: int) -> bytes:
     """The same for an event that many streams show: those of equal shape get the same bytes."""
     shown = event.shown
-    if shown is not None and shown[1] == version and (shown[0] is shape or shown[0] == shape):
+    if shown is not None and shown[0] is shape and shown[1] == version:
         return shown[2]
     raw = render(event, shape, version)
     event.shown = (shape, version, raw)

@@ -59,6 +59,11 @@ class Row:
         self.fragment = fragment
 
     @property
+    def cluster_time(self) -> int:
+        """When the change was committed."""
+        return self.event.entry.ts
+
+    @property
     def token(self) -> ResumeToken:
         """The resume token of this event or fragment."""
         token = resume_token(self.event, self.version)

@@ -49,6 +49,10 @@ class Transform:
             return batch.having(events, error, entry.ts)
         return batch.having(events)
 
+    def insert_kind(self, head: Head) -> EventKind:
+        """The kind of the inserts into a collection."""
+        return self._kinds.of_head(head, "insert")
+
     def transform(self, entry: OplogEntry) -> ChangeEvent:
         """The event of one entry."""
         head = entry.head
