@@ -6,8 +6,8 @@ streams and answers every reply with the next one. When its standard input ends,
 for each value of the field `number` when each stream had the document with it, in seconds of
 `time.monotonic`, which all processes of a machine share, and how many replies there were.
 
-A getMore is encoded once; of a reply only the numbers are read. WAIT_MS 0 sends no `maxTimeMS`, which leaves
-the wait to the server: one second.
+A getMore is encoded once; of a reply only the numbers and the time are read. WAIT_MS 0 sends no `maxTimeMS`,
+which leaves the wait to the server: one second.
 """
 
 import json
@@ -26,6 +26,7 @@ from tailrace.bsonio.documents import decode, encode
 from tailrace.wire import NEED_DATA, ClientConnection
 
 _NUMBER = re.compile(rb"\x12number\0(.{8})", re.DOTALL)
+_TIME = b"\x11clusterTime\0"
 _RECEIVE = 1 << 16
 
 
@@ -46,7 +47,8 @@ class Stream:
         if wait_ms:
             get_more["maxTimeMS"] = wait_ms
         get_more |= {"lsid": session, "$clusterTime": reply["$clusterTime"], "$db": "bench"}
-        self._get_more = self._wire.send(encode(get_more))
+        self._get_more = bytearray(self._wire.send(encode(get_more)))
+        self._time_at = self._get_more.index(_TIME) + len(_TIME)
         self._partial = b""
 
     def _call(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +75,9 @@ class Stream:
             self._partial = data
             return None
         self._partial = b""
+        # The last one in a reply is that of its `$clusterTime`; a driver sends the newest it has heard of.
+        time_at = data.rindex(_TIME) + len(_TIME)
+        self._get_more[self._time_at : self._time_at + 8] = data[time_at : time_at + 8]
         return data
 
 

@@ -11,17 +11,20 @@ _REFERENCE: Final = b"$ref\0"
 """The name that makes PyMongo build an object of its own"""
 
 
-def read_body(body: bytes, decoded: dict[str, Any] | None = None) -> dict[str, Any]:
+def read_body(
+    body: bytes, decoded: dict[str, Any] | None = None, *, is_exact: bool = False
+) -> dict[str, Any]:
     """The fields of a command; raises IDLDuplicateField if one is there twice.
 
-    ``decoded`` is what PyMongo made of it, if that is known. Commands come by the thousand, and encoding it
-    again is the fastest way to tell that nothing was lost in it: neither a type nor a field.
+    ``decoded`` is what PyMongo made of it, if that is known, and ``is_exact`` that nothing was lost in it.
+    Commands come by the thousand, and encoding it again is the fastest way to tell whether a type or a field
+    was.
 
     >>> from tailrace.bsonio.documents import Symbol
     >>> read_body(encode({"find": "orders", "filter": {"a": Symbol("x")}, "$db": "shop"}))
     {'find': 'orders', 'filter': {'a': Symbol(text='x')}, '$db': 'shop'}
     """
-    if decoded is not None and _REFERENCE not in body and encode(decoded) == body:
+    if decoded is not None and (is_exact or (_REFERENCE not in body and encode(decoded) == body)):
         return decoded
     command = decode(body)
     names = [name for _, name, _, _ in rawbson.elements(body)]

@@ -238,4 +238,4 @@ class Context:
             self.next_request = self.request
         else:
             changed = encode({**self.command, **changes})
-            self.next_request = replace(self.request, command=changed, decoded=None)
+            self.next_request = replace(self.request, command=changed, decoded=None, is_exact=False)

@@ -91,7 +91,7 @@ class Dispatcher:
         if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
             self._server.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
-        command = read_body(request.command, request.decoded)
+        command = read_body(request.command, request.decoded, is_exact=request.is_exact)
         return Context(self._server, client, request, name, entry, command)
 
     async def _run(self, context: Context) -> Reply:

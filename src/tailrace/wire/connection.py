@@ -27,6 +27,7 @@ from tailrace.wire.compression import COMPRESSORS, Compressor, compress
 from tailrace.wire.endpoint import Endpoint
 from tailrace.wire.header import Header, OpCode, check_size
 from tailrace.wire.op_reply import OpReply
+from tailrace.wire.repeated_command import RepeatedCommand
 from tailrace.wire.request import READERS, Request, error_document, is_removed_operation
 
 
@@ -35,6 +36,7 @@ class Connection(Endpoint[Request]):
 
     def __init__(self, compressors: Iterable[str] = COMPRESSORS) -> None:
         super().__init__(compressors)
+        self._repeated = RepeatedCommand()
         self._exhausting: dict[int, int] = {}  # request id to the id of the last reply, until the last reply
 
     def send(self, request: Request, document: bytes, *, more_to_come: bool = False) -> bytes:
@@ -73,7 +75,14 @@ class Connection(Endpoint[Request]):
         return self.send(request, encode(error_document(error)))
 
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+        if header.op_code is OpCode.OP_MSG:
+            repeated = self._repeated.read(header, payload, compressor)
+            if repeated is not None:
+                return repeated
         reader = READERS.get(header.op_code)
         if reader is None:
             raise WireError(f"a server does not take {header.op_code.name} since MongoDB 5.1")
-        return reader(header, payload, compressor)
+        request = reader(header, payload, compressor)
+        if header.op_code is OpCode.OP_MSG:
+            self._repeated.note(payload, request)
+        return request

@@ -51,6 +51,8 @@ class Request:
     error: CommandError | None = None
     decoded: dict[str, Any] | None = None
     """What the check of the command made of it, if that is known; see `check_document` for what it lacks."""
+    is_exact: bool = False
+    """Whether it is known that ``decoded`` lacks nothing."""
 
     @property
     def name(self) -> str:
