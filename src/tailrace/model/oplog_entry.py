@@ -273,7 +273,11 @@ class EntryReader:
             end_of_all = position + _read_int32(o, position)[0]
             position += 4
             operation = o.index(0, position) + 1
-            head, _, _, _ = self._beginning(o[operation : operation + _read_int32(o, operation)[0]])
+            first = o[operation : operation + _read_int32(o, operation)[0]]
+            head, _, _, _ = self._beginning(first)
+            if head is None:
+                self._remember(_parse(first, self._head, needs_envelope=False))
+                head, _, _, _ = self._beginning(first)
             if head is None or head.op != "i" or head.holds_views or end_of_all + 1 != len(o):
                 return None
             beginning, _, offset = self._last
@@ -294,7 +298,7 @@ class EntryReader:
                 documents.append(o[start:end])
                 keys.append(o[end + 4 : end_of_key])
                 position = next_one
-        except (IndexError, ValueError, struct.error):
+        except (CommandError, IndexError, ValueError, struct.error):
             return None  # the general road says what is wrong
         return InsertedDocuments(head, documents, keys)
 
