@@ -69,6 +69,7 @@ def main() -> None:
     events = len(sent) * STREAMS
     print(
         f"  {events:,} events in {streams.replies:,} replies; "
-        f"the server used {used / elapsed:.0%} of a core, {used / streams.replies * 1e6:.0f} µs for a reply"
+        f"the server used {used / elapsed:.0%} of a core, {used / streams.replies * 1e6:.0f} µs for a reply; "
+        f"the clients {streams.used:.0%}"
     )
     print_goal("p99 to all streams", percentile(everybody, 99) * 1000, "below 250", " ms")

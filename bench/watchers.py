@@ -4,7 +4,8 @@
 connection and in a session of its own, as drivers do, and prints ``open``. Then it sends the getMores of all
 streams and answers every reply with the next one. When its standard input ends, it prints one JSON object:
 for each value of the field `number` when each stream had the document with it, in seconds of
-`time.monotonic`, which all processes of a machine share, and how many replies there were.
+`time.monotonic`, which all processes of a machine share, how many replies there were, and which share of a
+core this process used.
 
 A getMore is encoded once; of a reply only the numbers and the time are read. WAIT_MS 0 sends no `maxTimeMS`,
 which leaves the wait to the server: one second.
@@ -91,10 +92,12 @@ def main(port: int, count: int, wait_ms: int) -> None:
     print("open", flush=True)
     arrivals: dict[int, list[float]] = {}
     replies = 0
+    began, used_before = time.monotonic(), time.process_time()
     while True:
         for key, _ in waiting.select():
             if key.data is None:
-                print(json.dumps({"replies": replies, "arrivals": arrivals}), flush=True)
+                used = (time.process_time() - used_before) / (time.monotonic() - began)
+                print(json.dumps({"replies": replies, "arrivals": arrivals, "used": used}), flush=True)
                 return
             reply = key.data.receive()
             if reply is not None:

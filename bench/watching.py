@@ -15,6 +15,8 @@ class Watching:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
         self.replies = 0
+        self.used = 0.0
+        """share of a core that the streams' own process used"""
         self.arrivals: dict[int, list[float]] = {}
         if self._read() != "open":
             raise SystemExit("the streams could not be opened")
@@ -25,6 +27,7 @@ class Watching:
         self._process.stdin.close()
         seen = json.loads(self._read())
         self.replies = seen["replies"]
+        self.used = seen["used"]
         self.arrivals = {int(number): times for number, times in seen["arrivals"].items()}
 
     def _read(self) -> str:
