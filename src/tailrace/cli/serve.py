@@ -27,6 +27,7 @@ from tailrace.store.tables import DEFAULT_MAP_SIZE
 
 HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 
+_COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
 _GIGABYTE: Final = 1 << 30
@@ -156,9 +157,11 @@ async def _serve(options: ServerOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
     await server.start()
-    # What was loaded so far stays: the collector need not look at it again and again.
+    # What was loaded so far stays: the collector need not look at it again and again. Nor need it look often
+    # at the rest: thousands of documents and events live for a moment, and hardly anything is in a cycle.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
     try:
         print_line(f"ready {server.uri}")
         with writing_to(STANDARD_OUTPUT):
