@@ -88,6 +88,17 @@ class LogStream:
             self._advance()
         return output.take(count, size, overhead=overhead, at_least=at_least)
 
+    def work_ahead(self, size: int) -> bool:
+        """Prepare rows for the next `take`, up to about a size; whether there is more to be prepared.
+
+        Looks at no more than one slice of the log.
+        """
+        output = self._output
+        if output.is_ended or self._scanned >= self._log.newest or output.held_bytes >= size:
+            return False
+        self._advance()
+        return True
+
     def _advance(self) -> None:
         """Look at the next slice of the log."""
         try:

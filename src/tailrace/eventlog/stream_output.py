@@ -1,7 +1,7 @@
 """What leaves a stream: finished rows in order, then its error or its end; and its position."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +23,8 @@ class StreamOutput:
         """``now`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
         self._rows: deque[Row | InsertRow] = deque()
+        self.held_bytes = 0
+        """the size of the rows that are waiting"""
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
@@ -53,12 +55,14 @@ class StreamOutput:
         """Send events through the view part."""
         rows = self._view(events)
         self._rows += rows.items
+        self.held_bytes += sum([len(row.raw) for row in rows.items])
         self._failure = rows.failure
         self._closed_by = rows.closed_by
 
-    def add(self, rows: Iterable[InsertRow]) -> None:
+    def add(self, rows: Sequence[InsertRow]) -> None:
         """Add rows that the view part would only have rendered."""
         self._rows += rows
+        self.held_bytes += sum([len(row.raw) for row in rows])
 
     def fail(self, error: CommandError) -> None:
         """End the stream with an error behind what it has shown so far."""
@@ -74,14 +78,17 @@ class StreamOutput:
         """
         rows = self._rows
         taken: list[Row | InsertRow] = []
-        if len(rows) <= count and sum([len(row.raw) for row in rows]) + len(rows) * overhead <= size:
+        if len(rows) <= count and self.held_bytes + len(rows) * overhead <= size:
             taken += rows
             rows.clear()
+            self.held_bytes = 0
         while rows and len(taken) < count:
-            size -= len(rows[0].raw) + overhead
+            row_size = len(rows[0].raw)
+            size -= row_size + overhead
             if size < 0 and len(taken) >= at_least:
                 break
             taken.append(rows.popleft())
+            self.held_bytes -= row_size
         self._is_cut = len(taken) == count
         if taken:
             last = taken[-1]

@@ -35,6 +35,8 @@ _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUp
 _STREAM_UUID_NOT_ALLOWED: Final = 4928900
 _ONE_FIELD_PER_STAGE: Final = 40323
 _UNCOUNTED: Final = 1 << 31
+_LARGE_BATCH: Final = 1 << 18
+"""Bytes of a batch that take a client long enough to prepare the next one meanwhile"""
 
 
 def is_change_stream(pipeline: object) -> bool:
@@ -184,6 +186,8 @@ class ChangeStreamCursor:
             self._attributes["comment"] = comment
         self._is_open = True
         self._events = 0
+        self._splits = plan.splits
+        self._ahead: asyncio.Task[None] | None = None
         self._count_opening(plan)
 
     async def first_batch(self, size: int) -> CursorBatch:
@@ -192,6 +196,7 @@ class ChangeStreamCursor:
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
         """The next events; waits for the first of them."""
+        self._stop_work_ahead()
         limit = size or _UNCOUNTED
         stream = self._stream
         end = monotonic() + wait_ms / 1000
@@ -223,26 +228,40 @@ class ChangeStreamCursor:
             rows += taken
             if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
-            size -= sum(len(row.raw) + ELEMENT_OVERHEAD for row in taken)
+            size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
             if monotonic() >= pause:
                 if pause:
                     await asyncio.sleep(0)
                 pause = monotonic() + SECONDS_AT_ONCE
+        sent = sum([len(row.raw) for row in rows])
+        if sent >= _LARGE_BATCH and stream.is_behind:
+            # The client has something to read; meanwhile the next batch is prepared.
+            self._ahead = asyncio.get_running_loop().create_task(self._work_ahead(sent))
         return self._batch(rows)
+
+    async def _work_ahead(self, size: int) -> None:
+        """Prepare about as much as was sent, giving way to everything else."""
+        await asyncio.sleep(0)
+        while self._stream.work_ahead(size):
+            await asyncio.sleep(0)
+
+    def _stop_work_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
 
     def _batch(self, rows: list[Row | InsertRow]) -> CursorBatch:
         stream = self._stream
-        documents = []
-        for row in rows:
-            documents.append(row.raw)
-            if row.fragment == 0:
-                self._counters.large_events_split += 1
+        documents = [row.raw for row in rows]
+        if self._splits:
+            self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
         self._events += len(rows)
         is_done = stream.is_done
         return CursorBatch(documents, stream.position, exhausted=is_done, invalidated=is_done)
 
     def close(self) -> None:
         """Let go of everything."""
+        self._stop_work_ahead()
         if self._is_open:
             self._is_open = False
             self._counters.open -= 1
