@@ -75,6 +75,11 @@ class Dispatcher:
             return Outcome(close=True)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
+        except RecursionError:
+            too_deep = CommandError(
+                ErrorCode.Overflow, f"{request.name}: too many things inside of one another"
+            )
+            return self._failed(context, too_deep)
         except BaseException as error:
             return self._failed(context, self._internal(client, request, error))
         finally:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.aggregation.document_stage import joined
 from tailrace.query.aggregation.output import Output
 from tailrace.query.aggregation.rows import PAUSE, Pause, Rows, rows_of
 from tailrace.query.aggregation.stage import Stage
@@ -40,6 +41,6 @@ class Pipeline:
 
     def rows(self, rows: Rows) -> Rows:
         """The same on rows, for a pipeline inside another's stage."""
-        for stage in self.stages:
+        for stage in joined(self.stages):
             rows = stage(rows)
         return rows

@@ -20,7 +20,7 @@ from tailrace.errors import CommandError
 
 Document: TypeAlias = dict[str, Any]
 
-_ROWS_BETWEEN_PAUSES: Final = 256
+ROWS_BETWEEN_PAUSES: Final = 256
 
 
 class Pause(Enum):
@@ -83,5 +83,5 @@ def paced(rows: Iterable[Row]) -> Rows:
     """Rows that a stage has collected, with pauses among them for the stages behind."""
     for count, row in enumerate(rows, start=1):
         yield row
-        if not count % _ROWS_BETWEEN_PAUSES:
+        if not count % ROWS_BETWEEN_PAUSES:
             yield PAUSE

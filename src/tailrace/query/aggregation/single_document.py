@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tailrace.query.aggregation.rows import PAUSE, Row, Rows
+from tailrace.query.aggregation.document_stage import DocumentStage
+from tailrace.query.aggregation.rows import Row
 from tailrace.query.aggregation.scope import StageScope
 from tailrace.query.aggregation.stage import Stage
 from tailrace.query.reshape import compile_stage
@@ -11,26 +12,15 @@ from tailrace.query.reshape import compile_stage
 def compile_filter(name: str, spec: Any, scope: StageScope) -> Stage:
     """`$match`: rows that do not match are dropped, all others pass as they are."""
     keeps = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
-
-    def run(rows: Rows) -> Rows:
-        for row in rows:
-            if row is PAUSE or keeps(row.document) is not None:
-                yield row
-
-    return run
+    return DocumentStage(lambda row: None if keeps(row.document) is None else row)
 
 
 def compile_reshaping(name: str, spec: Any, scope: StageScope) -> Stage:
     """`$project`, `$addFields` and their like: another document for each, or none."""
     reshape = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
 
-    def run(rows: Rows) -> Rows:
-        for row in rows:
-            if row is PAUSE:
-                yield row
-                continue
-            document = reshape(row.document)
-            if document is not None:
-                yield Row(document)
+    def change(row: Row) -> Row | None:
+        document = reshape(row.document)
+        return None if document is None else Row(document)
 
-    return run
+    return DocumentStage(change)

@@ -12,7 +12,7 @@ from bson import Int64
 
 from tailrace.errors import CommandError
 from tailrace.query.aggregation.nested_fields import get_nested, set_nested, without_nested
-from tailrace.query.aggregation.rows import PAUSE, Document, Row, Rows
+from tailrace.query.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Document, Row, Rows
 from tailrace.query.aggregation.scope import StageScope
 from tailrace.query.aggregation.stage import Stage
 from tailrace.query.expressions.field_path import split_path
@@ -39,6 +39,8 @@ def compile_unwind(_name: str, spec: Any, _scope: StageScope) -> Stage:
             value = get_nested(document, options.path)
             if isinstance(value, list) and value:
                 for index, element in enumerate(value):
+                    if index and not index % ROWS_BETWEEN_PAUSES:
+                        yield PAUSE
                     unwound = set_nested(document, options.path, element)
                     yield Row(_numbered(unwound, options, Int64(index)))
             elif isinstance(value, list):

@@ -18,7 +18,7 @@ from tailrace.query.expressions.scope import Environment, Expression, OperatorPa
 from tailrace.query.missing import MISSING
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
-_RANGE_LIMIT: Final = 100 * 1024 * 1024 // 16
+_MAX_ELEMENTS: Final = 100 * 1024 * 1024 // 16
 _EXCEEDED_MEMORY_LIMIT: Final = 146
 
 
@@ -62,6 +62,8 @@ def concat_arrays(arrays: list[Any]) -> list[Any] | None:
             return None
         if not isinstance(array, list):
             raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+        if len(result) + len(array) > _MAX_ELEMENTS:
+            raise CommandError(_EXCEEDED_MEMORY_LIMIT, "$concatArrays would exceed the memory limit")
         result += array
     return result
 
@@ -125,7 +127,7 @@ def make_range(start: Any, end: Any, step: Any = 1) -> list[int]:
     if stride == 0:
         raise CommandError(34449, "$range requires a non-zero step value")
     numbers = range(first, last, stride)
-    if len(numbers) > _RANGE_LIMIT:
+    if len(numbers) > _MAX_ELEMENTS:
         raise CommandError(
             _EXCEEDED_MEMORY_LIMIT, f"$range would exceed the memory limit: {len(numbers)} numbers"
         )

@@ -23,6 +23,8 @@ from tailrace.query.expressions.text import coerced_text
 
 _WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680" + "".join(chr(code) for code in range(0x2000, 0x200B))
 _UTF8_CONTINUATION: Final = 0x80
+_MAX_LENGTH: Final = 64 << 20
+_TOO_LONG: Final = 13548
 
 
 def concat(values: list[Any]) -> str | None:
@@ -32,7 +34,15 @@ def concat(values: list[Any]) -> str | None:
             return None
         if not is_string(value):
             raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
+    _check_length(sum(map(len, values)))
     return "".join(values)
+
+
+def _check_length(length: int) -> None:
+    """Refuse a text that MongoDB would not hold in memory either."""
+    if length > _MAX_LENGTH:
+        reason = f"a text of {length} characters would be past the limit of 64MB"
+        raise CommandError(_TOO_LONG, reason)
 
 
 def _case(change: Callable[[bytes], bytes]) -> OperatorParser:
@@ -185,6 +195,9 @@ def _replace(limit: int) -> OperatorParser:
             if any(is_nullish(value) for value in values.values()):
                 return None
             text, find, replacement = values.values()
+            if len(replacement) > len(find):
+                times = min(text.count(find), limit) if limit > 0 else text.count(find)
+                _check_length(len(text) + times * (len(replacement) - len(find)))
             return str(text).replace(find, replacement, limit)
 
         return apply
