@@ -2,8 +2,8 @@
 
 from typing import Final
 
-VERSION: Final = "8.2.0"
-VERSION_ARRAY: Final = (8, 2, 0, 0)
+VERSION: Final = "8.2.1"
+VERSION_ARRAY: Final = (8, 2, 1, 0)
 FEATURE_COMPATIBILITY_VERSION: Final = "8.2"
 MIN_WIRE_VERSION: Final = 0
 MAX_WIRE_VERSION: Final = 27
