@@ -59,14 +59,19 @@ class Row:
         raw = self._raw
         if raw is None:
             assert self._document is not None, "a row is made of bytes or of values"
-            raw = self._raw = encode(self._document)
+            try:
+                raw = self._raw = encode(self._document)
+            except ValueError:
+                # No document at all can be that large.
+                raise _too_large("more than 2GB") from None
             if len(raw) > rawbson.MAX_INTERNAL_SIZE:
-                raise CommandError(
-                    ErrorCode.BSONObjectTooLarge,
-                    f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and "
-                    f"{rawbson.MAX_INTERNAL_SIZE}(16MB)",
-                )
+                raise _too_large(str(len(raw)))
         return raw
+
+
+def _too_large(size: str) -> CommandError:
+    reason = f"BSONObj size: {size} is invalid. Size must be between 0 and {rawbson.MAX_INTERNAL_SIZE}(16MB)"
+    return CommandError(ErrorCode.BSONObjectTooLarge, reason)
 
 
 Item: TypeAlias = Row | Pause
