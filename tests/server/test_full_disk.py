@@ -1,8 +1,14 @@
 """A data directory that has reached its largest size refuses writes and nothing else."""
 
 import pytest
+from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
-from tests.server.running import connected, running
+from tests.server.running import Document, connected, running
+
+
+def fill(orders: Collection[Document]) -> None:
+    for number in range(1, 200):
+        orders.insert_one({"_id": number, "text": "x" * 100_000})
 
 
 def test_writes_fail_and_everything_else_goes_on() -> None:
@@ -11,8 +17,7 @@ def test_writes_fail_and_everything_else_goes_on() -> None:
         orders.insert_one({"_id": 0})
         with orders.watch() as stream:
             with pytest.raises(OperationFailure) as caught:
-                for number in range(1, 200):
-                    orders.insert_one({"_id": number, "text": "x" * 100_000})
+                fill(orders)
             assert caught.value.code == 14031
             stored = orders.count_documents({})
             events = 0
