@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
@@ -60,6 +61,8 @@ class EventLog(ABC):
 
     waiters: Waiters
     """who wants to be told of new items"""
+    steps: CommonSteps
+    """what streams have worked out for each other"""
 
     @property
     @abstractmethod
@@ -71,11 +74,12 @@ class EventLog(ABC):
         """Raise ChangeStreamHistoryLost (286) if the log no longer holds everything from ``start`` on."""
 
     @abstractmethod
-    def read(self, after: int) -> Slice:
-        """The next items behind a cluster time, a bounded number of them.
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost (136) if some of the items behind a cluster time are gone."""
 
-        Raises CappedPositionLost (136) if some of them are gone.
-        """
+    @abstractmethod
+    def read(self, after: int) -> Slice:
+        """The next items behind a cluster time that was checked, a bounded number of them."""
 
     @abstractmethod
     def run_of(self, item: LogItem) -> InsertRun | None:

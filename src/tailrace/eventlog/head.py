@@ -11,6 +11,7 @@ from typing import Final
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.event_log import EventLog, LogItem, Slice
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.segments import Segments
@@ -40,6 +41,7 @@ class Head(EventLog):
 
     def __init__(self, store: Store, *, max_weight: int = MAX_WEIGHT, marks_end: bool = False) -> None:
         self.waiters = Waiters()
+        self.steps = CommonSteps()
         self.lookups = store_lookups(store)
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""
@@ -69,14 +71,17 @@ class Head(EventLog):
         if entry.head.op != "n" or rawbson.field(entry.o, b"msg") != _FIRST_MESSAGE:
             raise history_lost(start)
 
-    def read(self, after: int) -> Slice:
-        """The next items behind a cluster time."""
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if entries behind a cluster time were removed."""
         # Also if memory still had them: what a stream gets must not depend on how much of it there is.
         if self._store.truncated_through > after:
             raise CommandError(
                 ErrorCode.CappedPositionLost,
                 f"the oplog was truncated past {in_words(after)} while the stream was behind",
             )
+
+    def read(self, after: int) -> Slice:
+        """The next items behind a cluster time."""
         if after < self._begins_after:
             return self._read_older(after)
         times = self._times

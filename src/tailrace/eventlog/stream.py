@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.eventlog.common_steps import AnyRow, Step
 from tailrace.eventlog.event_log import EventLog, LogItem, Slice
 from tailrace.eventlog.insert_run import InsertRow
 from tailrace.eventlog.stream_output import StreamOutput
@@ -16,7 +17,7 @@ from tailrace.model.oplog_entry import PLAIN
 from tailrace.model.scope import ScopeKind
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import Plan
-from tailrace.stages.stage import Batch, Row
+from tailrace.stages.stage import Batch
 
 _VIEWS: Final = "system.views"
 _ENOUGH: Final = 1000
@@ -47,6 +48,8 @@ class LogStream:
         self._is_checked = start is None
         self._scanned = log.newest if start is None else max(start - 1, 0)
         self._waiter = Waiter(plan.scope, self._visible)
+        likeness = plan.likeness
+        self._likeness = None if likeness is None else log.steps.of(likeness)
 
     @property
     def is_done(self) -> bool:
@@ -73,7 +76,7 @@ class LogStream:
         """Whether finished rows are waiting to be taken."""
         return bool(self._output)
 
-    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[Row | InsertRow]:
+    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[AnyRow]:
         """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
         ``overhead`` is what a row takes besides its own bytes. Looks at no more than one slice of the log; if
@@ -100,32 +103,43 @@ class LogStream:
         return True
 
     def _advance(self) -> None:
-        """Look at the next slice of the log."""
+        """Show what the next slice of the log holds for this stream."""
         try:
-            found = self._log.read(self._scanned)
+            self._log.check_place(self._scanned)
         except CommandError as error:
             self._output.fail(error)
             return
-        items = self._show_runs(found)
-        if items or not found.items:
-            batch = self._select(Slice(items, found.scanned))
-            if batch.items or batch.failure is not None:
-                self._output.accept(batch)
+        place = self._scanned
+        likeness = self._likeness
+        step = None if likeness is None else likeness.steps.get(place)
+        if step is None:
+            rows = self._next_rows(self._log.read(place))
+            step = Step(rows, self._scanned)
+            if likeness is not None and rows.failure is None:
+                self._log.steps.keep(likeness, place, step)
+        self._scanned = step.scanned
+        self._output.add(step.shown)
 
-    def _show_runs(self, found: Slice) -> Sequence[LogItem]:
+    def _next_rows(self, found: Slice) -> Batch[AnyRow]:
+        """The rows of a slice, or of its beginning; moves the stream behind them."""
+        rows: list[AnyRow] = []
+        items = self._show_runs(found, rows)
+        if rows or (found.items and not items):
+            return Batch(rows)
+        return self._output.view(self._select(Slice(items, found.scanned)))
+
+    def _show_runs(self, found: Slice, shown: list[AnyRow]) -> Sequence[LogItem]:
         """Show the batches of inserts at the beginning of a slice; what is left of it, if there is room."""
         if not self._shows_runs:
             return found.items
-        shown = 0
         for position, item in enumerate(found.items):
             rows = self._rows_of(item)
             if rows is None:
                 return () if shown else found.items[position:]
-            self._output.add(rows)
-            shown += len(rows)
+            shown += rows
             is_last = position == len(found.items) - 1
             self._scanned = found.scanned if is_last else item.entry.ts
-            if shown >= _ENOUGH:
+            if len(shown) >= _ENOUGH:
                 break
         return ()
 

@@ -1,17 +1,16 @@
 """What leaves a stream: finished rows in order, then its error or its end; and its position."""
 
 from collections import deque
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from tailrace.errors import CommandError
-from tailrace.eventlog.insert_run import InsertRow
+from tailrace.eventlog.common_steps import AnyRow
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.event_token import resume_token
 from tailrace.model.resume_token import ResumeToken
 from tailrace.stages.plan import Plan, ViewPart
-from tailrace.stages.stage import Batch, Row
+from tailrace.stages.stage import Batch
 
 UNLIMITED: Final = 1 << 62
 
@@ -22,7 +21,7 @@ class StreamOutput:
     def __init__(self, plan: Plan, view: ViewPart, now: int = 0) -> None:
         """``now`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
-        self._rows: deque[Row | InsertRow] = deque()
+        self._rows: deque[AnyRow] = deque()
         self.held_bytes = 0
         """the size of the rows that are waiting"""
         self._failure: CommandError | None = None
@@ -53,16 +52,19 @@ class StreamOutput:
 
     def accept(self, events: Batch[ChangeEvent]) -> None:
         """Send events through the view part."""
+        self.add(self.view(events))
+
+    def view(self, events: Batch[ChangeEvent]) -> Batch[AnyRow]:
+        """What the view part makes of events; to be added next."""
         rows = self._view(events)
+        return Batch([*rows.items], rows.failure, rows.failed_at, rows.closed_by)
+
+    def add(self, rows: Batch[AnyRow]) -> None:
+        """Add rows, and the error or the end behind them."""
         self._rows += rows.items
         self.held_bytes += sum([len(row.raw) for row in rows.items])
         self._failure = rows.failure
         self._closed_by = rows.closed_by
-
-    def add(self, rows: Sequence[InsertRow]) -> None:
-        """Add rows that the view part would only have rendered."""
-        self._rows += rows
-        self.held_bytes += sum([len(row.raw) for row in rows])
 
     def fail(self, error: CommandError) -> None:
         """End the stream with an error behind what it has shown so far."""
@@ -70,14 +72,14 @@ class StreamOutput:
 
     def take(
         self, count: int = UNLIMITED, size: int = UNLIMITED, *, overhead: int = 0, at_least: int = 1
-    ) -> list[Row | InsertRow]:
+    ) -> list[AnyRow]:
         """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
 
         ``overhead`` is what a row takes besides its own bytes. Raises the stream's error once the rows before
         it are out.
         """
         rows = self._rows
-        taken: list[Row | InsertRow] = []
+        taken: list[AnyRow] = []
         if len(rows) <= count and self.held_bytes + len(rows) * overhead <= size:
             taken += rows
             rows.clear()

@@ -16,8 +16,8 @@ A plan is opened once for a stream: everything that can be wrong with its option
 then, with the server's codes. The parts it hands out hold the state of one run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from tailrace.error_codes import ErrorCode
@@ -242,6 +242,19 @@ class Plan:
         token = self.start_token
         begins_plainly = token is None or (token.is_high_water_mark and token.version <= CURRENT_VERSION)
         return begins_plainly and not self.user_stages and not self.splits and self.pushed.document is None
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What the streams have in common that show the same from the same place on.
+
+        None for a stream whose past matters, or that looks things up when it shows an event.
+        """
+        options = self.options
+        shows_images = options.full_document != "default" or options.full_document_before_change != "off"
+        if shows_images or not self.shows_inserts_as_they_are:
+            return None
+        anywhere = replace(options, resume_after=None, start_after=None, start_at_operation_time=None)
+        return self.scope, anywhere, self.raw_data, tuple(sorted(self.parameters.items()))
 
     def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
         """The stages that run on one shard's oplog."""
