@@ -1,8 +1,8 @@
 """200,000 events through one change stream cursor, against a `find` of the same documents.
 
 Both are read by PyMongo: as raw batches, where it is the server that is measured; by a plain cursor, where
-the client decodes, and an event is several times as much as its document; and by `watch`, which does some work
-of its own for each event. Rounds take turns, so that all meet the same machine.
+the client decodes, and an event is several times as much as its document; and by `watch`, which does some
+work of its own for each event. Rounds take turns, so that all meet the same machine.
 """
 
 import struct
@@ -26,9 +26,9 @@ _read_length = struct.Struct("<i").unpack_from
 
 
 def sample(number: int) -> Document:
-    """A document like many: some 200 bytes."""
+    """A document like many: some 200 bytes, with the `_id` that the driver gives it."""
     return {
-        "_id": number,
+        "number": number,
         "customer": f"customer-{number % 1000:04}",
         "amount": number / 7,
         "when": datetime(2026, 1, 1, tzinfo=UTC),

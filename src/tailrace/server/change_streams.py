@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 STAGE: Final = "$changeStream"
+_SECONDS_FOR_BATCH: Final = 0.02
+"""How long a stream that catches up collects before it sends what it has: client and server then both work"""
 _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
 _STREAM_UUID_NOT_ALLOWED: Final = 4928900
 _ONE_FIELD_PER_STAGE: Final = 40323
@@ -210,11 +212,11 @@ class ChangeStreamCursor:
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
-        """The events that are there, as many as fit."""
+        """The events that are there: as many as fit, and can be found without keeping the client waiting."""
         rows: list[Row | InsertRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
-        pause = 0.0
+        pause = end = 0.0
         while True:
             try:
                 taken = stream.take(
@@ -229,7 +231,12 @@ class ChangeStreamCursor:
             if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
             size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
-            if monotonic() >= pause:
+            now = monotonic()
+            if not end:
+                end = now + _SECONDS_FOR_BATCH
+            elif rows and now >= end:
+                break
+            if now >= pause:
                 if pause:
                     await asyncio.sleep(0)
                 pause = monotonic() + SECONDS_AT_ONCE
