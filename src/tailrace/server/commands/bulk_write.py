@@ -17,7 +17,7 @@ from tailrace.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.server.writes.namespaces import Namespace
 from tailrace.server.writes.retries import is_retryable
-from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.server.writes.specs import DeleteSpec, UpdateSpec, read_update
 from tailrace.server.writes.unit import run_write
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
@@ -94,20 +94,7 @@ def _read_insert(arguments: Arguments, raw: bytes) -> bytes:
 
 
 def _read_update(arguments: Arguments, _raw: bytes) -> UpdateSpec:
-    spec = UpdateSpec(
-        query=arguments.document("filter"),
-        update=arguments.value("updateMods"),
-        multi=arguments.boolean("multi", False),
-        upsert=arguments.boolean("upsert", False),
-        array_filters=arguments.array("arrayFilters", ()),
-        collation=arguments.document("collation", None),
-        hint=arguments.value("hint", None),
-        sort=arguments.document("sort", None),
-        constants=arguments.document("constants", None),
-        supplies_document=arguments.boolean("upsertSupplied", False),
-    )
-    arguments.ignore("sampleId", "allowShardKeyUpdatesWithoutFullShardKeyInQuery")
-    return spec
+    return read_update(arguments, query="filter", update="updateMods", constants="constants")
 
 
 def _read_delete(arguments: Arguments, _raw: bytes) -> DeleteSpec:

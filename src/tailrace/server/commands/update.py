@@ -10,7 +10,7 @@ from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.writes.batch import Batch
 from tailrace.server.writes.retries import is_retryable
-from tailrace.server.writes.specs import UpdateSpec
+from tailrace.server.writes.specs import UpdateSpec, read_update
 from tailrace.server.writes.unit import run_write
 from tailrace.store.unit import Unit
 
@@ -31,19 +31,7 @@ async def run(context: Context) -> Reply:
 
 def _statement(fields: dict[str, Any]) -> UpdateSpec:
     arguments = Arguments(_PATH, fields)
-    spec = UpdateSpec(
-        query=arguments.document("q"),
-        update=arguments.value("u"),
-        multi=arguments.boolean("multi", False),
-        upsert=arguments.boolean("upsert", False),
-        array_filters=arguments.array("arrayFilters", ()),
-        collation=arguments.document("collation", None),
-        hint=arguments.value("hint", None),
-        sort=arguments.document("sort", None),
-        constants=arguments.document("c", None),
-        supplies_document=arguments.boolean("upsertSupplied", False),
-    )
-    arguments.ignore("sampleId", "allowShardKeyUpdatesWithoutFullShardKeyInQuery")
+    spec = read_update(arguments, query="q", update="u", constants="c")
     arguments.finish()
     return spec
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace.server.arguments import Arguments
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateSpec:
@@ -32,3 +34,20 @@ class DeleteSpec:
     collation: Mapping[str, Any] | None = None
     hint: Any = None
     sort: Mapping[str, Any] | None = None
+
+
+def read_update(arguments: Arguments, *, query: str, update: str, constants: str) -> UpdateSpec:
+    """An update statement; what two commands call by different names is named here."""
+    arguments.ignore("sampleId", "allowShardKeyUpdatesWithoutFullShardKeyInQuery")
+    return UpdateSpec(
+        query=arguments.document(query),
+        update=arguments.value(update),
+        multi=arguments.boolean("multi", False),
+        upsert=arguments.boolean("upsert", False),
+        array_filters=arguments.array("arrayFilters", ()),
+        collation=arguments.document("collation", None),
+        hint=arguments.value("hint", None),
+        sort=arguments.document("sort", None),
+        constants=arguments.document(constants, None),
+        supplies_document=arguments.boolean("upsertSupplied", False),
+    )
