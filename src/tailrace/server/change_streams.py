@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 STAGE: Final = "$changeStream"
-_SECONDS_FOR_BATCH: Final = 0.02
-"""How long a stream that catches up collects before it sends what it has: client and server then both work"""
 _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
 _STREAM_UUID_NOT_ALLOWED: Final = 4928900
 _ONE_FIELD_PER_STAGE: Final = 40323
 _UNCOUNTED: Final = 1 << 31
 _LARGE_BATCH: Final = 1 << 18
 """Bytes of a batch that take a client long enough to prepare the next one meanwhile"""
+_BYTES_AHEAD: Final = 1 << 19
+"""How much is prepared: little, because many streams may be behind, and what is sent soon is still in a cache"""
 
 
 def is_change_stream(pipeline: object) -> bool:
@@ -212,11 +212,11 @@ class ChangeStreamCursor:
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
-        """The events that are there: as many as fit, and can be found without keeping the client waiting."""
+        """The events that are there: as many as fit and can be found in a moment."""
         rows: list[Row | InsertRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
-        pause = end = 0.0
+        pause = 0.0
         while True:
             try:
                 taken = stream.take(
@@ -231,25 +231,21 @@ class ChangeStreamCursor:
             if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
             size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
-            now = monotonic()
-            if not end:
-                end = now + _SECONDS_FOR_BATCH
-            elif rows and now >= end:
-                break
-            if now >= pause:
+            if monotonic() >= pause:
+                if pause and rows:
+                    break  # the client can begin to read, and asks for the rest when it has
                 if pause:
                     await asyncio.sleep(0)
                 pause = monotonic() + SECONDS_AT_ONCE
-        sent = sum([len(row.raw) for row in rows])
-        if sent >= _LARGE_BATCH and stream.is_behind:
+        if stream.is_behind and sum([len(row.raw) for row in rows]) >= _LARGE_BATCH:
             # The client has something to read; meanwhile the next batch is prepared.
-            self._ahead = asyncio.get_running_loop().create_task(self._work_ahead(sent))
+            self._ahead = asyncio.get_running_loop().create_task(self._work_ahead())
         return self._batch(rows)
 
-    async def _work_ahead(self, size: int) -> None:
-        """Prepare about as much as was sent, giving way to everything else."""
+    async def _work_ahead(self) -> None:
+        """Prepare some of the next batch, giving way to everything else."""
         await asyncio.sleep(0)
-        while self._stream.work_ahead(size):
+        while self._stream.work_ahead(_BYTES_AHEAD):
             await asyncio.sleep(0)
 
     def _stop_work_ahead(self) -> None:
