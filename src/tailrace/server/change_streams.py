@@ -38,7 +38,7 @@ _UNCOUNTED: Final = 1 << 31
 _LARGE_BATCH: Final = 1 << 18
 """Bytes of a batch that take a client long enough to prepare the next one meanwhile"""
 _BYTES_AHEAD: Final = 1 << 19
-"""How much is prepared: little, because many streams may be behind, and what is sent soon is still in a cache"""
+"""How much is prepared: little, as many streams may be behind, and what is sent soon is still in a cache"""
 
 
 def is_change_stream(pipeline: object) -> bool:
