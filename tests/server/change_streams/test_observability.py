@@ -6,7 +6,7 @@ import pytest
 from bson import Int64
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
-from tests.server.change_streams.stream_commands import Document, get_more, open_stream
+from tests.server.change_streams.stream_commands import Document, drain, get_more, open_stream
 from tests.server.running import RunningServer
 
 
@@ -83,7 +83,7 @@ def test_streams_share_the_transformation(
     for number in range(20):
         database.c.insert_one({"_id": number})
     database.c.insert_many([{"_id": number} for number in range(20, 40)])
-    batches = [get_more(database, cursor)["nextBatch"] for cursor in cursors]
+    batches = [drain(database, cursor) for cursor in cursors]
     assert [len(batch) for batch in batches] == [40, 40, 40, 40]
     # Twenty inserts, and one entry for the twenty that came together; the stream of the database also met the
     # creation of the collection, which is not for it.
