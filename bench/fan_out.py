@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from bson import Int64
+from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from bench.figures import percentile, print_goal, print_times
@@ -20,6 +21,7 @@ WRITES_PER_SECOND = 20
 SECONDS = 10
 WAIT_MS = 60_000
 WRITERS = 20
+SETTLE = 1
 
 
 class Writer:
@@ -45,11 +47,13 @@ class Writer:
 
 def main() -> None:
     print(f"fan-out: {STREAMS} collection streams, {WRITES_PER_SECOND} inserts/s for {SECONDS} s")
-    with serving("fan_out") as server:
-        collection = server.client.bench.events
+    with serving("fan_out") as server, MongoClient[Document](server.uri, minPoolSize=WRITERS) as client:
+        # The writers' connections are there before it begins: one to a thread, as in an application.
+        collection = client.bench.events
         collection.insert_one({"_id": "first"})
         writer = Writer(collection)
         with watching(server, STREAMS, WAIT_MS) as streams:
+            time.sleep(SETTLE)
             began, before = time.monotonic(), server.usage().seconds
             writer.run(WRITES_PER_SECOND * SECONDS)
             elapsed, used = time.monotonic() - began, server.usage().seconds - before
