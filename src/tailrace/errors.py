@@ -8,6 +8,7 @@
     │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
     ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
     ├── UsageError          the command line was used wrongly: one sentence with cause and remedy
+    │   └── HistoryError    a history that cannot be used as it was meant to be
     └── WireError           bytes that break the wire protocol: the connection has to be closed
 
 Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
@@ -98,6 +99,10 @@ class DamagedInputError(TailraceError):
 
 class UsageError(TailraceError):
     """The command line, or a file given to it, was used wrongly."""
+
+
+class HistoryError(UsageError):
+    """A history that is not there, is another deployment's, or does not go on where it should."""
 
 
 class WireError(TailraceError):

@@ -98,10 +98,22 @@ class ChangeEvent:
     `update` is the whole `o` of a delta update. `ddl` is set for everything else. An invalidate event has
     its `cause` and nothing of its own: its token is the cause's with one flag set. `shard` is where the entry
     was written, for look-ups that only that shard can answer. `shown` is what an event of many streams looked
-    like in the one that rendered it last.
+    like in the one that rendered it last. `pre_image` is the document before the change, if whoever made the
+    event knew it; else it is looked up when a stream wants it.
     """
 
-    __slots__ = ("cause", "ddl", "document_key", "entry", "full_document", "kind", "shard", "shown", "update")
+    __slots__ = (
+        "cause",
+        "ddl",
+        "document_key",
+        "entry",
+        "full_document",
+        "kind",
+        "pre_image",
+        "shard",
+        "shown",
+        "update",
+    )
 
     def __init__(
         self,
@@ -123,6 +135,7 @@ class ChangeEvent:
         self.cause = cause
         self.shard = shard
         self.shown: tuple[object, int, bytes] | None = None
+        self.pre_image: bytes | None = None
 
     def __repr__(self) -> str:
         return f"<ChangeEvent {self.kind.operation_type} from {self.entry!r}>"

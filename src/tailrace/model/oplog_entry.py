@@ -93,6 +93,9 @@ class Extras:
     """Cluster time of the `applyOps` entry that holds the operation"""
     operations_before: int = 0
     """How many operations of the transaction stand in entries before that one"""
+    outer_from_migrate: bool = False
+    """Whether the entry that commits the operation came from a migration as a whole"""
+    outer_is_timeseries: bool = False
 
     @property
     def shows_nothing(self) -> bool:

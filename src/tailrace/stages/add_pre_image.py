@@ -16,7 +16,9 @@ _CHANGES_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
 def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
-    """The stored image of the document before this event."""
+    """The stored image of the document before this event: what came with it, or what the look-up finds."""
+    if event.pre_image is not None:
+        return event.pre_image
     extras = event.entry.extras
     ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
     return lookups.pre_image(event.kind.uuid or b"", ts, event.entry.index)

@@ -79,6 +79,8 @@ class UnwindTransaction:
             txn_number=None if is_batch else outer.txn_number,
             in_apply_ops=True,
             commit_timestamp=_commit_timestamp(entry.o) if command == "commitTransaction" else None,
+            outer_from_migrate=outer.from_migrate,
+            outer_is_timeseries=outer.is_timeseries,
         )
         read = self._reader.read_inner
         count = 0

@@ -1,0 +1,161 @@
+"""Columns of bytes put together from slices of other bytes, many rows at a time.
+
+A row of such a column is a few pieces one behind the other: bytes that all rows share, bytes of a fixed width
+that differ, and slices of any length. Rows that are built alike make a `Group`. Nothing is done row by row:
+numpy moves a piece of all rows at once, as items of the piece's width that may begin at any byte.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+PADDING: Final = 64
+"""zero bytes behind a buffer, so that a fixed-size item may be read at any of its bytes"""
+_LONG: Final = 1 << 13
+"""slices from this size on are copied one by one"""
+
+HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
+HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), "<u2")
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A piece of any length: where it begins in ``buffer``, which is padded, and how long it is."""
+
+    buffer: Bytes
+    starts: Positions
+    lengths: Positions
+
+
+Piece: TypeAlias = bytes | Bytes | Slices
+"""the same for all rows; a matrix with one line for each row; or slices"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that consist of the same pieces."""
+
+    rows: Positions
+    pieces: Sequence[Piece]
+
+    def lengths(self) -> Positions:
+        """How many bytes each row has."""
+        total = np.zeros(len(self.rows), np.int64)
+        for piece in self.pieces:
+            if isinstance(piece, bytes):
+                total += len(piece)
+            else:
+                total += piece.lengths if isinstance(piece, Slices) else piece.shape[1]
+        return total
+
+
+def items(buffer: Bytes, kind: str) -> npt.NDArray[Any]:
+    """What the buffer holds from each of its bytes on, read as items of a numpy type."""
+    dtype = np.dtype(kind)
+    return np.ndarray((len(buffer) - dtype.itemsize + 1,), dtype, buffer, strides=(1,))
+
+
+def padded(parts: Sequence[bytes]) -> Bytes:
+    """Byte strings one behind the other, and padding."""
+    return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
+
+
+def slices_of(values: Sequence[bytes]) -> Slices:
+    """Values as slices of one buffer."""
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return Slices(padded(values), np.cumsum(lengths) - lengths, lengths)
+
+
+def hexed(lines: Bytes, digits: npt.NDArray[np.uint16] = HEX) -> Bytes:
+    """The hex digits of each line of a matrix."""
+    return digits[lines].view(np.uint8)
+
+
+def big_endian(values: npt.NDArray[Any]) -> Bytes:
+    """64-bit numbers as lines of 8 bytes, the high byte first."""
+    return values.astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def spliced(count: int, groups: Sequence[Group], kind: pa.DataType) -> pa.Array:
+    """A column of ``count`` rows, binary or text; a row that is in no group is null."""
+    lengths = np.zeros(count, np.int64)
+    for group in groups:
+        lengths[group.rows] = group.lengths()
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    target = np.empty(int(offsets[-1]) + PADDING, np.uint8)
+    for group in groups:
+        position = offsets[group.rows]
+        for piece in _merged(group.pieces, len(group.rows)):
+            if isinstance(piece, Slices):
+                _copy(piece, target, position)
+                position = position + piece.lengths
+            else:
+                width = piece.shape[1]
+                items(target, f"V{width}")[position] = piece.view(f"V{width}").ravel()
+                position = position + width
+    buffers = [_validity(count, groups), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(target)]
+    return pa.Array.from_buffers(kind, count, buffers)
+
+
+def _validity(count: int, groups: Sequence[Group]) -> pa.Buffer | None:
+    if sum(len(group.rows) for group in groups) == count:
+        return None
+    there = np.zeros(count, np.uint8)
+    for group in groups:
+        there[group.rows] = 1
+    return pa.py_buffer(np.packbits(there, bitorder="little"))
+
+
+def _merged(pieces: Sequence[Piece], count: int) -> list[Bytes | Slices]:
+    """The pieces, those of a fixed width that follow each other as one matrix."""
+    merged: list[Bytes | Slices] = []
+    run: list[bytes | Bytes] = []
+    for piece in pieces:
+        if not isinstance(piece, Slices):
+            run.append(piece)
+            continue
+        if run:
+            merged.append(_matrix(run, count))
+            run = []
+        merged.append(piece)
+    if run:
+        merged.append(_matrix(run, count))
+    return merged
+
+
+def _matrix(run: Sequence[bytes | Bytes], count: int) -> Bytes:
+    if len(run) == 1 and not isinstance(run[0], bytes):
+        return np.ascontiguousarray(run[0])
+    widths = [len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece in run]
+    matrix = np.empty((count, sum(widths)), np.uint8)
+    at = 0
+    for piece, width in zip(run, widths, strict=True):
+        column = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece
+        matrix[:, at : at + width] = column
+        at += width
+    return matrix
+
+
+def _copy(piece: Slices, target: Bytes, position: Positions) -> None:
+    """Copy slices: one of 2^k to 2^(k+1) bytes is two blocks of 2^k, which may overlap."""
+    lengths = piece.lengths
+    short = np.flatnonzero((lengths > 0) & (lengths < _LONG))
+    exponents = np.frexp(lengths[short].astype(np.float64))[1] - 1
+    for exponent in np.unique(exponents).tolist():
+        rows = short[exponents == exponent]
+        block = 1 << exponent
+        source, destination = items(piece.buffer, f"V{block}"), items(target, f"V{block}")
+        starts, positions, rest = piece.starts[rows], position[rows], lengths[rows] - block
+        destination[positions] = source[starts]
+        destination[positions + rest] = source[starts + rest]
+    for row in np.flatnonzero(lengths >= _LONG).tolist():
+        start, at, length = int(piece.starts[row]), int(position[row]), int(lengths[row])
+        target[at : at + length] = piece.buffer[start : start + length]
