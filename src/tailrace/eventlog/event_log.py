@@ -1,19 +1,22 @@
 """The event log: one ordered sequence of canonical events, addressed by cluster time.
 
 Streams read it and cannot tell where an answer comes from: memory, the oplog on disk, or a history that goes
-further back. What is read is an *item*, one oplog entry together with the canonical events that happened in
-it; the events are worked out when the first stream wants them, and once for all streams.
+further back. What is read is an *item*. One from the oplog is an entry together with the canonical events
+that happened in it, worked out when the first stream wants them, and once for all streams. One from the
+history (`recorded.py`) has its events already.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tailrace.eventlog.common_steps import CommonSteps
-from tailrace.eventlog.insert_run import InsertRun
-from tailrace.eventlog.waiting import Waiters
+from tailrace.eventlog.insert_run import InsertRow, InsertRun
+from tailrace.eventlog.waiting import Waiter, Waiters
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.oplog_entry import OplogEntry
+from tailrace.stages.every_entry import Visibility
+from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import DeploymentPart
 
 _EVENT_WEIGHT: Final = 1500
@@ -21,11 +24,35 @@ _RUN_EVENT_WEIGHT: Final = 700
 
 
 class LogItem:
+    """A piece of the log; `ts` is the cluster time it ends with, and it never ends within one."""
+
+    __slots__ = ("ts",)
+
+    def __init__(self, ts: int) -> None:
+        self.ts = ts
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes, with its events."""
+        raise NotImplementedError
+
+
+class Run(Protocol):
+    """Events that many streams show as they are, without an object for each."""
+
+    def seen_by(
+        self, visible: Visibility, *, expanded: bool, with_images: bool
+    ) -> Sequence[InsertRow] | None:
+        """The rows a stream shows of them; None if it has to look at them one by one."""
+
+
+class EntryItem(LogItem):
     """One entry and its events; `events` is None until somebody asked, or if they could not be worked out."""
 
     __slots__ = ("_run", "entry", "events", "is_unsound")
 
     def __init__(self, entry: OplogEntry) -> None:
+        super().__init__(entry.ts)
         self.entry = entry
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
@@ -63,11 +90,20 @@ class EventLog(ABC):
     """who wants to be told of new items"""
     steps: CommonSteps
     """what streams have worked out for each other"""
+    lookups: Lookups
+    """what the view parts of streams look up"""
+    marks_end: bool
+    """whether the end of a transaction is an event of its own"""
 
     @property
     @abstractmethod
     def newest(self) -> int:
         """The cluster time up to which the log is complete."""
+
+    @property
+    def now(self) -> int:
+        """The cluster time behind which a stream without a start point begins."""
+        return self.newest
 
     @abstractmethod
     def check_start(self, start: int) -> None:
@@ -77,14 +113,25 @@ class EventLog(ABC):
     def check_place(self, after: int) -> None:
         """Raise CappedPositionLost (136) if some of the items behind a cluster time are gone."""
 
+    def is_at_hand(self, after: int) -> bool:  # noqa: ARG002 - a log in memory needs not look
+        """Whether `read` answers at once; if not, `fetch` comes first where nobody may be held up."""
+        return True
+
+    async def fetch(self, after: int) -> None:  # noqa: B027 - a log in memory has nothing to fetch
+        """Have what is behind a cluster time at hand, without holding up the event loop."""
+
     @abstractmethod
     def read(self, after: int) -> Slice:
         """The next items behind a cluster time that was checked, a bounded number of them."""
 
     @abstractmethod
-    def run_of(self, item: LogItem) -> InsertRun | None:
-        """The inserts of an item as a run, if it is nothing but a batch of them."""
+    def run_of(self, item: LogItem) -> Run | None:
+        """The events of an item as a run, if they can be shown without an object for each."""
 
     @abstractmethod
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
         """The canonical events of an item; None if they cannot be worked out."""
+
+    async def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Wait until there is something a stream can see; whether it came in time."""
+        return await self.waiters.wait(waiter, seconds)

@@ -12,7 +12,7 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.eventlog.common_steps import CommonSteps
-from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.segments import Segments
 from tailrace.eventlog.waiting import Waiters, holds_operations
@@ -24,6 +24,7 @@ from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import DeploymentPart
 from tailrace.store.id_keys import id_key_of
+from tailrace.store.oplog_truncation import truncated_through
 from tailrace.store.reader import Snapshot
 from tailrace.store.store import Store
 from tailrace.store.writer import Commit
@@ -43,6 +44,7 @@ class Head(EventLog):
         self.waiters = Waiters()
         self.steps = CommonSteps()
         self.lookups = store_lookups(store)
+        self.marks_end = marks_end
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""
         self._store = store
@@ -50,7 +52,7 @@ class Head(EventLog):
         self._max_weight = max_weight
         self._begins_after = store.last_committed
         self._newest = store.last_committed
-        self._items: list[LogItem] = []
+        self._items: list[EntryItem] = []
         self._times: list[int] = []
         self._weight = 0
         self._older = Segments()
@@ -63,22 +65,14 @@ class Head(EventLog):
 
     def check_start(self, start: int) -> None:
         """Raise ChangeStreamHistoryLost if entries from ``start`` on are gone."""
-        with self._store.snapshot() as snapshot:
-            oldest = snapshot.oldest_entry()
-        if oldest is None or oldest[0] <= start:
-            return
-        entry = parse_entry(oldest[1])
-        if entry.head.op != "n" or rawbson.field(entry.o, b"msg") != _FIRST_MESSAGE:
+        if not has_entries_from(self._store, start):
             raise history_lost(start)
 
     def check_place(self, after: int) -> None:
         """Raise CappedPositionLost if entries behind a cluster time were removed."""
         # Also if memory still had them: what a stream gets must not depend on how much of it there is.
         if self._store.truncated_through > after:
-            raise CommandError(
-                ErrorCode.CappedPositionLost,
-                f"the oplog was truncated past {in_words(after)} while the stream was behind",
-            )
+            raise place_lost(after)
 
     def read(self, after: int) -> Slice:
         """The next items behind a cluster time."""
@@ -96,6 +90,7 @@ class Head(EventLog):
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
         """The canonical events of an item, worked out once."""
+        assert isinstance(item, EntryItem)  # the head has no others
         if item.events is None and not item.is_unsound:
             self.transformed += 1
             batch = self._part.events(item.entry)
@@ -107,6 +102,7 @@ class Head(EventLog):
 
     def run_of(self, item: LogItem) -> InsertRun | None:
         """The inserts of an item as a run."""
+        assert isinstance(item, EntryItem)  # as in `events_of`
         if item.events is not None or not holds_operations(item.entry):
             return None
         before = item.weight
@@ -114,13 +110,13 @@ class Head(EventLog):
         self._add_weight(item, item.weight - before)
         return run
 
-    def _weigh(self, item: LogItem, events: list[ChangeEvent]) -> None:
+    def _weigh(self, item: EntryItem, events: list[ChangeEvent]) -> None:
         """Keep an item's events, and take the memory they need into account."""
         before = item.weight
         item.events = events
         self._add_weight(item, item.weight - before)
 
-    def _add_weight(self, item: LogItem, more: int) -> None:
+    def _add_weight(self, item: EntryItem, more: int) -> None:
         if item.entry.ts <= self._begins_after:
             self._older.add_weight(more)
             return
@@ -133,17 +129,20 @@ class Head(EventLog):
         if known is not None:
             return known
         end = min(self._begins_after, self._older.next_start(after) or self._begins_after)
-        items: list[LogItem] = []
+        items: list[EntryItem] = []
         size = 0
         scanned = end
         with self._store.snapshot() as snapshot:
+            # Its own word: what the writer has just removed may not be known here yet.
+            if truncated_through(snapshot) > after:
+                raise place_lost(after)
             for ts, raw in snapshot.entries(after):
                 if ts > end:
                     break
                 if len(items) >= SLICE_ITEMS or size >= SLICE_BYTES:
                     scanned = items[-1].entry.ts
                     break
-                items.append(LogItem(self._part.read(raw)))
+                items.append(EntryItem(self._part.read(raw)))
                 size += len(raw)
         found = Slice(items, scanned)
         self._older.add(after, found)
@@ -152,7 +151,7 @@ class Head(EventLog):
     def _accept(self, commit: Commit) -> None:
         """Take over the entries of a commit and wake whom they concern."""
         for ts, raw in commit.entries:
-            item = LogItem(self._part.read(raw))
+            item = EntryItem(self._part.read(raw))
             self._items.append(item)
             self._times.append(ts)
             self._weight += item.weight
@@ -162,7 +161,7 @@ class Head(EventLog):
         if self._weight > self._max_weight:
             self._trim()
 
-    def _heads_in(self, item: LogItem) -> Collection[EntryHead] | None:
+    def _heads_in(self, item: EntryItem) -> Collection[EntryHead] | None:
         """What the operations of a transaction or batch are; None for other entries."""
         if not holds_operations(item.entry):
             return None
@@ -182,7 +181,7 @@ class Head(EventLog):
             del self._items[:-keep], self._times[:-keep]
 
 
-def _cut(items: list[LogItem]) -> None:
+def _cut(items: list[EntryItem]) -> None:
     """Leave no more items than a slice has."""
     size = 0
     for number, item in enumerate(items, 1):
@@ -190,6 +189,24 @@ def _cut(items: list[LogItem]) -> None:
         if size >= SLICE_BYTES:
             del items[number:]
             return
+
+
+def has_entries_from(store: Store, start: int) -> bool:
+    """Whether the oplog of a store has everything from a cluster time on."""
+    with store.snapshot() as snapshot:
+        oldest = snapshot.oldest_entry()
+    if oldest is None or oldest[0] <= start:
+        return True
+    entry = parse_entry(oldest[1])
+    return entry.head.op == "n" and rawbson.field(entry.o, b"msg") == _FIRST_MESSAGE
+
+
+def place_lost(after: int) -> CommandError:
+    """The error of a stream that was overtaken while it was open."""
+    return CommandError(
+        ErrorCode.CappedPositionLost,
+        f"the oplog was truncated past {in_words(after)} while the stream was behind",
+    )
 
 
 def store_lookups(store: Store) -> Lookups:

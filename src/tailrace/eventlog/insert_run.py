@@ -5,11 +5,13 @@ inserts as they are needs no event object for each: they are rendered together (
 all streams of equal shape. `tests/laws/` holds the bytes against those of the general way.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import EventKind
 from tailrace.model.oplog_entry import InsertedDocuments, OplogEntry
+from tailrace.stages.every_entry import Visibility
 from tailrace.stages.render import render_inserts
 
 _START: Final = 9
@@ -47,6 +49,15 @@ class InsertRun:
 
     def __len__(self) -> int:
         return len(self._inserted.documents)
+
+    def seen_by(
+        self, visible: Visibility, *, expanded: bool, with_images: bool
+    ) -> Sequence[InsertRow] | None:
+        """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
+        del with_images  # there are none of inserts
+        if not (visible.sees(self._entry) and visible.sees_plain(self.head)):
+            return ()
+        return self.rows(expanded=expanded)
 
     def rows(self, *, expanded: bool) -> list[InsertRow] | None:
         """The events in order; None if they have to be shown one by one."""

@@ -57,6 +57,11 @@ class LocalEngine:
         """Whether the stream was invalidated: all events are out and no more will come."""
         return self._output.is_done
 
+    @property
+    def has_resumed(self) -> bool:
+        """Whether the event the client's token names was met; True if the token names none."""
+        return self._resume.found or not self._resume.is_event
+
     def push(self, shard: str, entries: Sequence[bytes]) -> None:
         """Hand in the next entries of one shard."""
         if self._output.is_ended or not entries:

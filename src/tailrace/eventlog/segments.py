@@ -41,7 +41,7 @@ class Segments:
 
     def add(self, after: int, found: Slice) -> None:
         """Keep what was read behind a cluster time."""
-        self._slices[after] = (found, [item.entry.ts for item in found.items])
+        self._slices[after] = (found, [item.ts for item in found.items])
         self._starts.insert(bisect_right(self._starts, after), after)
         self.add_weight(_weight(found))
 

@@ -8,12 +8,14 @@ from typing import Final
 
 from tailrace.errors import CommandError
 from tailrace.eventlog.common_steps import AnyRow, Step
-from tailrace.eventlog.event_log import EventLog, LogItem, Slice
+from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.eventlog.insert_run import InsertRow
+from tailrace.eventlog.recorded_visibility import is_seen
 from tailrace.eventlog.stream_output import StreamOutput
 from tailrace.eventlog.waiting import Waiter, holds_operations
+from tailrace.history.untold import is_untold
 from tailrace.model.change_event import ChangeEvent
-from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.oplog_entry import PLAIN, OplogEntry
 from tailrace.model.scope import ScopeKind
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import Plan
@@ -35,9 +37,7 @@ class LogStream:
         self._log = log
         self._visible = plan.visibility()
         # One tick behind the newest entry, so that a resume from the first position does not show it either.
-        self._output = StreamOutput(
-            plan, plan.view_part({"": lookups}, shares_events=True), now=log.newest + 1
-        )
+        self._output = StreamOutput(plan, plan.view_part({"": lookups}, shares_events=True), now=log.now + 1)
         # For what other streams do not show like this one: it is worked out for this stream alone.
         self._own_part = plan.shared_part("", lookups)
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
@@ -46,10 +46,12 @@ class LogStream:
         self._expanded = plan.options.show_expanded_events
         start = plan.start
         self._is_checked = start is None
-        self._scanned = log.newest if start is None else max(start - 1, 0)
+        self._scanned = log.now if start is None else max(start - 1, 0)
         self._waiter = Waiter(plan.scope, self._visible)
         likeness = plan.likeness
         self._likeness = None if likeness is None else log.steps.of(likeness)
+        options = plan.options
+        self._with_images = options.full_document != "default" or options.full_document_before_change != "off"
 
     @property
     def is_done(self) -> bool:
@@ -75,6 +77,15 @@ class LogStream:
     def holds_rows(self) -> bool:
         """Whether finished rows are waiting to be taken."""
         return bool(self._output)
+
+    @property
+    def must_fetch(self) -> bool:
+        """Whether `take` or `work_ahead` would have to wait for a disk: `fetch` comes first then."""
+        return not (self._output or self._log.is_at_hand(self._scanned))
+
+    async def fetch(self) -> None:
+        """Have at hand what the next `take` looks at."""
+        await self._log.fetch(self._scanned)
 
     def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[AnyRow]:
         """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
@@ -113,7 +124,12 @@ class LogStream:
         likeness = self._likeness
         step = None if likeness is None else likeness.steps.get(place)
         if step is None:
-            rows = self._next_rows(self._log.read(place))
+            try:
+                found = self._log.read(place)
+            except CommandError as error:
+                self._output.fail(error)
+                return
+            rows = self._next_rows(found)
             step = Step(rows, self._scanned)
             if likeness is not None and rows.failure is None:
                 self._log.steps.keep(likeness, place, step)
@@ -138,64 +154,98 @@ class LogStream:
                 return () if shown else found.items[position:]
             shown += rows
             is_last = position == len(found.items) - 1
-            self._scanned = found.scanned if is_last else item.entry.ts
+            self._scanned = found.scanned if is_last else item.ts
             if len(shown) >= _ENOUGH:
                 break
         return ()
 
     def _rows_of(self, item: LogItem) -> Sequence[InsertRow] | None:
-        """The rows of a batch of inserts, none if it is not for this stream; None if it is something else."""
+        """What is shown of a run, nothing if it is not for this stream; None if it is something else."""
         run = self._log.run_of(item)
         if run is None:
             return None
-        if not (self._visible.sees(item.entry) and self._visible.sees_plain(run.head)):
-            return ()
-        return run.rows(expanded=self._expanded)
+        return run.seen_by(self._visible, expanded=self._expanded, with_images=self._with_images)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
         """The events of a slice that this stream can see; the slice is left where there are enough."""
         selected: list[ChangeEvent] = []
-        keep = selected.append
-        visible, events_of = self._visible, self._log.events_of
         for item in found.items:
-            entry = item.entry
             if len(selected) >= _ENOUGH or (selected and self._shows_runs and self._log.run_of(item)):
                 return Batch(selected)
-            self._scanned = entry.ts
-            extras = entry.extras
-            is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
-            decision = visible.sees_plain(entry.head) if is_usual else None
-            try:
-                if not (visible.sees(entry) if decision is None else decision):
-                    continue
-                if self._is_own(item) or (events := events_of(item)) is None:
-                    own = self._own_part(Batch([entry.raw]))
-                    selected += own.items
-                    if own.failure is not None:
-                        return Batch(selected, own.failure, own.failed_at)
-                elif holds_operations(entry):
-                    for event in events:
-                        inner = event.entry
-                        if visible.sees(inner) if inner.head.op == "n" else visible.sees_inner(inner):
-                            keep(event)
-                else:
-                    selected += events
-            except CommandError as error:
-                return Batch(selected, error, entry.ts)
+            self._scanned = item.ts
+            if isinstance(item, EntryItem):
+                own = self._select_logged(item, selected)
+            else:
+                own = self._select_recorded(item, selected)
+            if own is not None:
+                return own
         self._scanned = found.scanned
         return Batch(selected)
 
-    def _is_own(self, item: LogItem) -> bool:
+    def _select_logged(self, item: EntryItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """Add what this stream sees of an entry; the end of the stream, if that is where it ends."""
+        entry = item.entry
+        visible = self._visible
+        extras = entry.extras
+        is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
+        decision = visible.sees_plain(entry.head) if is_usual else None
+        try:
+            if not (visible.sees(entry) if decision is None else decision):
+                return None
+            if self._is_own(entry) or (events := self._log.events_of(item)) is None:
+                own = self._own_part(Batch([entry.raw]))
+                selected += own.items
+                if own.failure is not None:
+                    return Batch(selected, own.failure, own.failed_at)
+            elif holds_operations(entry):
+                for event in events:
+                    inner = event.entry
+                    if visible.sees(inner) if inner.head.op == "n" else visible.sees_inner(inner):
+                        selected.append(event)
+            else:
+                selected += events
+        except CommandError as error:
+            return Batch(selected, error, entry.ts)
+        return None
+
+    def _select_recorded(self, item: LogItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """The same for events that the history holds."""
+        visible = self._visible
+        marks_end = self._log.marks_end
+        for event in self._log.events_of(item) or ():
+            entry = event.entry
+            try:
+                if not is_seen(event, visible, marks_end=marks_end):
+                    continue
+                if is_untold(event) or self._is_own(entry):
+                    own = self._own_events(event)
+                    selected += own.items
+                    if own.failure is not None:
+                        return Batch(selected, own.failure, own.failed_at)
+                else:
+                    selected.append(event)
+            except CommandError as error:
+                return Batch(selected, error, entry.ts)
+        return None
+
+    def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:
+        """What only this stream makes of something that the history holds."""
+        if is_untold(event):
+            return self._own_part(Batch([event.entry.raw]))
+        return self._own_part.transform(Batch([event.entry]))
+
+    def _is_own(self, entry: OplogEntry) -> bool:
+        """Whether this stream does not show an entry as others do."""
         if self._keeps_views:
             return True
-        return self._own_noops and item.entry.head.op == "n"
+        return self._own_noops and entry.head.op == "n"
 
     async def wait(self, seconds: float) -> bool:
         """Wait until there may be more; whether that was before the time was over.
 
         If it was not, nothing that the log holds now is for this stream: it was never woken.
         """
-        is_woken = await self._log.waiters.wait(self._waiter, seconds)
+        is_woken = await self._log.wait(self._waiter, seconds)
         if not is_woken:
             self._scanned = max(self._scanned, self._log.newest)
         return is_woken

@@ -25,6 +25,10 @@ class ServerOptions:
     """The set's name; None is a standalone server."""
     advertise: str | None = None
     """The `host:port` under which the set names its member; None is the address it listens on."""
+    history: Path | None = None
+    """Where the pipeline keeps the history of this deployment; None is a server without one."""
+    head: bool = True
+    """Whether streams see what is in the oplog but not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE
     max_bytes: int = DEFAULT_MAP_SIZE
     """What the data directory may grow to; it takes that much address space, not memory."""

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.model.memo import remember
-from tailrace.model.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
+from tailrace.model.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.scope import Scope, ScopeKind
 from tailrace.stages.every_entry import Visibility
@@ -122,6 +122,12 @@ class EntryFilter:
             and self._names.sees_commands(head.ns)
             and self._sees_command(entry, entry.command)
             and self._passes(self._pushed.inner, entry)
+        )
+
+    def sees_outer(self, extras: Extras) -> bool:
+        """Whether an operation passes by the flags of the entry that commits it, known from its extras."""
+        return (self._show_timeseries or not extras.outer_is_timeseries) and (
+            self._show_migrations or not extras.outer_from_migrate
         )
 
     def sees_any(self, namespaces: list[str]) -> bool:

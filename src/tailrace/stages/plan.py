@@ -80,6 +80,10 @@ class SharedPart:
         """Match, unwind, transform."""
         return self._transform(self._unwind(self._match(batch)))
 
+    def transform(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
+        """The last of the three alone, for operations that a history holds: they were matched and unwound."""
+        return self._transform(batch)
+
 
 class ViewPart:
     """Events in token order to what one stream shows."""

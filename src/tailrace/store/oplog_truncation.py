@@ -1,29 +1,53 @@
-"""Removing the oldest entries of the oplog: those it has no room for, and those a test does without."""
+"""Removing the oldest entries of the oplog: those it has no room for, and those a test does without.
+
+Where a history is built from the oplog, an entry stays until the history holds it.
+"""
 
 from collections.abc import Callable
 from typing import Final
 
+from tailrace.store.reader import TableReader
 from tailrace.store.table_writer import OPLOG_IDENT
-from tailrace.store.tables import TIME
+from tailrace.store.tables import TIME, pack_time
 from tailrace.store.write_unit import WriteUnit
 
+_TRUNCATED: Final = "truncatedThrough"
+"""What the store calls the time of the newest entry that was removed"""
 _AT_ONCE: Final = 2000
 """Entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
 
 
-def keep_within(unit: WriteUnit, most_bytes: int) -> None:
-    """Remove some of the oldest entries of an oplog that has grown beyond a size; the newest one stays."""
+def truncated_through(reader: TableReader) -> int:
+    """The cluster time of the newest entry that was removed, as one state of the store has it."""
+    found = reader.meta(_TRUNCATED)
+    return 0 if found is None else int(TIME.unpack(found)[0])
+
+
+def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = None) -> None:
+    """Remove some of the oldest entries of an oplog that has grown beyond a size; the newest one stays.
+
+    So do entries from ``held_through`` on, whatever the size: nobody else holds the later ones yet, and by
+    the one at that time whoever reads on sees that nothing is missing.
+    """
     number, size = unit.count_of(OPLOG_IDENT)
     if size <= most_bytes:
         return
     most = min(_AT_ONCE, number - 1)
-    _remove_oldest(unit, lambda _ts, gone, gone_bytes: gone < most and size - gone_bytes > most_bytes)
+    _remove_oldest(
+        unit,
+        lambda ts, gone, gone_bytes: (
+            gone < most and size - gone_bytes > most_bytes and (held_through is None or ts < held_through)
+        ),
+    )
     unit.put_counts()
 
 
-def remove_before(unit: WriteUnit, time: int) -> None:
-    """Remove all entries older than a cluster time."""
-    _remove_oldest(unit, lambda ts, _gone, _gone_bytes: ts < time)
+def remove_before(unit: WriteUnit, time: int, held_through: int | None = None) -> None:
+    """Remove all entries older than a cluster time, but none that nobody else holds yet."""
+    _remove_oldest(
+        unit,
+        lambda ts, _gone, _gone_bytes: ts < time and (held_through is None or ts < held_through),
+    )
 
 
 def _remove_oldest(unit: WriteUnit, goes_too: Callable[[int, int, int], bool]) -> None:
@@ -40,3 +64,5 @@ def _remove_oldest(unit: WriteUnit, goes_too: Callable[[int, int, int], bool]) -
             found = cursor.delete() and cursor.key() != b""
     if gone:
         unit.add_to_count(OPLOG_IDENT, -gone, -gone_bytes)
+        # Kept, because the oldest entry does not tell after a restart whether something is missing before it.
+        unit.put_meta(_TRUNCATED, pack_time(state.truncated_through))

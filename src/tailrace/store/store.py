@@ -30,7 +30,7 @@ from tailrace.store.catalog import (
 )
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.locks import Blocked, LockTable
-from tailrace.store.oplog_truncation import keep_within, remove_before
+from tailrace.store.oplog_truncation import keep_within, remove_before, truncated_through
 from tailrace.store.reader import Snapshot, TableReader
 from tailrace.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.store.tables import (
@@ -80,8 +80,8 @@ class Store:
         """called in the event loop's thread for every commit, before its writers are told"""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_keys: dict[int, int] = {}
-        self.truncated_through = 0
-        """cluster time of the newest entry that was removed while the store was open"""
+        self.held_through: int | None = None
+        """cluster time before which entries may be removed, as a history holds them; None is no such limit"""
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
@@ -89,6 +89,7 @@ class Store:
             last = _last_entry(tables, transaction)
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
             term = reader.meta("term")
+            truncated = truncated_through(reader)
             self.set_id = documents.decode(reader.meta("replicaSet") or documents.encode({"id": ObjectId()}))[
                 "id"
             ]
@@ -96,6 +97,8 @@ class Store:
         self.term = 0 if term is None else int(TIME.unpack(term)[0])
         self.catalog = catalog
         self.last_committed = last
+        self.truncated_through = truncated
+        """cluster time of the newest entry that was removed from the oplog"""
         self.clock = ClusterClock(wall, last)
         self._writer = Writer(self, self._published)
 
@@ -219,7 +222,7 @@ class Store:
 
     def retire(self, state: WriteState) -> None:
         """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
-        keep_within(WriteUnit(state), self.oplog_size)
+        keep_within(WriteUnit(state), self.oplog_size, self.held_through)
         if state.has_garbage:
             self._reap(state)
 
@@ -256,10 +259,9 @@ class Store:
         state.changes += 1
         state.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
 
-    @staticmethod
-    def truncate_oplog(before: int) -> Callable[[WriteUnit], None]:
+    def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
         """A job that removes the entries older than a cluster time, for tests and tools."""
-        return lambda unit: remove_before(unit, before)
+        return lambda unit: remove_before(unit, before, self.held_through)
 
     def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
         loop = self._loop
