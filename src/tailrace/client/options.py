@@ -1,0 +1,108 @@
+"""The options of a change stream, and what is watched.
+
+Values are never judged here: an unknown `fullDocument`, two start points, a batch size below zero all go to
+the server, which knows what it supports. An option that was not given is not sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, TypedDict
+
+from bson import Timestamp
+from pymongo.collation import Collation
+
+Document: TypeAlias = Mapping[str, Any]
+Pipeline: TypeAlias = Sequence[Document]
+
+START_OPTIONS: Final = ("startAfter", "resumeAfter", "startAtOperationTime")
+"""The three ways to say where a stream begins; a resume replaces all of them by one."""
+
+
+class Keywords(TypedDict, total=False):
+    """The keyword arguments of `watch`: PyMongo's names, and two for what a newer server may know."""
+
+    full_document: str | None
+    full_document_before_change: str | None
+    resume_after: Document | None
+    start_after: Document | None
+    start_at_operation_time: Timestamp | None
+    show_expanded_events: bool | None
+    max_await_time_ms: int | None
+    batch_size: int | None
+    collation: Document | Collation | None
+    comment: Any
+    stage_options: Document | None
+    command_options: Document | None
+
+
+_STAGE_NAMES: Final = {
+    "full_document": "fullDocument",
+    "full_document_before_change": "fullDocumentBeforeChange",
+    "resume_after": "resumeAfter",
+    "start_after": "startAfter",
+    "start_at_operation_time": "startAtOperationTime",
+    "show_expanded_events": "showExpandedEvents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is watched: a collection, a database, or with `whole_cluster` everything."""
+
+    database: str
+    collection: str | None = None
+    whole_cluster: bool = False
+
+    @classmethod
+    def cluster(cls) -> "Target":
+        """Everything; such a stream is opened on `admin`."""
+        return cls("admin", whole_cluster=True)
+
+    @property
+    def aggregate(self) -> str | int:
+        """The value of the `aggregate` field."""
+        return 1 if self.collection is None else self.collection
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Everything that a stream was opened with, sorted by where it goes."""
+
+    stage: Document = field(default_factory=dict)
+    """fields of `$changeStream`"""
+    command: Document = field(default_factory=dict)
+    """further fields of `aggregate`"""
+    batch_size: int | None = None
+    max_await_time_ms: int | None = None
+    comment: Any = None
+    collation: Document | None = None
+
+    @classmethod
+    def of(cls, keywords: Keywords) -> "StreamOptions":
+        """Options by PyMongo's names.
+
+        >>> StreamOptions.of({"full_document": "updateLookup", "batch_size": 5}).stage
+        {'fullDocument': 'updateLookup'}
+        """
+        given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
+        stage = {wire: given.pop(name) for name, wire in _STAGE_NAMES.items() if name in given}
+        stage |= given.pop("stage_options", {})
+        collation = given.pop("collation", None)
+        if isinstance(collation, Collation):
+            collation = collation.document
+        options = cls(
+            stage=stage,
+            command=dict(given.pop("command_options", {})),
+            batch_size=given.pop("batch_size", None),
+            max_await_time_ms=given.pop("max_await_time_ms", None),
+            comment=given.pop("comment", None),
+            collation=collation,
+        )
+        if given:
+            raise TypeError(f"watch() has no option {next(iter(given))}")
+        return options
+
+    @property
+    def start(self) -> Document:
+        """The start points that were given, by their names in `$changeStream`."""
+        return {name: self.stage[name] for name in START_OPTIONS if name in self.stage}
