@@ -151,6 +151,12 @@ class DeploymentPart:
             return Batch([])
         return self._transform(self._unwind(Batch([entry])))
 
+    def events_of(self, entries: Sequence[OplogEntry]) -> Batch[ChangeEvent]:
+        """The same for many entries at once, which takes less time for each."""
+        sees_plain, sees = self._visible.sees_plain, self._visible.sees
+        visible = [entry for entry in entries if sees_plain(entry.head) or sees(entry)]
+        return self._transform(self._unwind(Batch(visible)))
+
 
 def only_classic(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
     """Keep the event types that every stream shows."""

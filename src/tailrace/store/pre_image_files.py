@@ -21,7 +21,7 @@ class PreImageFiles:
     """The pre-images of one or more dumps."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._files = [KeyedFile(path, _key_of) for path in paths]
+        self._files = [KeyedFile(path, pre_image_key_of) for path in paths]
 
     def __enter__(self) -> "PreImageFiles":
         return self
@@ -32,14 +32,20 @@ class PreImageFiles:
 
     def find(self, uuid: bytes, ts: int, apply_ops_index: int) -> bytes | None:
         """The document before the change made by this operation of the entry at ``ts``; None if not kept."""
-        key = uuid + _POSITION.pack(ts, apply_ops_index)
+        key = pre_image_key(uuid, ts, apply_ops_index)
         for file in self._files:
             for raw in file.find(key):
                 return rawbson.subdocument(raw, b"preImage")
         return None
 
 
-def _key_of(raw: bytes) -> bytes:
+def pre_image_key(uuid: bytes, ts: int, apply_ops_index: int) -> bytes:
+    """What a pre-image is found by; keys compare as the identifiers of the collection do."""
+    return uuid + _POSITION.pack(ts, apply_ops_index)
+
+
+def pre_image_key_of(raw: bytes) -> bytes:
+    """The key of a stored pre-image; `ValueError` if it is none."""
     identifier = rawbson.subdocument(raw, b"_id")
     if identifier is None or rawbson.subdocument(raw, b"preImage") is None:
         raise ValueError(_NO_IMAGE)
@@ -53,4 +59,4 @@ def _key_of(raw: bytes) -> bytes:
             index = int.from_bytes(identifier[start:end], "little", signed=True)
     if uuid is None or ts is None or index is None or index < 0:
         raise ValueError(_NO_IMAGE)
-    return uuid + _POSITION.pack(ts, index)
+    return pre_image_key(uuid, ts, index)

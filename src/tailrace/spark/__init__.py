@@ -1,0 +1,1 @@
+"""Tailrace on Spark: oplog sources, the pipeline that builds the history, change streams as DataFrames."""

@@ -1,0 +1,1 @@
+"""Where oplog entries come from: deployments and archived files, readable on any executor."""

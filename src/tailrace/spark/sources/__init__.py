@@ -1,0 +1,1 @@
+"""The data sources that Spark knows by name."""
