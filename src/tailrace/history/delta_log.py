@@ -7,7 +7,7 @@ costs microseconds, and reads the few lines it holds.
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable

@@ -4,8 +4,9 @@ It is null for most rows: inserts, replacements and deletes, alone or in a vecto
 show all there is to know. Else it is a BSON document with some of these fields:
 
 ================= ===================================================================================
-entry             the whole oplog entry: commands, no-ops, view definitions, and untold entries
-operation         the same for an operation inside of a transaction
+entry             the whole oplog entry: commands, no-ops, view definitions, untold entries, and changes
+                  that are so damaged that they cannot be shown
+operation, wall   the same for an operation inside of a transaction, and the wall time of its commit
 o                 the logged diff of an update
 lsid, txnNumber   the transaction's session
 commitTimestamp   of a prepared transaction
@@ -32,16 +33,19 @@ _pack_int32 = rawbson.INT32_LE.pack
 _TRUE: Final = b"\x01"
 
 
-def logged_of(event: ChangeEvent) -> bytes | None:
-    """What has to be kept of an event's entry besides the event."""
+def logged_of(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
+    """What has to be kept of an event's entry besides the event; the ``whole`` of it if nothing else is."""
     extras = event.entry.extras
-    if event.ddl is None:
+    if event.ddl is None and not whole:
         update = event.update
         if extras is PLAIN or not _matters(extras, event.entry.ts):
             return None if update is None else b"%b\x03o\0%b\0" % (_pack_int32(len(update) + 8), update)
         parts = [] if update is None else [rawbson.element(rawbson.DOCUMENT, b"o", update)]
     elif extras.in_apply_ops:
-        parts = [rawbson.element(rawbson.DOCUMENT, b"operation", _operation(event.entry))]
+        parts = [
+            rawbson.element(rawbson.DOCUMENT, b"operation", _operation(event.entry)),
+            rawbson.element(rawbson.DATE, b"wall", event.entry.wall),
+        ]
     else:
         return rawbson.document(rawbson.element(rawbson.DOCUMENT, b"entry", event.entry.raw))
     return rawbson.document(*parts, *_elements(extras, event.entry.ts))
@@ -104,7 +108,7 @@ def _time(name: bytes, cluster_time: int) -> bytes:
 class Logged:
     """A value of the column, read back."""
 
-    __slots__ = ("entry", "extras", "operation", "update")
+    __slots__ = ("entry", "extras", "operation", "update", "wall")
 
     def __init__(self, raw: bytes | None, ts: int, *, in_apply_ops: bool) -> None:
         """``ts`` is the event's cluster time; ``in_apply_ops`` says whether `txn_index` is not null."""
@@ -113,6 +117,7 @@ class Logged:
         self.entry: bytes | None = None
         self.operation: bytes | None = None
         self.update: bytes | None = None
+        self.wall = bytes(8)
         for _, name, start, end in () if raw is None else rawbson.elements(raw):
             value = raw[start:end] if raw is not None else b""
             if name == b"o":
@@ -121,6 +126,8 @@ class Logged:
                 self.entry = value
             elif name == b"operation":
                 self.operation = value
+            elif name == b"wall":
+                self.wall = value
             else:
                 is_plain = False
                 _set(extras, name, value)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.errors import HistoryError
+from tailrace.errors import CommandError, HistoryError
 from tailrace.history.document_keys import key_text
 from tailrace.history.logged import logged_of
 from tailrace.history.schema import CANONICAL, SCHEMA, TOKEN_VERSION
@@ -58,6 +58,7 @@ class RowBuilder:
         indexes: list[int | None] = []
         codes: list[int] = []
         untold: list[int] = []
+        damaged: list[int] = []
         known = self._codes
         for event in events:
             extras = event.entry.extras
@@ -67,8 +68,13 @@ class RowBuilder:
                 shown.append(None)
                 tokens.append(token_text(event))
             else:
-                raw = render(event, CANONICAL, TOKEN_VERSION)
-                shown.append(raw)
+                try:
+                    raw = render(event, CANONICAL, TOKEN_VERSION)
+                except CommandError:
+                    # The streams that see it fail; the history goes on.
+                    damaged.append(len(codes))
+                    raw = b""
+                shown.append(raw or None)
                 if raw.startswith(_ID, 4):
                     tokens.append(raw[_TEXT : _TEXT - 1 + _read_int32(raw, 20)[0]])
                 else:
@@ -81,6 +87,8 @@ class RowBuilder:
                 logged.append(logged_of(event))
             code = known.get(kind)
             codes.append(self._code(kind) if code is None else code)
+        for row in damaged:
+            logged[row] = logged_of(events[row], whole=True)
         if pre_images is None:
             pre_images = [event.pre_image for event in events]
         operation, db, coll, uuid = self._columns(codes, untold)
@@ -124,8 +132,13 @@ class RowBuilder:
 
 
 def token_text(event: ChangeEvent) -> bytes:
-    """The text of the token of an event that does not begin with it, or of an untold entry."""
-    element = id_element(event, TOKEN_VERSION)
+    """The text of the token of an event that does not begin with it, or cannot be shown."""
+    try:
+        element = id_element(event, TOKEN_VERSION)
+    except CommandError:
+        # A document key that is no BSON; the row still has its place in the order.
+        bare = ChangeEvent(event.entry, event.kind, shard=event.shard)
+        element = id_element(bare, TOKEN_VERSION)
     return element[_ELEMENT_TEXT : _ELEMENT_TEXT - 1 + _read_int32(element, _ELEMENT_TEXT - 4)[0]]
 
 
