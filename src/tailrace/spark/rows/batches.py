@@ -11,6 +11,7 @@ from tailrace.bsonio import extjson
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.eventlog.common_steps import AnyRow
 from tailrace.spark.rows.schema import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -27,6 +28,8 @@ from tailrace.stages.stage import Row
 _MICROSECONDS: Final = 1_000_000
 _CLUSTER_TIME: Final = "clusterTime"
 _EVENT: Final = "event"
+_INSERT: Final = "insert"
+"""what a row is that has no event of its own: servers show batches of inserts without making events"""
 _IMAGES: Final = (b"fullDocument", b"fullDocumentBeforeChange")
 
 Record = dict[str, Any]
@@ -63,7 +66,7 @@ class RowBatches:
             Output.DOCUMENT: self._documents,
         }[layout.output]
 
-    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+    def batch(self, rows: Sequence[AnyRow]) -> pa.RecordBatch:
         """The rows as columns; raises FailedToParse if one does not fit and the mode says so."""
         records: list[Record] = []
         faults = self._conversions.faults
@@ -83,17 +86,17 @@ class RowBatches:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
 
-    def _marked(self, record: Record, row: Row) -> Record:
+    def _marked(self, record: Record, row: AnyRow) -> Record:
         if self._layout.corrupt_column is not None:
             record[self._layout.corrupt_column] = extjson.dumps_canonical(row.raw)
         return record
 
     # -- one row of the stream, as records ---------------------------------------------------------------
 
-    def _events(self, row: Row) -> Iterator[Record]:
+    def _events(self, row: AnyRow) -> Iterator[Record]:
         yield self._event(row.raw, row)
 
-    def _event(self, raw: bytes, row: Row) -> Record:
+    def _event(self, raw: bytes, row: AnyRow) -> Record:
         """The event's fields in their columns."""
         record: Record = {}
         fields = self._fields
@@ -113,14 +116,14 @@ class RowBatches:
             record[OTHER] = self._whole[OTHER](rest, rawbson.DOCUMENT, 0, len(rest))
         return record
 
-    def _whole_events(self, row: Row) -> Iterator[Record]:
+    def _whole_events(self, row: AnyRow) -> Iterator[Record]:
         record: Record = {TOKEN: _token(row), _CLUSTER_TIME: row.cluster_time}
         convert = self._whole.get(_EVENT)
         if convert is not None:
             record[_EVENT] = convert(row.raw, rawbson.DOCUMENT, 0, len(row.raw))
         yield record
 
-    def _documents(self, row: Row) -> Iterator[Record]:
+    def _documents(self, row: AnyRow) -> Iterator[Record]:
         document = rawbson.subdocument(row.raw, b"fullDocument")
         if document is None:
             return
@@ -134,9 +137,9 @@ class RowBatches:
                 if (found := self._fields.get(name)) is not None
             }
 
-    def _changes(self, row: Row) -> Iterator[Record]:
+    def _changes(self, row: AnyRow) -> Iterator[Record]:
         """The event as Spark's changelogs show changes: an update is a row before and a row after it."""
-        kind = row.event.operation_type
+        kind = row.event.operation_type if isinstance(row, Row) else _INSERT
         for change, arrange in _CHANGES.get(kind, _NO_CHANGE):
             raw = row.raw if arrange is None else arrange(row.raw)
             if raw is None:
@@ -172,19 +175,19 @@ _UPDATE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = (
 )
 _NO_CHANGE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = ((None, None),)
 _CHANGES: Final[dict[str, tuple[tuple[str | None, _Arrange | None], ...]]] = {
-    "insert": (("insert", None),),
+    _INSERT: ((_INSERT, None),),
     "update": _UPDATE,
     "replace": _UPDATE,
     "delete": (("delete", _with_image_before_or_none),),
 }
 
 
-def _token(row: Row) -> str:
+def _token(row: AnyRow) -> str:
     found = rawbson.field(row.token_document, b"_data")
     return "" if found is None else found[1][4:-1].decode()
 
 
-def _does_not_fit(row: Row, faults: Sequence[str]) -> CommandError:
+def _does_not_fit(row: AnyRow, faults: Sequence[str]) -> CommandError:
     return CommandError(
         ErrorCode.FailedToParse,
         f"the event {_token(row)} does not fit the schema: {faults[0]}; change the schema, or set the option "

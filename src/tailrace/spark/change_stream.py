@@ -1,0 +1,102 @@
+"""A change stream as a DataFrame, from Python.
+
+>>> from tailrace.spark.change_stream import option_values
+>>> option_values("mongodb://localhost", "shop.orders", {"fullDocument": "updateLookup"}, [])
+{'uri': 'mongodb://localhost', 'ns': 'shop.orders', 'options': '{"fullDocument": "updateLookup"}'}
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tailrace.bsonio import documents, extjson
+from tailrace.model.scope import Scope, ScopeKind
+from tailrace.spark.sources.event_options import read_options
+from tailrace.spark.sources.events import FORMAT, ChangeStreamSource
+
+Source: TypeAlias = (
+    str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
+)
+"""A connection string; a history's folder; a file or folder of archived entries, or those of each shard"""
+
+
+def change_stream(
+    spark: SparkSession,
+    source: Source,
+    scope: str | Scope | None = None,
+    options: Mapping[str, Any] | None = None,
+    pipeline: Sequence[Mapping[str, Any]] = (),
+    *,
+    streaming: bool = False,
+    schema: StructType | str | None = None,
+    **rows: str | int | bool,
+) -> DataFrame:
+    """The change stream on ``source`` with this scope, these `$changeStream` options and this pipeline.
+
+    ``scope`` is a namespace, a database, or nothing for the whole cluster. ``rows`` are further options of
+    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. Faults in options and pipeline
+    are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
+    """
+    values = option_values(source, scope, options or {}, pipeline)
+    values |= {name: _option(value) for name, value in rows.items()}
+    if "partitions" not in values and not streaming:
+        values["partitions"] = str(spark.sparkContext.defaultParallelism)
+    request = read_options(values)
+    request.spec(is_cluster=request.source.names_shards)
+    spark.dataSource.register(ChangeStreamSource)
+    reader: Any = spark.readStream if streaming else spark.read
+    reader = reader.format(FORMAT).options(**values)
+    if schema is not None:
+        reader = reader.schema(schema)
+    frame: DataFrame = reader.load()
+    return frame
+
+
+def option_values(
+    source: Source,
+    scope: str | Scope | None,
+    options: Mapping[str, Any],
+    pipeline: Sequence[Mapping[str, Any]],
+) -> dict[str, str]:
+    """The same stream as options of ``format("tailrace")``."""
+    values = _source_values(source)
+    namespace = _namespace(scope)
+    if namespace is not None:
+        values["ns"] = namespace
+    if options:
+        values["options"] = extjson.dumps_canonical(documents.encode(options))
+    if pipeline:
+        whole = extjson.dumps_canonical(documents.encode({"pipeline": list(pipeline)}))
+        values["pipeline"] = whole[len('{"pipeline": ') : -1]
+    return values
+
+
+def _source_values(source: Source) -> dict[str, str]:
+    if isinstance(source, Mapping):
+        paths = {
+            name: [os.fspath(found)]
+            if isinstance(found, str | os.PathLike)
+            else [os.fspath(path) for path in found]
+            for name, found in source.items()
+        }
+        return {"oplogs": json.dumps(paths)}
+    text = os.fspath(source)
+    if text.startswith(("mongodb://", "mongodb+srv://")):
+        return {"uri": text}
+    return {"path": text}
+
+
+def _namespace(scope: str | Scope | None) -> str | None:
+    if scope is None or isinstance(scope, str):
+        return scope
+    if scope.kind is ScopeKind.CLUSTER:
+        return None
+    return scope.db if scope.coll is None else f"{scope.db}.{scope.coll}"
+
+
+def _option(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

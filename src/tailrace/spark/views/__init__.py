@@ -1,0 +1,1 @@
+"""The view part on Spark: one stream's rows, interval of cluster time by interval."""

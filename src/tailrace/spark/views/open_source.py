@@ -1,0 +1,37 @@
+"""The source that the user's options name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tailrace.errors import UsageError
+from tailrace.spark.oplogs.deployment import DeploymentSource
+from tailrace.spark.oplogs.files import FilesSource
+from tailrace.spark.views.event_source import EventSource
+from tailrace.spark.views.oplog_events import OplogEvents
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What events are made from; exactly one of the first three is given."""
+
+    uri: str | None = None
+    history: str | None = None
+    oplogs: Mapping[str, tuple[str, ...]] | None = None
+    """archived files by shard; a replica set is the shard without a name"""
+    pre_images: Mapping[str | None, tuple[str, ...]] | None = None
+    documents: Mapping[str, tuple[str, ...]] | None = None
+    """dumps of collections by namespace, for `updateLookup` on archived files"""
+
+    @property
+    def names_shards(self) -> bool:
+        """Whether it can be told without opening it that these are the oplogs of a cluster."""
+        return self.oplogs is not None and set(self.oplogs) != {""}
+
+
+def open_source(options: SourceOptions) -> EventSource:
+    """Open it; `UsageError` if it cannot be reached or read."""
+    if options.uri is not None:
+        return OplogEvents(DeploymentSource(options.uri))
+    if options.oplogs is not None:
+        return OplogEvents(FilesSource(options.oplogs, options.pre_images, options.documents))
+    raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")
