@@ -1,0 +1,1 @@
+"""The streaming job that builds the history: oplogs in, commits of a Delta table out."""
