@@ -1,8 +1,8 @@
 """The plain inserts, updates and deletes among many oplog entries, found without a step for each.
 
-Plain is what `model/oplog_entry.py` calls so: `op`, `ns`, `ui`, `o` and perhaps `o2` in front, then `ts`, `t`, `v`
-and `wall` and nothing else. Whatever looks different in any byte, whatever is damaged, and whatever has a key
-or a time that needs thought is left to the general road.
+Plain is what `model/oplog_entry.py` calls so: `op`, `ns`, `ui`, `o` and perhaps `o2` in front, then `ts`,
+`t`, `v` and `wall` and nothing else. Whatever looks different in any byte, whatever is damaged, and
+whatever has a time that needs thought is left to the general road.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tailrace.history.splicing import Bytes, Positions, items, padded
+from tailrace.history.splicing import PADDING, Bytes, Positions, items
 
 INSERT, REPLACE, UPDATE, DELETE = range(4)
 DIFF: Final = 18
@@ -32,7 +32,9 @@ def _number(text: bytes) -> int:
 class PlainEntries:
     """Where the parts of plain entries are; arrays with one item for each of them."""
 
+    memory: bytes
     buffer: Bytes
+    """the same for numpy"""
     number: Positions
     """which of all entries it is"""
     operation: npt.NDArray[np.int8]
@@ -50,6 +52,7 @@ class PlainEntries:
     def at(self, rows: npt.NDArray[Any]) -> "PlainEntries":
         """Some of them."""
         return PlainEntries(
+            self.memory,
             self.buffer,
             self.number[rows],
             self.operation[rows],
@@ -65,11 +68,24 @@ class PlainEntries:
     def __len__(self) -> int:
         return len(self.number)
 
+    def document_keys(self) -> list[bytes]:
+        """The document keys."""
+        return self._values(self.key, self.key + self.key_size)
+
+    def diffs(self) -> list[bytes]:
+        """The diffs of updates."""
+        return self._values(self.o + DIFF, self.o + self.o_size - 1)
+
+    def _values(self, starts: Positions, ends: Positions) -> list[bytes]:
+        memory = self.memory
+        return [memory[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
 
 def find_plain(entries: Sequence[bytes]) -> PlainEntries:
     """The plain ones of some entries, in their order."""
     sizes = np.fromiter(map(len, entries), np.int64, len(entries))
-    buffer = padded(entries)
+    memory = b"".join([*entries, bytes(PADDING)])
+    buffer = np.frombuffer(memory, np.uint8)
     starts = np.cumsum(sizes) - sizes
     ends = starts + sizes
     int32, word, time = items(buffer, "<i4"), items(buffer, "<u8"), items(buffer, "<i8")
@@ -130,6 +146,7 @@ def find_plain(entries: Sequence[bytes]) -> PlainEntries:
         & (is_delete | (is_update & has_o2 & (has_diff | has_id)) | ((op == ord("i")) & has_o2))
     )
     found = PlainEntries(
+        memory,
         buffer,
         kept,
         operation,

@@ -78,6 +78,17 @@ def hexed(lines: Bytes, digits: npt.NDArray[np.uint16] = HEX) -> Bytes:
     return digits[lines].view(np.uint8)
 
 
+def lines(buffer: Bytes, starts: Positions, width: int) -> Bytes:
+    """Slices of one width as a matrix."""
+    taken: npt.NDArray[Any] = items(buffer, f"V{width}")[starts]
+    return taken.view(np.uint8).reshape(-1, width)
+
+
+def little_endian(values: npt.NDArray[Any], kind: str) -> Bytes:
+    """Numbers as lines of bytes, written as a numpy type that has the low byte first."""
+    return values.astype(kind).view(np.uint8).reshape(len(values), -1)
+
+
 def big_endian(values: npt.NDArray[Any]) -> Bytes:
     """64-bit numbers as lines of 8 bytes, the high byte first."""
     return values.astype(">u8").view(np.uint8).reshape(-1, 8)

@@ -84,6 +84,15 @@ def id_elements(kind: EventKind, cluster_time: int, keys: Sequence[bytes]) -> li
     return found
 
 
+def single_id_hex(key: bytes) -> bytes | None:
+    """How a document key continues a token of version 2, up to the token's last three bytes.
+
+    None if it is not a single `_id` of an ordinary type; then the general encoder has to write it.
+    """
+    write_key = _SINGLE_ID_KEYS.get(key[4:9])
+    return None if write_key is None else write_key(key)
+
+
 _END: Final = b"000004\0\0"
 """The end of the identifier and of the token, then the ends of the text and of the document"""
 _TIME_SIZE: Final = 2 + 16 + 10

@@ -32,8 +32,9 @@ _GROWTH_EXPANDED: Final = 4 + len(_UPDATED) + len(_NOTHING_ELSE_EXPANDED) - 8
 _VALUE_SECTIONS: Final = frozenset({b"\x03u\0", b"\x03i\0"})
 _SMALLEST_SECTION_DIFF: Final = 13
 _DOT: Final = ord(".")
-# An ambiguous name has a dot in it or is a number; neither proves anything, it may be in a value.
-_MAY_BE_AMBIGUOUS: Final = re.compile(rb"\.|[0-9]\0").search
+# An ambiguous name has a dot in it or is a number: digits between a type, perhaps the letter of a changed
+# element or a sub-diff, and a NUL. Neither proves anything, it may be in a value.
+_MAY_BE_AMBIGUOUS: Final = re.compile(rb"\.|[\x01-\x13\x7f\xff][su]?[0-9]+\0").search
 
 
 def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
