@@ -27,7 +27,7 @@ class StreamOutput:
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
-        token = plan.start_token or ResumeToken.high_water_mark(now)
+        token = plan.start_token or ResumeToken.high_water_mark(now, plan.release.token_version)
         self._position = token.to_bson()
         self._position_time = token.cluster_time
 

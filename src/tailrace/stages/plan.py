@@ -28,6 +28,7 @@ from tailrace.model.oplog_entry import EntryReader, InsertedDocuments, OplogEntr
 from tailrace.model.options import ChangeStreamOptions
 from tailrace.model.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.model.scope import Scope, ScopeKind
+from tailrace.model.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.query.collation import Collation
 from tailrace.stages.add_post_image import AddPostImage
 from tailrace.stages.add_pre_image import AddPreImage
@@ -180,6 +181,7 @@ class Plan:
     collation: Collation | None
     variables: Mapping[str, Any]
     pushed: PushedMatch
+    release: StreamRelease = CURRENT_RELEASE
 
     @classmethod
     def open(
@@ -194,10 +196,12 @@ class Plan:
         parameters: Mapping[str, Any] | None = None,
         collation: Mapping[str, Any] | None = None,
         let: Mapping[str, Any] | None = None,
+        release: StreamRelease = CURRENT_RELEASE,
     ) -> "Plan":
         """Check the options and the pipeline; raises `CommandError` for all that is wrong with them.
 
-        ``spec`` is the `$changeStream` document; as raw BSON, fields given twice are noticed.
+        ``spec`` is the `$changeStream` document; as raw BSON, fields given twice are noticed. With an older
+        ``release`` the stream shows what a server of that release did.
 
         >>> plan = Plan.open(Scope.parse_ns("shop.orders"), {}, [{"$match": {"operationType": "insert"}}])
         >>> plan.explain()["stages"][1]
@@ -208,6 +212,9 @@ class Plan:
         parsed_collation = None if collation is None else Collation.parse(collation)
         variables = stream_variables(let)
         UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now
+        given = options.start_after or options.resume_after
+        if given is not None and given.version > release.token_version:
+            raise CommandError(50795, f"this server does not know resume tokens of version {given.version}")
         token = options.resume_token
         if token is not None and token.fragment is not None and not splits:
             raise CommandError(
@@ -215,7 +222,9 @@ class Plan:
                 f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
             )
         first, _ = leading_match(stages)
-        pushed = push_down(first) if first is not None and parsed_collation is None else PushedMatch()
+        # What an older release does not show cannot be looked for in the entries.
+        can_push = parsed_collation is None and release == CURRENT_RELEASE
+        pushed = push_down(first) if first is not None and can_push else PushedMatch()
         return cls(
             scope,
             options,
@@ -226,6 +235,7 @@ class Plan:
             parsed_collation,
             variables,
             pushed,
+            release,
         )
 
     @property
@@ -239,7 +249,7 @@ class Plan:
         """The stream's first position: the client's token, a high-water mark in the stream's version."""
         token = self.options.resume_token
         if token is not None and token.is_high_water_mark:
-            return ResumeToken.high_water_mark(token.cluster_time)
+            return ResumeToken.high_water_mark(token.cluster_time, self.release.token_version)
         return token
 
     def visibility(self) -> EntryFilter:
@@ -251,7 +261,8 @@ class Plan:
         """Whether no stage does anything to an insert but render it in the current version."""
         token = self.start_token
         begins_plainly = token is None or (token.is_high_water_mark and token.version <= CURRENT_VERSION)
-        return begins_plainly and not self.user_stages and not self.splits and self.pushed.document is None
+        is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
+        return begins_plainly and is_untouched and self.release.shows_inserts_as_now
 
     @property
     def likeness(self) -> Hashable | None:
@@ -286,7 +297,7 @@ class Plan:
 
         With ``shares_events`` other streams show the same events, and what one rendered serves the next.
         """
-        resume = ResumePoint(self.start_token)
+        resume = self._resume_point()
         return ViewPart(
             resume,
             [stage for stage, _ in self._event_steps(resume)],
@@ -294,6 +305,9 @@ class Plan:
             [stage for stage, _ in self._row_steps(resume, lookups)],
             shares_events=shares_events,
         )
+
+    def _resume_point(self) -> ResumePoint:
+        return ResumePoint(self.start_token, newest_version=self.release.token_version)
 
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
         """What happens to events before they are rendered."""
@@ -325,7 +339,8 @@ class Plan:
     def _user_step(self, stages: list[UserStage]) -> Iterator[Step[Row]]:
         if stages:
             shown = [{name: spec} for name, spec in stages]
-            yield UserStages(stages, self.variables, self.collation), shown
+            keeps_ids = self.release.keeps_resume_tokens
+            yield UserStages(stages, self.variables, self.collation, keeps_ids=keeps_ids), shown
 
     def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
         """The user's stages before and behind the images."""
@@ -348,6 +363,7 @@ class Plan:
             commit_timestamp=options.show_commit_timestamp,
             from_migrate=options.show_migration_events
             and self.parameters.get(EMIT_FROM_MIGRATE, True) is not False,
+            release=self.release,
         )
 
     def explain(self) -> dict[str, Any]:
@@ -361,7 +377,7 @@ class Plan:
             _internal("UnwindTransaction"),
             _internal("Transform", **self.options.to_spec()),
         ]
-        resume = ResumePoint(self.start_token)
+        resume = self._resume_point()
         for _, shown in (*self._event_steps(resume), *self._row_steps(resume, {})):
             stages += shown
         return {"stages": stages}

@@ -17,12 +17,14 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.model.change_event import ChangeEvent, DdlParts, EventKind
 from tailrace.model.event_token import id_element, id_elements
 from tailrace.model.oplog_entry import PLAIN, InsertedDocuments, OplogEntry
+from tailrace.model.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.model.update_diff import describe, diff_of
 
 _pack_int32 = rawbson.INT32_LE.pack
 _pack_int64 = rawbson.INT64_LE.pack
 _pack_uint64 = rawbson.UINT64_LE.pack
 _NO_DDL: Final = DdlParts()
+_WALL_TIME: Final = b"\x09wallTime\0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +38,21 @@ class Shape:
     raw_update: bool = False
     commit_timestamp: bool = False
     from_migrate: bool = False
+    release: StreamRelease = CURRENT_RELEASE
+    """Older releases leave out some of the fields."""
 
 
 @cache
-def shape_of(*, expanded: bool, raw_update: bool, commit_timestamp: bool, from_migrate: bool) -> Shape:
+def shape_of(
+    *,
+    expanded: bool,
+    raw_update: bool,
+    commit_timestamp: bool,
+    from_migrate: bool,
+    release: StreamRelease = CURRENT_RELEASE,
+) -> Shape:
     """The shape of these options."""
-    return Shape(expanded, raw_update, commit_timestamp, from_migrate)
+    return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
 
 
 def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
@@ -55,7 +66,7 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
         full = event.full_document
         body = b"".join((
             id_element(event, version),
-            _kind_and_times(kind, entry.ts, entry.wall, shape.expanded),
+            _kind_and_times(kind, entry.ts, entry.wall, shape.expanded, shape.release.wall_time),
             b"" if full is None else b"\x03fullDocument\0" + full,
             kind.key_lead,
             event.document_key or rawbson.EMPTY,
@@ -65,10 +76,15 @@ def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _kind_and_times(kind: EventKind, ts: int, wall: bytes, expanded: bool) -> bytes:
+def _kind_and_times(kind: EventKind, ts: int, wall: bytes, expanded: bool, wall_time: bool = True) -> bytes:
     """From `operationType` to `wallTime`: the same for all changes of one kind in an entry."""
     uuid = kind.uuid_element if expanded else b""
-    return b"%b%b%b\x09wallTime\0%b" % (kind.lead, _pack_uint64(ts), uuid, wall)
+    wall_element = _WALL_TIME + wall if wall_time else b""
+    return b"%b%b%b%b" % (kind.lead, _pack_uint64(ts), uuid, wall_element)
+
+
+def _wall_element(entry: OplogEntry, shape: Shape) -> bytes:
+    return _WALL_TIME + entry.wall if shape.release.wall_time else b""
 
 
 def render_inserts(
@@ -116,7 +132,12 @@ def render_once(event: ChangeEvent, shape: Shape, version: int) -> bytes:
 def _update_element(update: bytes, shape: Shape) -> bytes:
     if shape.raw_update:
         return b"\x03rawUpdateDescription\0" + update
-    return b"\x03updateDescription\0" + describe(diff_of(update), expanded=shape.expanded)
+    release = shape.release
+    return b"\x03updateDescription\0" + describe(
+        diff_of(update),
+        expanded=shape.expanded and release.disambiguated_paths,
+        truncations=release.truncated_arrays,
+    )
 
 
 def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:
@@ -126,8 +147,7 @@ def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:
             id_element(event, version),
             kind.lead,
             _pack_uint64(entry.ts),
-            b"\x09wallTime\0",
-            entry.wall,
+            _wall_element(entry, shape),
         ))  # fmt: skip
     ddl = event.ddl or _NO_DDL
     parts: list[bytes] = []
@@ -145,7 +165,7 @@ def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:
         parts.append(b"\x11commitTimestamp\0" + _pack_uint64(extras.commit_timestamp))
     if shape.expanded and ddl.shows_uuid:
         parts.append(kind.uuid_element)
-    parts += (b"\x09wallTime\0", entry.wall)
+    parts.append(_wall_element(entry, shape))
     if event.full_document is not None:
         parts += (b"\x03fullDocument\0", event.full_document)
     parts.append(kind.ns_element)
@@ -157,7 +177,7 @@ def _render_any(event: ChangeEvent, shape: Shape, version: int) -> bytes:
         parts.append(_update_element(event.update, shape))
     if ddl.state_before_change is not None and shape.expanded:
         parts += (b"\x03stateBeforeChange\0", ddl.state_before_change)
-    if ddl.ns_type is not None:
+    if ddl.ns_type is not None and shape.release.ns_type:
         parts.append(rawbson.string(b"nsType", ddl.ns_type.encode()))
     if shape.from_migrate and extras.from_migrate:
         parts.append(b"\x08fromMigrate\0\x01")

@@ -16,6 +16,8 @@ class ResumePoint:
 
     token: ResumeToken | None = None
     found: bool = False
+    newest_version: int = CURRENT_VERSION
+    """The version of tokens that the server writes unless a client's is newer."""
 
     @property
     def is_event(self) -> bool:
@@ -25,7 +27,8 @@ class ResumePoint:
     @property
     def stream_version(self) -> int:
         """The version of tokens past the resume point."""
-        return CURRENT_VERSION if self.token is None else max(CURRENT_VERSION, self.token.version)
+        newest = self.newest_version
+        return newest if self.token is None else max(newest, self.token.version)
 
     def version_of(self, event: ChangeEvent) -> int:
         """The version of one event's token.

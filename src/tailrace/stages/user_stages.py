@@ -140,12 +140,19 @@ class UserStages:
     """Rows in; the rows that the user's stages keep, as they leave them, out."""
 
     def __init__(
-        self, stages: Sequence[UserStage], variables: Mapping[str, Any], collation: Collation | None = None
+        self,
+        stages: Sequence[UserStage],
+        variables: Mapping[str, Any],
+        collation: Collation | None = None,
+        *,
+        keeps_ids: bool = True,
     ) -> None:
+        """``keeps_ids`` is whether an event whose `_id` was changed or removed is an error."""
         self._stages: list[Reshape] = [
             compile_stage(name, spec, variables=variables, collation=collation) for name, spec in stages
         ]
         self._reshapes = any(name != "$match" for name, _ in stages)
+        self._keeps_ids = keeps_ids
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
         """Run each row through all stages."""
@@ -156,7 +163,8 @@ class UserStages:
                 if document is None:
                     continue
                 if self._reshapes:
-                    _check_id(document, row)
+                    if self._keeps_ids:
+                        _check_id(document, row)
                     row.raw = encode(document)
                 kept.append(row)
         except CommandError as error:

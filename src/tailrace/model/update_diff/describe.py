@@ -37,8 +37,10 @@ _DOT: Final = ord(".")
 _MAY_BE_AMBIGUOUS: Final = re.compile(rb"\.|[\x01-\x13\x7f\xff][su]?[0-9]+\0").search
 
 
-def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
+def describe(raw_diff: bytes, *, expanded: bool, truncations: bool = True) -> bytes:
     """The ``updateDescription`` of a diff; with ``disambiguatedPaths`` if ``expanded``.
+
+    Without ``truncations`` there is no ``truncatedArrays``, as before MongoDB 5.0.
 
     >>> from tailrace.bsonio.documents import decode, encode
     >>> decode(describe(encode({"d": {"x": False}, "sa": {"u": {"b": 1}}}), expanded=False))
@@ -47,7 +49,8 @@ def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
     size = len(raw_diff)
     # The usual diff is one section of new values: its document is `updatedFields` as it stands.
     if (
-        raw_diff[4:7] in _VALUE_SECTIONS
+        truncations
+        and raw_diff[4:7] in _VALUE_SECTIONS
         and size >= _SMALLEST_SECTION_DIFF
         and _read_int32(raw_diff, 7)[0] == size - 8
         and _read_int32(raw_diff)[0] == size
@@ -58,16 +61,17 @@ def describe(raw_diff: bytes, *, expanded: bool) -> bytes:
         if _DOT not in raw_diff:  # then no name has one; a dot proves nothing, it may be in a value
             return _pack_int32(size + _GROWTH_EXPANDED) + _UPDATED + raw_diff[7:-1] + _NOTHING_ELSE_EXPANDED
     try:
-        return _describe_any(raw_diff, expanded=expanded)
+        return _describe_any(raw_diff, expanded=expanded, truncations=truncations)
     except RecursionError:
         raise CommandError(ErrorCode.Overflow, "an update diff nests too deeply") from None
 
 
-def _describe_any(raw_diff: bytes, *, expanded: bool) -> bytes:
+def _describe_any(raw_diff: bytes, *, expanded: bool, truncations: bool) -> bytes:
     description = _Description()
     _describe_document(raw_diff, 0, b"", description)
     parts = [_UPDATED, _framed(description.updated), _REMOVED, _framed(description.removed)]
-    parts += (_TRUNCATED, _framed(description.truncated))
+    if truncations:
+        parts += (_TRUNCATED, _framed(description.truncated))
     if expanded:
         parts += (_DISAMBIGUATED, disambiguated_paths(raw_diff) if _MAY_BE_AMBIGUOUS(raw_diff) else EMPTY)
     return _framed(parts)
