@@ -41,9 +41,12 @@ class Run(Protocol):
     """Events that many streams show as they are, without an object for each."""
 
     def seen_by(
-        self, visible: Visibility, *, expanded: bool, with_images: bool
+        self, visible: Visibility, *, expanded: bool, only_inserts: bool
     ) -> Sequence[InsertRow] | None:
-        """The rows a stream shows of them; None if it has to look at them one by one."""
+        """The rows a stream shows of them; None if it has to look at them one by one.
+
+        With ``only_inserts`` it shows other changes in a way of its own: with images, or the raw update.
+        """
 
 
 class EntryItem(LogItem):

@@ -51,10 +51,10 @@ class InsertRun:
         return len(self._inserted.documents)
 
     def seen_by(
-        self, visible: Visibility, *, expanded: bool, with_images: bool
+        self, visible: Visibility, *, expanded: bool, only_inserts: bool
     ) -> Sequence[InsertRow] | None:
         """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
-        del with_images  # there are none of inserts
+        del only_inserts  # there is nothing else
         if not (visible.sees(self._entry) and visible.sees_plain(self.head)):
             return ()
         return self.rows(expanded=expanded)

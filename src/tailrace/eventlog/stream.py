@@ -51,7 +51,11 @@ class LogStream:
         likeness = plan.likeness
         self._likeness = None if likeness is None else log.steps.of(likeness)
         options = plan.options
-        self._with_images = options.full_document != "default" or options.full_document_before_change != "off"
+        self._only_inserts = (
+            options.full_document != "default"
+            or options.full_document_before_change != "off"
+            or options.show_raw_update_description
+        )
 
     @property
     def is_done(self) -> bool:
@@ -164,7 +168,7 @@ class LogStream:
         run = self._log.run_of(item)
         if run is None:
             return None
-        return run.seen_by(self._visible, expanded=self._expanded, with_images=self._with_images)
+        return run.seen_by(self._visible, expanded=self._expanded, only_inserts=self._only_inserts)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
         """The events of a slice that this stream can see; the slice is left where there are enough."""

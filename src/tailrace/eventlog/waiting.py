@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 from tailrace.errors import CommandError
+from tailrace.eventlog.recorded_visibility import is_seen
+from tailrace.model.change_event import ChangeEvent
 from tailrace.model.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.model.scope import Scope, ScopeKind
-from tailrace.stages.every_entry import Visibility
+from tailrace.stages.oplog_match import EntryFilter
 
 _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", "commitTransaction")
@@ -30,7 +32,7 @@ class Waiter:
 
     __slots__ = ("future", "is_woken", "key", "visible")
 
-    def __init__(self, scope: Scope, visible: Visibility) -> None:
+    def __init__(self, scope: Scope, visible: EntryFilter) -> None:
         self.key = key_of(scope)
         self.visible = visible
         self.future: Future | None = None
@@ -106,7 +108,32 @@ class Waiters:
             self._wake(self._watching({inner.ns for inner in heads}), entry)
         else:
             # Commands touch names in many ways and are rare: everybody is asked.
-            self._wake([waiter for waiting in self._by_key.values() for waiter in waiting], entry)
+            self._wake(self._everybody(), entry)
+
+    def offer_recorded(self, events: Iterable[ChangeEvent], *, marks_end: bool) -> None:
+        """Wake the streams that can see one of some events of the history."""
+        for event in events:
+            head = event.entry.head
+            if head.op in ("i", "u", "d") and not head.holds_views:
+                candidates = self._watching((head.ns,))
+            else:
+                candidates = self._everybody()
+            for waiter in candidates:
+                if not waiter.is_woken and _sees(waiter, event, marks_end=marks_end):
+                    waiter.is_woken = True
+                    self._woken.append(waiter)
+        self._release()
+
+    def wake_all(self) -> None:
+        """Let everybody look for themselves."""
+        for waiter in self._everybody():
+            if not waiter.is_woken:
+                waiter.is_woken = True
+                self._woken.append(waiter)
+        self._release()
+
+    def _everybody(self) -> list[Waiter]:
+        return [waiter for waiting in self._by_key.values() for waiter in waiting]
 
     def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
         keys = {_EVERYTHING, *namespaces, *(ns.partition(".")[0] for ns in namespaces)}
@@ -144,6 +171,13 @@ class Waiters:
         self._is_releasing = bool(woken)
         if woken:
             self._loop.call_soon(self._release_some)
+
+
+def _sees(waiter: Waiter, event: ChangeEvent, *, marks_end: bool) -> bool:
+    try:
+        return is_seen(event, waiter.visible, marks_end=marks_end)
+    except CommandError:
+        return True  # it will meet the same error, and report it
 
 
 def holds_operations(entry: OplogEntry) -> bool:

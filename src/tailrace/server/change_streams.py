@@ -181,7 +181,7 @@ class ChangeStreamCursor:
     def __init__(self, server: "Server", plan: Plan, comment: object = None) -> None:
         self.ns = plan.scope.cursor_ns
         self._server = server
-        self._stream = LogStream(plan, server.head, server.head.lookups)
+        self._stream = LogStream(plan, server.event_log, server.event_log.lookups)
         self._counters = server.counters.change_streams
         self._attributes: dict[str, Any] = {"ns": self.ns, **_shown_options(plan.options)}
         if comment is not None:
@@ -218,6 +218,8 @@ class ChangeStreamCursor:
         stream = self._stream
         pause = 0.0
         while True:
+            if stream.must_fetch:
+                await stream.fetch()
             try:
                 taken = stream.take(
                     limit - len(rows), size, overhead=ELEMENT_OVERHEAD, at_least=0 if rows else 1
@@ -244,9 +246,14 @@ class ChangeStreamCursor:
 
     async def _work_ahead(self) -> None:
         """Prepare some of the next batch, giving way to everything else."""
+        stream = self._stream
         await asyncio.sleep(0)
-        while self._stream.work_ahead(_BYTES_AHEAD):
+        if stream.must_fetch:
+            await stream.fetch()
+        while stream.work_ahead(_BYTES_AHEAD):
             await asyncio.sleep(0)
+            if stream.must_fetch:
+                await stream.fetch()
 
     def _stop_work_ahead(self) -> None:
         if self._ahead is not None:

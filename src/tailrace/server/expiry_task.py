@@ -11,12 +11,15 @@ from bson import DatetimeMS, Int64
 
 from tailrace.server.fail_points import PRE_IMAGE_TIME
 from tailrace.store.expiry import AT_ONCE, RemovedImages, delete_expired, expiring, remove_expired_images
+from tailrace.store.store import Store
+from tailrace.store.tables import TIME, pack_time
 from tailrace.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
     from tailrace.server.server import Server
 
 _MILLISECONDS: Final = 1000
+_EXPIRED_BEFORE: Final = "imagesExpiredBefore"
 
 
 @dataclass(slots=True)
@@ -36,6 +39,14 @@ class ExpiryTask:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self.counters = ExpiryCounters()
+        self.images_expired_before: int | None = None
+        """The date, in milliseconds, before which no pre-image is there any more, in the history either"""
+
+    def load(self, store: Store) -> None:
+        """Read what was known before."""
+        with store.snapshot() as reader:
+            found = reader.meta(_EXPIRED_BEFORE)
+        self.images_expired_before = None if found is None else TIME.unpack(found)[0]
 
     def register(self) -> None:
         """Have both jobs done again and again."""
@@ -55,8 +66,12 @@ class ExpiryTask:
         seconds = server.cluster_parameters.image_expiry_seconds
         before_date = None if seconds is None else self._now() - seconds * _MILLISECONDS
         self.counters.image_passes += 1
+        latest = max(before_date or 0, self.images_expired_before or 0)
 
         def work(unit: WriteUnit) -> RemovedImages:
+            if server.history is not None and latest:
+                # The history keeps its copies: that these have expired must not be forgotten.
+                unit.put_meta(_EXPIRED_BEFORE, pack_time(latest))
             return remove_expired_images(unit, before_entry=server.store.oldest, before_date=before_date)
 
         while True:
@@ -64,7 +79,8 @@ class ExpiryTask:
             self.counters.images_removed += removed.number
             self.counters.image_bytes_removed += removed.size
             if removed.number < AT_ONCE:
-                return
+                break
+        self.images_expired_before = latest or None
 
     async def delete_documents(self) -> None:
         """Delete the documents whose time has come; only a primary does."""

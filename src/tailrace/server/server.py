@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
+from tailrace.errors import CommandError, UsageError
+from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.head import Head
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
@@ -25,6 +27,7 @@ from tailrace.server.parameters import Parameters
 from tailrace.server.periodic_noop import PeriodicNoop
 from tailrace.server.replication import Replication
 from tailrace.server.replies import ReplyTail
+from tailrace.server.served_history import ServedHistory
 from tailrace.server.sessions import Sessions
 from tailrace.server.transactions import Transactions
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
@@ -69,7 +72,12 @@ class Server:
         self.replication = Replication(self.options.replica_set)
         self.started = time.monotonic()
         self._store: Store | None = None
+        self._event_log: EventLog | None = None
         self._head: Head | None = None
+        self.history: ServedHistory | None = None
+        """What is served from a history besides the oplog; None without one."""
+        self.pipeline_status: Callable[[], dict[str, Any]] | None = None
+        """What whoever runs the pipeline tells of it, for serverStatus; set by them."""
         self._data: DataDirectory | None = None
         self._tail = ReplyTail()
         self._election: asyncio.Task[None] | None = None
@@ -89,13 +97,15 @@ class Server:
                 self._data.path, wall=self.wall, oplog_size=options.oplog_bytes, map_size=options.max_bytes
             )
             self._store.attach(asyncio.get_running_loop())
-            self._head = Head(self._store, marks_end=bool(self.parameters[END_OF_TRANSACTION_FLAG]))
             self.cluster_parameters.load(self._store)
+            self.expiry.load(self._store)
+            self._event_log = self._open_event_log(self._store)
             self.default_concerns.load(self._store)
             self.replication = Replication(options.replica_set, self._store.term)
             await self.listener.start(options.host, options.port)
             self.background.start()
         except BaseException:
+            await self._close_history()
             self._close_data()
             raise
         self.log.info(
@@ -135,6 +145,7 @@ class Server:
         await self._end_operations()
         await self.listener.close()
         self.cursors.close()
+        await self._close_history()
         self._close_data()
         self.log.info("CONTROL", "Shut down", "initandlisten")
 
@@ -167,6 +178,23 @@ class Server:
         if number := self.sessions.reap():
             self.log.info("CONTROL", "Ended sessions that were not used", sessions=number)
 
+    def _open_event_log(self, store: Store) -> EventLog:
+        options = self.options
+        self._head = None
+        if options.head or options.history is None:
+            self._head = Head(store, marks_end=bool(self.parameters[END_OF_TRANSACTION_FLAG]))
+        if options.history is None or not self.replication.is_replica_set:
+            if not options.head:
+                raise UsageError("without a head streams need a history; name its folder with --history")
+            return self.head
+        self.history = ServedHistory(self, store, options.history, self._head)
+        return self.history.event_log
+
+    async def _close_history(self) -> None:
+        history, self.history = self.history, None
+        if history is not None:
+            await history.close()
+
     def _close_data(self) -> None:
         if self._store is not None:
             self._store.close()
@@ -186,10 +214,17 @@ class Server:
 
     @property
     def head(self) -> Head:
-        """The event log that change streams read."""
+        """The part of the event log that is in memory, on a server that has one."""
         if self._head is None:
-            raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running, or has no head")
         return self._head
+
+    @property
+    def event_log(self) -> EventLog:
+        """What change streams read."""
+        if self._event_log is None:
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
+        return self._event_log
 
     @property
     def port(self) -> int:

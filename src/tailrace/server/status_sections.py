@@ -212,16 +212,28 @@ def pre_images(server: "Server") -> dict[str, Any]:
     return server.expiry.image_status()
 
 
+def history(server: "Server") -> dict[str, Any] | None:
+    """The history that streams are served from; nothing on a server without one."""
+    return None if server.history is None else server.history.status()
+
+
+def pipeline(server: "Server") -> dict[str, Any] | None:
+    """What builds the history, as far as this server runs it."""
+    return None if server.pipeline_status is None else server.pipeline_status()
+
+
 SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
     "asserts": asserts,
     "changeStreamPreImages": pre_images,
     "connections": connections,
     "extra_info": extra_info,
     "globalLock": global_lock,
+    "history": history,
     "logicalSessionRecordCache": logical_sessions,
     "network": network,
     "opcounters": opcounters,
     "oplog": oplog,
+    "pipeline": pipeline,
     "repl": replication,
     "storageEngine": storage_engine,
     "transactions": transactions,

@@ -59,6 +59,8 @@ class Options(TypedDict, total=False):
     data: Path | None
     replica_set: str | None
     advertise: str | None
+    history: Path | None
+    head: bool
     oplog_bytes: int
     max_bytes: int
     max_connections: int

@@ -1,0 +1,31 @@
+"""Reading the history onwards from a place, piece by piece."""
+
+from typing import Final
+
+from tailrace.eventlog.event_log import Slice
+from tailrace.eventlog.recorded import RowReader
+from tailrace.history.table import HistoryTable
+
+_PIECE_ROWS: Final = 1024
+"""Unless one cluster time has more: about what a stream works on without giving way to others"""
+
+
+class HistoryReader:
+    """One pass over the table; for one thread."""
+
+    def __init__(self, table: HistoryTable, rows: RowReader, after: int, through: int) -> None:
+        self.place = after
+        """The cluster time up to which everything was given"""
+        self.through = through
+        self._rows = rows
+        self._batches = table.read(after, through, batch_rows=_PIECE_ROWS)
+
+    def next_piece(self) -> Slice:
+        """The next items; none, and the end of the pass, if there are no more."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self.place = self.through
+            return Slice((), self.through)
+        items = list(self._rows.items(batch))
+        self.place = items[-1].ts
+        return Slice(items, self.place)

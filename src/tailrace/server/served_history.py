@@ -1,0 +1,85 @@
+"""A server's history: opened and followed while it runs, and what serverStatus tells of it.
+
+The packages that read it are imported only when a server has one.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bson import Int64
+
+from tailrace.errors import UsageError
+from tailrace.eventlog.event_log import EventLog
+from tailrace.eventlog.head import Head
+from tailrace.model.cluster_time import to_timestamp
+from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.store.store import Store
+
+if TYPE_CHECKING:
+    from tailrace.eventlog.history_log import HistoryLog
+    from tailrace.server.server import Server
+
+
+class ServedHistory:
+    """The history beside a store, and the event log of both."""
+
+    def __init__(self, server: "Server", store: Store, path: Path, head: Head | None) -> None:
+        """Open what is there; without a ``head``, streams see the history alone.
+
+        Raises `UsageError` for a history that cannot be this server's.
+        """
+        self._server = server
+        self._store = store
+        self._log = _new_log(store, path, server, prompt=head is None)
+        self._log.images_expired_before = lambda: server.expiry.images_expired_before
+        self._log.on_fault = self._report
+        self.event_log: EventLog = self._log
+        """What streams read"""
+        if head is not None:
+            from tailrace.eventlog.tiers import Tiers
+
+            self.event_log = Tiers(store, head, self._log)
+        self._log.start()
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        await self._log.close()
+
+    async def look(self) -> None:
+        """Take over what was committed to the history since the last look."""
+        await self._log.look()
+
+    @property
+    def through(self) -> int:
+        """The cluster time up to which streams can be served from the history."""
+        return self._log.newest
+
+    def status(self) -> dict[str, Any]:
+        """The section `history` of serverStatus."""
+        table = self._log.table
+        shown: dict[str, Any] = {"path": str(self._log.path), "exists": table is not None}
+        if table is not None:
+            behind = max((self._store.last_committed >> 32) - (self.through >> 32), 0)
+            shown |= {
+                "begins": to_timestamp(table.begins),
+                "through": to_timestamp(self.through),
+                "lagSeconds": Int64(behind if self.through < self._store.last_committed else 0),
+                "events": Int64(table.rows),
+                "files": len(table.files),
+                "bytes": Int64(table.size),
+                "version": Int64(table.version),
+            }
+        return shown
+
+    def _report(self, error: Exception) -> None:
+        self._server.log.warning("HISTORY", "The history could not be read", error=str(error))
+
+
+def _new_log(store: Store, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
+    try:
+        from tailrace.eventlog.history_log import HistoryLog
+    except ImportError as error:
+        raise UsageError(
+            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
+        ) from None
+    return HistoryLog(store, path, marks_end=bool(server.parameters[END_OF_TRANSACTION_FLAG]), prompt=prompt)

@@ -1,0 +1,141 @@
+"""A history built in this process, without Spark: for tests of what is served from it.
+
+It runs the functions that the pipeline's tasks and its driver run, on the oplog of a store in this process.
+So the rows are the pipeline's, and a test does not wait for a Java machine.
+"""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tailrace.eventlog.head import has_entries_from, store_lookups
+from tailrace.history.commit import commit
+from tailrace.history.table import HistoryTable
+from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
+from tailrace.spark.oplogs.source import BATCH_BYTES, OplogSource
+from tailrace.spark.pipeline.interval import Interval
+from tailrace.spark.pipeline.task import build
+from tailrace.stages.lookups import Lookups
+from tailrace.store.store import Store
+
+_PAUSE_SECONDS: Final = 0.005
+
+
+class StoreSource(OplogSource):
+    """The oplog of an open store; stays in this process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def shards(self) -> tuple[str, ...]:
+        """One without a name."""
+        return ("",)
+
+    def identity(self) -> str:
+        """The id of the replica set."""
+        return str(self._store.set_id)
+
+    def oldest(self, shard: str | None = None) -> int:  # noqa: ARG002 - there is one
+        """See `OplogSource`."""
+        return 0 if has_entries_from(self._store, 0) else self._store.oldest
+
+    def promised(self) -> int:
+        """What is on disk, and known to streams."""
+        return self._store.last_committed
+
+    def entries(
+        self,
+        shard: str,  # noqa: ARG002
+        after: int,
+        through: int,
+        condition: EntryCondition = EVERYTHING,  # noqa: ARG002
+    ) -> Iterator[list[bytes]]:
+        """The entries of an interval; it is short enough to read them in one snapshot."""
+        batch: list[bytes] = []
+        size = 0
+        with self._store.snapshot() as snapshot:
+            for ts, raw in snapshot.entries(after):
+                if ts > through:
+                    break
+                batch.append(raw)
+                size += len(raw)
+                if size >= BATCH_BYTES:
+                    yield batch
+                    batch, size = [], 0
+        if batch:
+            yield batch
+
+    def entry(self, shard: str, ts: int, term: int) -> bytes | None:
+        """See `OplogSource`."""
+        return self.lookups(shard, 0, ts).entry(ts, term)
+
+    def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002
+        """See `OplogSource`."""
+        return store_lookups(self._store)
+
+    def split(self, after: int, through: int, parts: int) -> list[int]:  # noqa: ARG002
+        """An interval is one piece."""
+        return []
+
+    def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:  # noqa: ARG002
+        """There are no limits."""
+        return through
+
+
+class HistoryBuilder:
+    """Builds the history of a store on request, and by itself between `start` and `stop`."""
+
+    def __init__(self, store: Store, path: Path) -> None:
+        self._source = StoreSource(store)
+        self._path = path
+        self._table: HistoryTable | None = None
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def build(self, through: int | None = None) -> int:
+        """Commit everything up to now, or to a cluster time; how far the history goes."""
+        with self._lock:
+            table = self._opened()
+            end = self._source.promised() if through is None else through
+            if end > table.through:
+                interval = Interval(table.through, end)
+                files = build(self._source, interval, self._path)
+                commit(table, files, after=interval.after, through=end)
+            return table.through
+
+    def _opened(self) -> HistoryTable:
+        if self._table is None:
+            if HistoryTable.exists(self._path):
+                self._table = HistoryTable.open(self._path)
+            else:
+                begins = max(self._source.oldest() - 1, 0)
+                self._table = HistoryTable.create(self._path, identity=self._source.identity(), begins=begins)
+        return self._table
+
+    def start(self) -> Self:
+        """Build again and again, in a thread."""
+        self._thread = threading.Thread(target=self._run, name="tailrace-history-builder", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End the thread; the history stays as it is."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._ending.wait(_PAUSE_SECONDS):
+            self.build()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
