@@ -161,15 +161,22 @@ def test_pre_images_are_asked_for_where_a_document_changed() -> None:
         entry(1, "i", {"_id": 1}, {"_id": 1}),
         entry(2, "u", {"$v": 2, "diff": {"u": {"a": 1}}}, {"_id": 1}),
         entry(3, "d", {"_id": 1}),
-        entry(4, "d", {"_id": 2}),
+        entry(4, "d", {"_id": {"needs": "the general road"}}),
+        entry(5, "u", {"_id": 2}, {"_id": 2}),
     ]
     images = {1_700_000_000 << 32 | 2: b"before the update", 1_700_000_000 << 32 | 3: b"before the delete"}
     asked = []
 
-    def pre_image_of(shard: str, uuid: bytes, ts: int) -> bytes | None:
-        asked.append((shard, uuid))
+    def pre_image_of(shard: str, uuid: bytes, ts: int, index: int) -> bytes | None:
+        asked.append((shard, uuid, ts, index))
         return images.get(ts)
 
     rows = BulkRows(general_road(["a"]), pre_image_of).batch({"a": entries})
-    assert rows.column("pre_image").to_pylist() == [None, b"before the update", b"before the delete", None]
-    assert set(asked) == {("a", bytes(range(16)))}
+    assert rows.column("pre_image").to_pylist() == [
+        None,
+        b"before the update",
+        b"before the delete",
+        None,
+        None,
+    ]
+    assert asked == [("a", bytes(range(16)), 1_700_000_000 << 32 | number, 0) for number in (2, 3, 4, 5)]

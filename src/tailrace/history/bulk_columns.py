@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,6 @@ from tailrace.history.splicing import (
 )
 from tailrace.model.change_event import EventKind
 
-PreImageOf: TypeAlias = Callable[[str, bytes, int], bytes | None]
-"""(shard, collection UUID, cluster time of a plain entry): the document before the change"""
-
 _NAMES: Final = ("operation", "db", "coll", "uuid")
 
 
@@ -44,7 +41,7 @@ class Look:
     """what stands between the time and the key"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlainRows:
     """Plain entries of one look whose keys are of one sort; one row for each."""
 
@@ -57,13 +54,13 @@ class PlainRows:
     """the values of the keys, if all are ObjectIds"""
     descriptions: Slices | None
     """`updateDescription`s, if these are updates"""
+    images: Sequence[bytes | None] | None = None
+    """the documents before the changes, if there are any"""
 
 
-def bulk_columns(
-    plain: Sequence[PlainRows], general: pa.RecordBatch, pre_image_of: PreImageOf | None = None
-) -> pa.RecordBatch:
+def bulk_columns(plain: Sequence[PlainRows], general: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of plain entries and rows that are finished, together in the order of their tokens."""
-    return _Columns(plain, general).batch(pre_image_of)
+    return _Columns(plain, general).batch()
 
 
 class _Columns:
@@ -84,7 +81,7 @@ class _Columns:
         self._place[self._order] = np.arange(self._count)
         self._tokens = self._tokens_in_order()
 
-    def batch(self, pre_image_of: PreImageOf | None) -> pa.RecordBatch:
+    def batch(self) -> pa.RecordBatch:
         """All columns."""
         columns = {name: self._repeated(number) for number, name in enumerate(_NAMES)}
         columns["token"] = self._tokens
@@ -94,7 +91,7 @@ class _Columns:
         columns["txn_index"] = self._transaction_indexes()
         columns["document_key"] = self._spliced("document_key", _document_key)
         columns["event"] = self._events()
-        columns["pre_image"] = self._pre_images(pre_image_of)
+        columns["pre_image"] = self._pre_images()
         columns["logged"] = self._spliced("logged", _logged)
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
@@ -180,13 +177,10 @@ class _Columns:
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return _with_nulls(values, is_null, self._order, pa.int64())
 
-    def _pre_images(self, pre_image_of: PreImageOf | None) -> pa.Array:
+    def _pre_images(self) -> pa.Array:
         groups = self._finished("pre_image")
         for rows, numbers in zip(self._plain, self._numbers, strict=True):
-            uuid = rows.look.kind.uuid
-            if pre_image_of is None or uuid is None or rows.entries.operation[0] == INSERT:
-                continue
-            images = [pre_image_of(rows.shard, uuid, ts) for ts in rows.entries.ts.tolist()]
+            images = rows.images or ()
             there = np.flatnonzero([image is not None for image in images])
             if len(there):
                 values = slices_of([image for image in images if image is not None])

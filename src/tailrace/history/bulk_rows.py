@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.errors import CommandError
-from tailrace.history.bulk_columns import Look, PlainRows, PreImageOf, bulk_columns
-from tailrace.history.plain_entries import UPDATE, PlainEntries, find_plain
+from tailrace.history.bulk_columns import Look, PlainRows, bulk_columns
+from tailrace.history.plain_entries import INSERT, UPDATE, PlainEntries, find_plain
 from tailrace.history.rows import RowBuilder
 from tailrace.history.splicing import Slices, hexed, items, lines, slices_of
 from tailrace.model.change_event import ChangeEvent
@@ -26,6 +26,10 @@ from tailrace.model.update_diff import describe
 
 EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
 """(shard, entries of it in order): their canonical events"""
+PreImageOf: TypeAlias = Callable[[str, bytes, int, int], bytes | None]
+"""(shard, collection UUID, cluster time of the entry, index within its applyOps): the document before"""
+_Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
+"""(shard, cluster time, index, collection UUID; the list that the answer goes into, and where)"""
 
 _MANY_KINDS: Final = 64
 """how many kinds of plain entries are looked for in a time slice; the rest takes the general road"""
@@ -34,6 +38,7 @@ _OBJECT_ID_SIZE: Final = 12
 _OBJECT_ID: Final = b"645F69640064"
 """What stands before the hex digits of an ObjectId in a token: type and name of the field, and type again"""
 _TOKEN_START: Final = 18
+_CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 _TOKEN_END: Final = b"000004"
 
 
@@ -41,7 +46,7 @@ class BulkRows:
     """Makes batches of rows from time slices of the oplogs; keeps what kinds of rows look like."""
 
     def __init__(self, events_of: EventsOf, pre_image_of: PreImageOf | None = None) -> None:
-        """``pre_image_of`` is for sources that keep any; the events of the general road have theirs."""
+        """``pre_image_of`` is for sources that keep images; it is asked in the order of the oplog."""
         self._events_of = events_of
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
@@ -63,7 +68,9 @@ class BulkRows:
             others = np.flatnonzero(~is_plain).tolist()
             if others:
                 events += self._events_of(shard, [raws[index] for index in others])
-        return bulk_columns(plain, self._rows.batch(events), self._pre_image_of)
+        if self._pre_image_of is not None:
+            _add_images(plain, events, self._pre_image_of)
+        return bulk_columns(plain, self._rows.batch(events))
 
     def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> list[PlainRows]:
         found = find_plain(raws)
@@ -104,6 +111,30 @@ class BulkRows:
             return None
         names = row["operation"], row["db"], row["coll"], row["uuid"]
         return Look(event.kind, names, token[_TOKEN_START : -len(ending)])
+
+
+def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
+    """Ask for the images of all changes, shard by shard in the order of the oplog: so they are stored."""
+    wanted: list[_Ask] = []
+    for rows in plain:
+        uuid = rows.look.kind.uuid
+        if uuid is not None and rows.entries.operation[0] != INSERT:
+            images: list[bytes | None] = [None] * len(rows.entries)
+            rows.images = images
+            wanted += [
+                (rows.shard, ts, 0, uuid, images, place) for place, ts in enumerate(rows.entries.ts.tolist())
+            ]
+    found: list[bytes | None] = [None] * len(events)
+    for place, event in enumerate(events):
+        if event.kind.operation_type in _CHANGE_A_DOCUMENT:
+            extras = event.entry.extras
+            ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
+            wanted.append((event.shard, ts, event.entry.index, event.kind.uuid or b"", found, place))
+    wanted.sort(key=lambda ask: ask[:3])
+    for shard, ts, index, uuid, images, place in wanted:
+        images[place] = find(shard, uuid, ts, index)
+    for event, image in zip(events, found, strict=True):
+        event.pre_image = image
 
 
 def _like_first(found: PlainEntries, waiting: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,7 @@ The shard that is furthest behind is read next, so few events wait for their tur
 with the interval. What comes out depends on the interval alone, not on how it is cut into batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tailrace.history.untold import is_untold_noop, untold
@@ -13,10 +13,11 @@ from tailrace.model.event_token import resume_token
 from tailrace.model.oplog_entry import OplogEntry
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.stages.add_pre_image import find_pre_image
-from tailrace.stages.lookups import Lookups
+from tailrace.stages.lookups import Lookups, PreImageLookup
 from tailrace.stages.merge_shards import FOREVER, MergeShards
 from tailrace.stages.plan import DeploymentPart
 from tailrace.stages.stage import Batch
+from tailrace.store.archive_entries import entry_time
 
 _NO_LOOKUPS: Final = Lookups()
 _CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
@@ -55,35 +56,32 @@ def shared_events(
             yield ready.items
 
 
-class _ShardReader:
-    """One shard's part of an interval on its way through the stages."""
+class ShardStages:
+    """The stages of one shard for one interval."""
 
-    def __init__(self, source: OplogSource, shard: str, after: int, through: int, *, marks_end: bool) -> None:
-        self.position = after
-        """everything up to this cluster time was handed out"""
+    def __init__(
+        self, source: OplogSource, shard: str, after: int, through: int, *, marks_end: bool = False
+    ) -> None:
         self._shard = shard
         self._lookups = source.lookups(shard, after, through)
-        self._has_images = self._lookups.pre_image is not _NO_LOOKUPS.pre_image
         self._part = DeploymentPart(shard, self._lookups, marks_end=marks_end)
-        self._batches = source.entries(shard, after, through)
 
-    def next_events(self) -> list[ChangeEvent] | None:
-        """The events of the next batch of entries, None at the end."""
-        raw = next(self._batches, None)
-        if raw is None:
-            return None
-        entries = list(map(self._part.read, raw))
+    @property
+    def pre_image(self) -> PreImageLookup | None:
+        """Finds stored pre-images; None if the source has none."""
+        find = self._lookups.pre_image
+        return None if find is _NO_LOOKUPS.pre_image else find
+
+    def events(self, raws: Sequence[bytes]) -> list[ChangeEvent]:
+        """The events of the next entries, and in their places the entries that only some streams can read."""
+        entries = list(map(self._part.read, raws))
         batch = self._part.events_of(entries)
-        noops = [entry for entry in entries if entry.head.op == "n"]
-        is_special = batch.failure is not None or any(map(is_untold_noop, noops))
-        events = self._one_by_one(entries) if is_special else batch.items
-        if self._has_images:
-            self._add_images(events)
-        self.position = entries[-1].ts
-        return events
+        is_special = batch.failure is not None or any(
+            entry.head.op == "n" and is_untold_noop(entry) for entry in entries
+        )
+        return self._one_by_one(entries) if is_special else batch.items
 
     def _one_by_one(self, entries: list[OplogEntry]) -> list[ChangeEvent]:
-        """The events, and in their places the entries that only some streams can make something of."""
         events: list[ChangeEvent] = []
         for entry in entries:
             batch = self._part.events(entry)
@@ -93,10 +91,33 @@ class _ShardReader:
                 events += batch.items
         return events
 
-    def _add_images(self, events: list[ChangeEvent]) -> None:
+    def add_images(self, events: Sequence[ChangeEvent]) -> None:
+        """Give changes of documents that were there before their stored pre-images."""
+        if self.pre_image is None:
+            return
         for event in events:
             if event.kind.operation_type in _CHANGE_A_DOCUMENT:
                 event.pre_image = find_pre_image(event, self._lookups)
+
+
+class _ShardReader:
+    """One shard's part of an interval on its way through the stages."""
+
+    def __init__(self, source: OplogSource, shard: str, after: int, through: int, *, marks_end: bool) -> None:
+        self.position = after
+        """everything up to this cluster time was handed out"""
+        self._stages = ShardStages(source, shard, after, through, marks_end=marks_end)
+        self._batches = source.entries(shard, after, through)
+
+    def next_events(self) -> list[ChangeEvent] | None:
+        """The events of the next batch of entries, None at the end."""
+        raws = next(self._batches, None)
+        if raws is None:
+            return None
+        events = self._stages.events(raws)
+        self._stages.add_images(events)
+        self.position = entry_time(raws[-1])
+        return events
 
 
 def _token(event: ChangeEvent) -> bytes:
