@@ -53,7 +53,8 @@ class ServerProcess:
 @contextmanager
 def serving(name: str, *options: str) -> Iterator[ServerProcess]:
     """A server on a free port with a temporary data directory; it ends with the block."""
-    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--log-level", "warning", *options]
+    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--log-level", "warning"]
+    command += options if "--head" in options else ["--no-spark", *options]
     folder = os.environ.get(PROFILE_VARIABLE)
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

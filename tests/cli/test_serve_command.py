@@ -23,7 +23,8 @@ def serving(
     *options: str | Path, run_by: Sequence[str] = ()
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The process, and the connection string it printed."""
-    command = [*run_by, sys.executable, "-m", "tailrace", "serve", "--port", "0", *map(str, options)]
+    command = [*run_by, sys.executable, "-m", "tailrace", "serve", "--port", "0", "--no-spark"]
+    command += map(str, options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -120,7 +121,7 @@ def test_a_standalone_server() -> None:
 def test_a_port_in_use(here: Here) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        outcome = here("serve", "--port", str(port))
+        outcome = here("serve", "--no-spark", "--port", str(port))
     assert outcome.code == 2
     assert outcome.sentence == (
         f"cannot listen on 127.0.0.1:{port}: Address already in use; "
@@ -131,7 +132,7 @@ def test_a_port_in_use(here: Here) -> None:
 
 def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
     with serving("--data", tmp_path) as (process, _):
-        outcome = here("serve", "--port", "0", "--data", tmp_path)
+        outcome = here("serve", "--no-spark", "--port", "0", "--data", tmp_path)
         assert outcome.code == 2
         assert outcome.sentence == (
             f"the data directory {tmp_path} is used by another server; end that one or name another directory"
@@ -155,10 +156,12 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--log-level", "loud"], "invalid choice"),
         (["--data", "/dev/null"], "cannot use the data directory /dev/null"),
         (["--data", "/proc/nothing"], "cannot use the data directory /proc/nothing"),
+        (["--head", "off"], "--head off needs the history"),
+        (["--spark-master", "local[1]"], "--spark-master is for a server with a pipeline"),
     ],
 )
 def test_what_keeps_it_from_starting_is_one_sentence(here: Here, options: list[str], words: str) -> None:
-    outcome = here("serve", *options)
+    outcome = here("serve", "--no-spark", *options)
     assert outcome.code == 2
     assert words in outcome.sentence
     assert outcome.output == b""
@@ -166,6 +169,6 @@ def test_what_keeps_it_from_starting_is_one_sentence(here: Here, options: list[s
 
 def test_a_file_that_is_no_store(here: Here, tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"this is not LMDB" * 1000)
-    outcome = here("serve", "--port", "0", "--data", tmp_path)
+    outcome = here("serve", "--no-spark", "--port", "0", "--data", tmp_path)
     assert outcome.code == 2
     assert str(tmp_path) in outcome.sentence

@@ -19,9 +19,9 @@ SECONDS = 30
 class ServedProcess:
     """The server's process; the port stays the same over restarts, so that drivers find it again."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, spark: bool = False) -> None:
         self._folder = folder
-        self._options = options
+        self._options = options if spark else ("--no-spark", *options)
         self._port = "0"
         self._process: subprocess.Popen[str] | None = None
         self.uri = ""
@@ -82,9 +82,9 @@ class ServedProcess:
 
 
 @contextmanager
-def served(folder: Path, *options: str) -> Iterator[ServedProcess]:
-    """A started process, ended behind the block."""
-    process = ServedProcess(folder, *options)
+def served(folder: Path, *options: str, spark: bool = False) -> Iterator[ServedProcess]:
+    """A started process, ended behind the block; with the pipeline as its child if it is asked for."""
+    process = ServedProcess(folder, *options, spark=spark)
     process.start()
     try:
         yield process

@@ -138,7 +138,8 @@ def test_a_write_without_an_answer_is_there_or_not_but_never_half(
 
 
 def test_another_server_cannot_use_the_data_until_the_first_has_ended(process: ServedProcess) -> None:
-    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--data", str(process.data)]
+    command = [sys.executable, "-m", "tailrace", "serve", "--no-spark", "--port", "0"]
+    command += ["--data", str(process.data)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert refused.returncode == 2
     assert "is used by another server" in refused.stderr

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol, cast
 
 import tailrace
-from tailrace.cli.failures import STANDARD_OUTPUT, StreamError, writing_to
-from tailrace.errors import CommandError, DamagedInputError, UsageError
+from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.errors import CommandError, TailraceError, UsageError
 
 COMMANDS: Final = {
+    "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",
     "token": "tailrace.cli.token",
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
     except (UsageError, CommandError) as error:
         return _say(error, USED_WRONGLY)
-    except (DamagedInputError, StreamError) as error:
+    except TailraceError as error:
         return _say(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED

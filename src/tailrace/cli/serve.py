@@ -2,6 +2,10 @@
 
 Standard output gets one line, when the server accepts connections; the log goes to standard error. SIGTERM
 and SIGINT end the server as `shutdown` does: what was acknowledged is on disk, and the exit code is 0.
+
+Unless it is told otherwise it runs the Spark pipeline as a child (`server/pipeline_child.py`), so that
+streams can be resumed from any time. Where Spark is not installed it goes on without, and says what to
+install.
 """
 
 import argparse
@@ -11,22 +15,32 @@ import gc
 import resource
 import signal
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
+from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.server.event_loop import new_event_loop
 from tailrace.server.logbook import LEVELS, Logbook
 from tailrace.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.server.pipeline_child import COMPONENT, PipelineChild
 from tailrace.server.server import Server
 from tailrace.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.store.tables import DEFAULT_MAP_SIZE
 
 HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 
+_HISTORY_FOLDER: Final = "history"
+_CALM_TRIGGER: Final = "5s"
+_PROMPT_TRIGGER: Final = "0s"
+"""Without a head, clients wait for the pipeline: a batch begins as soon as there is something."""
+_STANDS_BACK: Final = 10
+"""How nice the pipeline is while streams get what is new from the head and nobody waits for it."""
 _COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
@@ -73,6 +87,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--standalone", action="store_true", help="be no replica set: no change streams, no transactions"
     )
+    parser.add_argument(
+        "--history",
+        metavar="DIR",
+        type=Path,
+        help="where the history of all events is kept; the folder history of the data directory without it",
+    )
+    parser.add_argument(
+        "--no-spark", action="store_true", help="run no pipeline: streams go back as far as the oplog does"
+    )
+    parser.add_argument(
+        "--spark-master", metavar="M", help="where the pipeline's tasks run; on this machine without it"
+    )
+    parser.add_argument(
+        "--head",
+        choices=["on", "off"],
+        default="on",
+        help="off: streams show only what the pipeline has put into the history",
+    )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="what goes to standard error")
     parser.add_argument(
         "--set-parameter",
@@ -86,11 +118,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal or a client ends it."""
     options = _options(arguments)
-    _allow_many_connections()
-    _give_large_blocks_back()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(options))
+    log = Logbook(options.log_level, sys.stderr)
+    with ExitStack() as stack:
+        pipeline = _pipeline(arguments, log, stack)
+        if pipeline is not None:
+            options = replace(options, history=pipeline.history)
+        _allow_many_connections()
+        _give_large_blocks_back()
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(options, log, pipeline))
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The pipeline that a server runs beside itself."""
+
+    history: Path
+    is_child: bool
+    """False: somebody else keeps this history up to date."""
+    master: str | None
+    trigger: str
+    niceness: int
+
+    def command(self, uri: str, log_level: str) -> list[str]:
+        """The child's command line."""
+        master = [] if self.master is None else ["--master", self.master]
+        return [
+            *(sys.executable, "-m", "tailrace", "pipeline", "--source", uri, "--history", str(self.history)),
+            *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
+        ]
+
+
+def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> Pipeline | None:
+    """What the options say of the pipeline; None is a server without a history."""
+    prompt = arguments.head == "off"
+    if arguments.standalone or (arguments.no_spark and arguments.history is None):
+        if prompt:
+            raise UsageError(
+                "--head off needs the history: without --standalone, and with Spark or --history DIR"
+            )
+        if arguments.spark_master is not None:
+            raise UsageError("--spark-master is for a server with a pipeline; leave out --no-spark")
+        return None
+    if not arguments.no_spark:
+        missing = missing_for_spark()
+        if missing is not None:
+            if prompt or arguments.spark_master is not None:
+                raise UsageError(missing)
+            log.warning(COMPONENT, "Going on without history", reason=missing)
+            return None
+    history = arguments.history
+    if history is None and arguments.data is not None:
+        history = arguments.data / _HISTORY_FOLDER
+    if history is None:
+        history = Path(
+            stack.enter_context(TemporaryDirectory(prefix="tailrace-history-", ignore_cleanup_errors=True))
+        )
+    return Pipeline(
+        history=history.absolute(),
+        is_child=not arguments.no_spark,
+        master=arguments.spark_master,
+        trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
+        niceness=0 if prompt else _STANDS_BACK,
+    )
 
 
 def _allow_many_connections() -> None:
@@ -127,6 +218,7 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         replica_set=None if arguments.standalone else arguments.replica_set,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
+        head=arguments.head == "on",
         log_level=arguments.log_level,
         parameters=dict(_parameter(text) for text in arguments.set_parameter),
         arguments=tuple(sys.argv[1:]),
@@ -149,14 +241,19 @@ def _parameter(text: str) -> tuple[str, str]:
     return name, value
 
 
-async def _serve(options: ServerOptions) -> None:
+async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None) -> None:
     loop = asyncio.get_running_loop()
-    server = Server(options, log=Logbook(options.log_level, sys.stderr))
+    server = Server(options, log=log)
     loop.set_exception_handler(lambda _, fault: _log_fault(server.log, fault))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
     await server.start()
+    child: PipelineChild | None = None
+    if pipeline is not None and pipeline.is_child:
+        command = pipeline.command(server.uri, options.log_level)
+        child = PipelineChild(command, log, niceness=pipeline.niceness)
+        child.start()
     # What was loaded so far stays: the collector need not look at it again and again. Nor need it look often
     # at the rest: thousands of documents and events live for a moment, and hardly anything is in a cycle.
     gc.collect()
@@ -169,6 +266,8 @@ async def _serve(options: ServerOptions) -> None:
         stopped = loop.create_task(server.wait_stopped())
         await asyncio.wait([loop.create_task(ending.wait()), stopped], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        if child is not None:
+            await child.stop()
         await server.stop()
 
 

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`tailrace serve` as a process of its own, and its address; ended by SIGTERM."""
-    command = ["serve", "--port", "0", "--data", str(folder / "data"), "--log-level", "warning"]
+    command = ["serve", "--no-spark", "--port", "0", "--data", str(folder / "data"), "--log-level", "warning"]
     print(f"$ tailrace {shlex.join(command)}", flush=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "tailrace", *command], stdout=subprocess.PIPE, text=True

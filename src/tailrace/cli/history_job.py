@@ -1,0 +1,143 @@
+"""Runs the pipeline for `tailrace pipeline`: source, Spark, signals, log, and the sentence of a failure."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tailrace.cli.json_arguments import named_argument
+from tailrace.cli.spark_needs import require_spark
+from tailrace.errors import UsageError
+from tailrace.server.logbook import Logbook
+
+if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
+    from tailrace.spark.oplogs.source import OplogSource
+    from tailrace.spark.pipeline.settings import PipelineSettings
+
+_DEFAULT_INTERVAL: Final = 5.0
+_SECONDS_TO_END: Final = 5.0
+"""after the input has closed; nothing is lost by ending in the middle of a batch"""
+_URI: Final = ("mongodb://", "mongodb+srv://")
+_COMPONENT: Final = "PIPELINE"
+_LOCAL_MASTER: Final = "local[*,4]"
+"""All cores; a task whose worker died is tried again, which a plain local master does not do."""
+
+
+def run_history_job(arguments: argparse.Namespace) -> int:
+    """Build the history until it is done or a signal comes; the exit code."""
+    _check(arguments)
+    require_spark()
+    from tailrace.spark.pipeline.job import HistoryJob
+    from tailrace.spark.session import build_session
+
+    log = Logbook(arguments.log_level, sys.stderr)
+    with _ending(with_input=arguments.end_with_input) as ending, _source(arguments) as source:
+        job = HistoryJob(source, _settings(arguments), log)
+        log.info(
+            _COMPONENT,
+            "Starting Spark",
+            history=str(arguments.history),
+            through=job.progress.figures()["through"],
+        )
+        spark = build_session(_master(arguments), "tailrace pipeline", dict(map(_conf, arguments.spark_conf)))
+        try:
+            _take_signals(ending)  # Spark has put its own in their place
+            job.run(spark, ending)
+        finally:
+            spark.stop()
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if bool(arguments.source) == bool(arguments.shard):
+        raise UsageError("give the source: either --source URI or PATH, or --shard NAME=PATH for every shard")
+    uris = [text for text in arguments.source if text.startswith(_URI)]
+    if uris and len(arguments.source) > 1:
+        raise UsageError("--source takes one connection string, or paths, but not both")
+    if uris and arguments.pre_images:
+        raise UsageError("--pre-images belongs to archived oplogs; a deployment has its own")
+    for name in ("max_entries", "max_bytes"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} has to be at least 1")
+
+
+def _is_live(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.source) and arguments.source[0].startswith(_URI)
+
+
+def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
+    from tailrace.spark.pipeline.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_ENTRIES, PipelineSettings
+
+    default = _DEFAULT_INTERVAL if _is_live(arguments) else None
+    return PipelineSettings(
+        history=arguments.history.absolute(),
+        interval=getattr(arguments, "trigger", default),
+        max_entries=arguments.max_entries or DEFAULT_MAX_ENTRIES,
+        max_bytes=arguments.max_bytes or DEFAULT_MAX_BYTES,
+        keep_seconds=arguments.keep_age,
+        keep_bytes=arguments.keep_size,
+    )
+
+
+def _source(arguments: argparse.Namespace) -> "OplogSource":
+    if _is_live(arguments):
+        from tailrace.spark.oplogs.deployment import DeploymentSource
+
+        return DeploymentSource(arguments.source[0])
+    from tailrace.spark.oplogs.files import FilesSource
+
+    shards: dict[str, list[str]] = {"": list(arguments.source)} if arguments.source else {}
+    for text in arguments.shard:
+        name, path = named_argument("--shard", text, "NAME=PATH")
+        shards.setdefault(name, []).append(path)
+    images: dict[str | None, list[str]] = {}
+    for text in arguments.pre_images:
+        name, equals, path = text.partition("=")
+        known = bool(equals) and name in shards
+        images.setdefault(name if known else None, []).append(path if known else text)
+    return FilesSource(shards, images)
+
+
+def _master(arguments: argparse.Namespace) -> str | None:
+    """Where tasks run: on this machine, unless the user or `spark-submit` says otherwise."""
+    if arguments.master is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return str(arguments.master) if arguments.master is not None else None
+    return _LOCAL_MASTER
+
+
+def _conf(text: str) -> tuple[str, str]:
+    return named_argument("--spark-conf", text, "NAME=VALUE")
+
+
+@contextmanager
+def _ending(*, with_input: bool) -> Iterator[threading.Event]:
+    """An event that a signal sets, or the end of standard input."""
+    ending = threading.Event()
+    _take_signals(ending)
+    if with_input:
+        threading.Thread(target=_watch_input, args=(ending,), name="tailrace-input", daemon=True).start()
+    try:
+        yield ending
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _take_signals(ending: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+
+
+def _watch_input(ending: threading.Event) -> None:
+    """Whoever started this process is gone when the pipe closes: end, and do not linger."""
+    while os.read(0, 1024):
+        pass
+    ending.set()
+    time.sleep(_SECONDS_TO_END)
+    os._exit(1)

@@ -1,0 +1,106 @@
+"""Pipelines for tests: a job in a thread beside the test, and what a history holds."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bson import Timestamp
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+from tests.laws.wire_streams import WireStream
+
+from tailrace.history.table import HistoryTable
+from tailrace.model.cluster_time import from_timestamp
+from tailrace.spark.oplogs.source import OplogSource
+from tailrace.spark.pipeline.job import HistoryJob, wait_until
+from tailrace.spark.pipeline.log import NoLog
+from tailrace.spark.pipeline.settings import PipelineSettings
+
+SECONDS = 60
+EVERYTHING = {
+    "showExpandedEvents": True,
+    "showCommitTimestamp": True,
+    "showMigrationEvents": True,
+    "showSystemEvents": True,
+}
+"""The options of a stream that shows what the history holds"""
+
+
+class Said(NoLog):
+    """Remembers the sentences of the log."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.reasons: list[str] = []
+
+    def warning(self, component: str, message: str, context: str = "-", **attributes: Any) -> None:
+        self.messages.append(message)
+        self.reasons.append(attributes.get("reason", ""))
+
+
+class RunningJob(threading.Thread):
+    """A job in a thread."""
+
+    def __init__(self, spark: SparkSession, job: HistoryJob) -> None:
+        super().__init__(name="pipeline")
+        self._spark = spark
+        self.job = job
+        self.error: BaseException | None = None
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self.job.run(self._spark, self._ending)
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        self._ending.set()
+        self.join(SECONDS)
+        assert not self.is_alive()
+
+
+@contextmanager
+def running(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> Iterator[RunningJob]:
+    """A job that goes on until the block is over."""
+    thread = RunningJob(spark, HistoryJob(source, PipelineSettings(history, **settings)))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.end()
+    assert thread.error is None
+
+
+def build_all(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> HistoryTable:
+    """Put everything that a source has now into a history."""
+    HistoryJob(source, PipelineSettings(history, interval=None, **settings)).run(spark)
+    return HistoryTable.open(history)
+
+
+def events_of(history: Path) -> list[bytes]:
+    """The events of a history, in order."""
+    table = HistoryTable.open(history)
+    return [
+        event for batch in table.read(0) for event in batch.column("event").to_pylist() if event is not None
+    ]
+
+
+def holds(history: Path, end: Timestamp) -> bool:
+    """Wait until a history holds everything through a cluster time."""
+    return wait_until(HistoryTable.open(history), from_timestamp(end), SECONDS)
+
+
+def newest_time(client: "MongoClient[Any]") -> Timestamp:
+    """A cluster time behind everything written so far."""
+    time: Timestamp = client.admin.command("appendOplogNote", data={})["operationTime"]
+    return time
+
+
+def streamed(client: "MongoClient[Any]", end: Timestamp) -> list[bytes]:
+    """What a stream on everything shows from the first entry on."""
+    first = client.local["oplog.rs"].find_one()
+    assert first is not None
+    return WireStream(client, "", {**EVERYTHING, "startAtOperationTime": first["ts"]}).all_events(end)

@@ -1,0 +1,117 @@
+"""The pipeline builds a history that equals the stream, and goes on where the table ends."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Timestamp
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+from tests.spark.pipeline_runs import build_all, events_of, holds, newest_time, running, streamed
+
+from tailrace.errors import UsageError
+from tailrace.history.table import HistoryTable
+from tailrace.spark.oplogs.deployment import DeploymentSource
+from tailrace.spark.oplogs.files import FilesSource
+from tailrace.spark.pipeline.job import HistoryJob
+from tailrace.spark.pipeline.settings import PipelineSettings
+from tailrace.testing.bulk import generate_bulk
+from tailrace.testing.replica_set import ReplicaSet
+
+Client = MongoClient[dict[str, Any]]
+
+
+def write(client: Client, first: int, count: int) -> Timestamp:
+    """Plain writes, a batch, a transaction, DDL; the time behind them."""
+    shop = client.shop
+    orders = shop[f"orders{first}"]
+    shop.create_collection(orders.name, changeStreamPreAndPostImages={"enabled": True})
+    orders.insert_many([{"_id": number, "qty": 1} for number in range(first, first + count)])
+    for number in range(first, first + count, 7):
+        orders.update_one({"_id": number}, {"$inc": {"qty": number}, "$set": {"note.text": "x"}})
+    orders.delete_one({"_id": first})
+    with client.start_session() as session, session.start_transaction():
+        orders.insert_one({"_id": f"t{first}"}, session=session)
+        shop.ledger.insert_one({"_id": f"t{first}"}, session=session)
+    orders.create_index("qty")
+    orders.rename(f"old{first}")
+    return newest_time(client)
+
+
+def test_live_history_equals_the_stream_over_restarts_and_lost_checkpoints(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    with ReplicaSet() as rs, DeploymentSource(rs.uri) as source:
+        client = rs.client()
+        write(client, 0, 50)
+        with running(spark, source, history) as job:
+            assert holds(history, write(client, 100, 50))
+            assert holds(history, write(client, 200, 50))
+            assert job.job.progress.rows == HistoryTable.open(history).rows
+            assert job.job.progress.lag_seconds == 0
+        older = tmp_path / "older"
+        shutil.copytree(history / "_checkpoint", older)
+        write(client, 300, 50)
+        build_all(spark, source, history, max_entries=60)  # many batches
+        shutil.rmtree(history / "_checkpoint")
+        shutil.copytree(older, history / "_checkpoint")  # as if only this had come back from a backup
+        write(client, 400, 50)
+        build_all(spark, source, history)
+        shutil.rmtree(history / "_checkpoint")
+        newest = max((older / "offsets").iterdir(), key=lambda path: int(path.name))
+        newest.write_text("v1\n")  # as a machine that lost its power leaves it
+        shutil.copytree(older, history / "_checkpoint")
+        end = write(client, 500, 50)
+        table = build_all(spark, source, history)
+        assert events_of(history) == streamed(client, end)
+        assert table.begins == 0
+        for left, right in zip(table.files, table.files[1:], strict=False):
+            assert left.last_token < right.first_token
+            assert left.last_time < right.first_time
+
+
+def test_what_does_not_belong_together_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    history, other = tmp_path / "history", tmp_path / "other"
+    with ReplicaSet() as rs, DeploymentSource(rs.uri) as source:
+        client = rs.client()
+        write(client, 0, 10)
+        build_all(spark, source, history)
+        shutil.copytree(history, other)
+        write(client, 100, 10)
+        build_all(spark, source, history)
+        shutil.rmtree(other / "_checkpoint")
+        shutil.copytree(history / "_checkpoint", other / "_checkpoint")
+        with pytest.raises(Exception, match="the checkpoint and the history disagree"):
+            build_all(spark, source, other)
+        rs.truncate_oplog()
+        with pytest.raises(UsageError, match="what lies between is lost; name another directory"):
+            HistoryJob(source, PipelineSettings(other))
+        assert HistoryJob(source, PipelineSettings(tmp_path / "late")).table.begins > 0
+    with (
+        ReplicaSet() as stranger,
+        DeploymentSource(stranger.uri) as source,
+        pytest.raises(UsageError, match=r"belongs to .*, not to .*; name another folder"),
+    ):
+        HistoryJob(source, PipelineSettings(history))
+
+
+def test_batches_and_partitions_do_not_show(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = {}
+    entries = list(generate_bulk(7, 6000))
+    for number in range(3):
+        path = tmp_path / f"shard{number}.bson"
+        path.write_bytes(b"".join(entries[number::3]))
+        shards[f"s{number}"] = [str(path)]
+    source = FilesSource(shards)
+    whole = build_all(spark, source, tmp_path / "whole")
+    assert len(whole.files) == 1
+    monkeypatch.setattr("tailrace.spark.pipeline.batch_source.SMALL_BATCH_ENTRIES", 100)
+    few = build_all(spark, source, tmp_path / "few", max_entries=1500)
+    assert len(few.files) > 4
+    assert events_of(tmp_path / "few") == events_of(tmp_path / "whole")
+    assert few.rows == whole.rows > 6000
+    assert few.through == whole.through
