@@ -129,6 +129,11 @@ class AsyncChangeStream(Generic[T]):
         """Whether more events may come; False once the stream is closed, invalidated or failed."""
         return self._machine.is_alive
 
+    @property
+    def pending(self) -> bool:
+        """Whether the server has sent events that were not returned yet."""
+        return self._machine.has_events
+
     # -- its end --------------------------------------------------------------------------------------
 
     async def close(self) -> None:

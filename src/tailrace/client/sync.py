@@ -131,6 +131,11 @@ class ChangeStream(Generic[T]):
         """Whether more events may come; False once the stream is closed, invalidated or failed."""
         return self._machine.is_alive
 
+    @property
+    def pending(self) -> bool:
+        """Whether the server has sent events that were not returned yet."""
+        return self._machine.has_events
+
     # -- its end --------------------------------------------------------------------------------------
 
     def close(self) -> None:

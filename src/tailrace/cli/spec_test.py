@@ -1,0 +1,92 @@
+"""`tailrace spec-test`: the drivers' spec tests for change streams, against any server.
+
+One line for each test, with the reason if it was skipped or failed, and the numbers at the end. The exit code
+is 0 if no test failed.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pymongo.errors import PyMongoError
+
+from tailrace.cli.output import print_line
+from tailrace.errors import UsageError
+from tailrace.spectest.deployment import Deployment
+from tailrace.spectest.drivers import DRIVERS
+from tailrace.spectest.outcome import Outcome, Status
+from tailrace.spectest.suite import SpecTest, find_tests
+from tailrace.testing.replica_set import ReplicaSet
+
+HELP: Final = "run the drivers' spec tests for change streams"
+
+_OWN_TOPOLOGIES: Final = ("replicaset", "single")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("paths", nargs="+", type=Path, metavar="PATH", help="files of spec tests (JSON), or folders of them")
+    add("--uri", metavar="URI", help="the server to test; without it, one of our own is started")
+    add(
+        "--topology",
+        choices=_OWN_TOPOLOGIES,
+        default="replicaset",
+        help="what our own server is to be",
+    )
+    add("--driver", choices=sorted(DRIVERS), default="tailrace", help="whose change stream runs them")
+    add("--json", action="store_true", help="print a JSON object for each test")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the tests; 1 if one failed."""
+    tests = find_tests(arguments.paths)
+    with _deployment(arguments.uri, arguments.topology) as deployment:
+        counts: Counter[Status] = Counter()
+        file = None
+        for test in tests:
+            outcome = test.run(deployment, DRIVERS[arguments.driver])
+            counts[outcome.status] += 1
+            if arguments.json:
+                print_line(_as_json(outcome))
+                continue
+            if test.file != file:
+                file = test.file
+                print_line(str(file))
+            print_line(_as_text(test, outcome))
+    if not arguments.json:
+        numbers = ", ".join(f"{counts[status]} {status}" for status in Status)
+        print_line(f"{len(tests)} tests with {arguments.driver}: {numbers}")
+    return 1 if counts[Status.FAILED] else 0
+
+
+@contextmanager
+def _deployment(uri: str | None, topology: str) -> Iterator[Deployment]:
+    if uri is None:
+        with ReplicaSet(replica_set="rs0" if topology == "replicaset" else None) as ours:
+            yield Deployment.at(ours.uri)
+        return
+    try:
+        deployment = Deployment.at(uri)
+    except (PyMongoError, ValueError) as error:
+        raise UsageError(f"there is no server at {uri}: {error}") from None
+    yield deployment
+
+
+def _as_json(outcome: Outcome) -> str:
+    fields = {
+        "file": str(outcome.file),
+        "test": outcome.test,
+        "status": outcome.status.value,
+        "reason": outcome.reason,
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _as_text(test: SpecTest, outcome: Outcome) -> str:
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    return f"  {outcome.status:<8} {test.name}{reason}"

@@ -1,0 +1,72 @@
+"""What the tests run against, and which of their requirements it meets."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pymongo import MongoClient
+
+Document = dict[str, Any]
+Version = tuple[int, ...]
+
+TOPOLOGIES: Final = ("single", "replicaset", "sharded")
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A server to test, as far as the tests make conditions on it."""
+
+    uri: str
+    version: Version
+    topology: str
+
+    @classmethod
+    def at(cls, uri: str) -> "Deployment":
+        """Ask the server at an address."""
+        with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
+            build = client.admin.command("buildInfo")
+            hello = client.admin.command("hello")
+        if hello.get("msg") == "isdbgrid":
+            topology = "sharded"
+        else:
+            topology = "replicaset" if "setName" in hello else "single"
+        return cls(uri, tuple(build["versionArray"][:3]), topology)
+
+    def objection_to_versions(self, oldest: str | None, newest: str | None) -> str | None:
+        """Why a test for servers of these versions does not apply, or None if it does."""
+        mine = ".".join(map(str, self.version))
+        if oldest is not None and self.version < parse_version(oldest):
+            return f"it is for servers from version {oldest} on, and this is {mine}"
+        if newest is not None and self.version > parse_version(newest):
+            return f"it is for servers up to version {newest}, and this is {mine}"
+        return None
+
+    def objection_to_topologies(self, topologies: Iterable[str] | None) -> str | None:
+        """Why a test for these topologies does not apply, or None if it does."""
+        if topologies is None or self.topology in topologies:
+            return None
+        return f"it is for the topology {' or '.join(topologies)}, and this is a {self.topology}"
+
+
+def parse_version(text: str) -> Version:
+    """A version as numbers, three of them.
+
+    >>> parse_version("4.2")
+    (4, 2, 0)
+    """
+    numbers = tuple(map(int, text.split(".")))
+    return (*numbers, 0, 0, 0)[:3]
+
+
+def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a change stream, from the tests' names to PyMongo's.
+
+    >>> options_of({"fullDocument": "updateLookup", "maxAwaitTimeMS": 5})
+    {'full_document': 'updateLookup', 'max_await_time_ms': 5}
+    """
+    return {_snake(name): value for name, value in arguments.items()}
+
+
+def _snake(name: str) -> str:
+    name = name.replace("MS", "Ms")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -1,0 +1,98 @@
+"""The named things of a unified test: clients, databases, collections, and what operations returned."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pymongo import MongoClient
+from pymongo.collection import Collection
+from pymongo.database import Database
+
+from tailrace.spectest.outcome import Unsupported
+from tailrace.spectest.recorder import CommandRecorder
+
+Document = dict[str, Any]
+
+_OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000}
+_CLIENT_FIELDS: Final = {
+    "id", "uriOptions", "observeEvents", "ignoreCommandMonitoringEvents", "useMultipleMongoses"
+}  # fmt: skip
+_OBSERVED: Final = ("commandStartedEvent",)
+
+
+class Entities:
+    """What a test has named; everything is closed at the end of its block, newest first."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._named: dict[str, Any] = {}
+        self._recorders: dict[str, CommandRecorder] = {}
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._named:
+            raise Unsupported(f"there is no entity {name}")
+        return self._named[name]
+
+    def client(self, name: str) -> MongoClient[Document]:
+        """A client by its name."""
+        client = self[name]
+        assert isinstance(client, MongoClient)
+        return client
+
+    def recorder(self, client: str) -> CommandRecorder:
+        """The commands that a client has sent."""
+        return self._recorders[client]
+
+    def save(self, name: str, value: Any) -> None:
+        """Name a result; what can be closed is closed with the test."""
+        self._named[name] = value
+        if hasattr(value, "close"):
+            self._closing.callback(value.close)
+
+    def create(self, definition: Document) -> None:
+        """Make one entity of `createEntities`."""
+        ((kind, fields),) = definition.items()
+        match kind:
+            case "client":
+                self._create_client(fields)
+            case "database":
+                database = self.client(fields["client"])[fields["databaseName"]]
+                _refuse_options(kind, fields)
+                self._named[fields["id"]] = database
+            case "collection":
+                parent = self[fields["database"]]
+                assert isinstance(parent, Database)
+                _refuse_options(kind, fields)
+                collection: Collection[Document] = parent[fields["collectionName"]]
+                self._named[fields["id"]] = collection
+            case _:
+                raise Unsupported(f"the entity {kind} is not known")
+
+    def _create_client(self, fields: Document) -> None:
+        unknown = fields.keys() - _CLIENT_FIELDS
+        if unknown:
+            raise Unsupported(f"the field {min(unknown)} of a client is not known")
+        for event in fields.get("observeEvents", ()):
+            if event not in _OBSERVED:
+                raise Unsupported(f"the event {event} is not known")
+        recorder = CommandRecorder(fields.get("ignoreCommandMonitoringEvents", ()))
+        client = MongoClient[Document](
+            self._uri, event_listeners=[recorder], **{**_OPTIONS, **fields.get("uriOptions", {})}
+        )
+        self.save(fields["id"], client)
+        self._recorders[fields["id"]] = recorder
+
+
+def _refuse_options(kind: str, fields: Document) -> None:
+    for name in ("databaseOptions", "collectionOptions"):
+        if name in fields:
+            raise Unsupported(f"{name} of a {kind} are not known")

@@ -1,0 +1,146 @@
+"""The runner of the legacy format.
+
+A test opens a stream, runs operations with another client, and says which events come, or which error, and
+which commands the driver sends first.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from tailrace.spectest.deployment import Deployment, options_of
+from tailrace.spectest.drivers import Driver, Stream, Watched, error_code, next_event
+from tailrace.spectest.legacy_match import check_match
+from tailrace.spectest.outcome import Mismatch, NotApplicable, Unsupported
+from tailrace.spectest.recorder import CommandRecorder
+
+Document = dict[str, Any]
+
+_OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000}
+
+
+def is_legacy(document: Document) -> bool:
+    """Whether a file is in this format."""
+    return "database_name" in document and "tests" in document
+
+
+def tests_of(document: Document) -> Iterator[tuple[str, Document]]:
+    """The tests of a file, by their descriptions."""
+    for test in document["tests"]:
+        yield test["description"], test
+
+
+def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
+    """Run one test; it raises unless it passes."""
+    objection = deployment.objection_to_topologies(test.get("topology"))
+    objection = objection or deployment.objection_to_versions(
+        test.get("minServerVersion"), test.get("maxServerVersion")
+    )
+    if objection is not None:
+        raise NotApplicable(objection)
+    with MongoClient[Document](deployment.uri, **_OPTIONS) as everyone:
+        _prepare(everyone, document)
+        fail_point = test.get("failPoint")
+        if fail_point is not None:
+            everyone.admin.command(fail_point)
+        try:
+            _run(document, test, deployment, driver, everyone)
+        finally:
+            if fail_point is not None:
+                everyone.admin.command("configureFailPoint", fail_point["configureFailPoint"], mode="off")
+            for name in _databases(document):
+                everyone.drop_database(name)
+
+
+def _prepare(client: MongoClient[Document], document: Document) -> None:
+    for name in _databases(document):
+        client.drop_database(name)
+    client[document["database_name"]].create_collection(document["collection_name"])
+    if "database2_name" in document:
+        client[document["database2_name"]].create_collection(document["collection2_name"])
+
+
+def _databases(document: Document) -> list[str]:
+    return [document[name] for name in ("database_name", "database2_name") if name in document]
+
+
+def _run(
+    document: Document,
+    test: Document,
+    deployment: Deployment,
+    driver: Driver,
+    everyone: MongoClient[Document],
+) -> None:
+    recorder = CommandRecorder()
+    with MongoClient[Document](deployment.uri, event_listeners=[recorder], **_OPTIONS) as client:
+        expected = test["result"]
+        error, events = None, []
+        try:
+            with closing(_open(document, test, driver, client)) as stream:
+                for operation in test["operations"]:
+                    _operate(everyone, operation)
+                wanted = 1 if "error" in expected else len(expected.get("success", ()))
+                events = [next_event(stream) for _ in range(wanted)]
+        except PyMongoError as raised:
+            error = raised
+        _check_result(expected, events, error)
+        _check_commands(test.get("expectations") or [], recorder)
+
+
+def _open(document: Document, test: Document, driver: Driver, client: MongoClient[Document]) -> Stream:
+    database = client[document["database_name"]]
+    targets: dict[str, Watched] = {
+        "client": client,
+        "database": database,
+        "collection": database[document["collection_name"]],
+    }
+    options = options_of(test.get("changeStreamOptions") or {})
+    return driver(targets[test["target"]], test.get("changeStreamPipeline") or [], **options)
+
+
+def _operate(client: MongoClient[Document], operation: Document) -> None:
+    collection = client[operation["database"]][operation["collection"]]
+    arguments = operation.get("arguments", {})
+    match operation["name"]:
+        case "insertOne":
+            collection.insert_one(arguments["document"])
+        case "updateOne":
+            collection.update_one(arguments["filter"], arguments["update"])
+        case "replaceOne":
+            collection.replace_one(arguments["filter"], arguments["replacement"])
+        case "deleteOne":
+            collection.delete_one(arguments["filter"])
+        case "rename":
+            collection.rename(arguments["to"])
+        case "drop":
+            collection.drop()
+        case name:
+            raise Unsupported(f"the operation {name} is not known")
+
+
+def _check_result(expected: Document, events: list[Document], error: PyMongoError | None) -> None:
+    if "error" in expected:
+        if error is None:
+            raise Mismatch(f"there was no error, but {events!r}")
+        check_match(expected["error"], {"code": error_code(error)}, "the error")
+    elif error is not None:
+        raise Mismatch(f"there was an error: {error}") from error
+    else:
+        check_match(expected.get("success", []), events, "events")
+
+
+def _check_commands(expectations: list[Document], recorder: CommandRecorder) -> None:
+    """The first commands are as expected; what comes behind them is nobody's business."""
+    sent = [started for started in recorder.commands if started.name != "killCursors"]
+    if len(sent) < len(expectations):
+        raise Mismatch(f"{len(sent)} commands were sent, not {len(expectations)}")
+    for number, (expectation, started) in enumerate(zip(expectations, sent, strict=False)):
+        actual = {
+            "command": started.command,
+            "command_name": started.name,
+            "database_name": started.database,
+        }
+        check_match(expectation["command_started_event"], actual, f"command {number}")
