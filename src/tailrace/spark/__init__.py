@@ -1,1 +1,20 @@
-"""Tailrace on Spark: oplog sources, the pipeline that builds the history, change streams as DataFrames."""
+"""Tailrace on Spark: oplog sources, the pipeline that builds the history, change streams as DataFrames.
+
+>>> from tailrace.spark import register                                       # doctest: +SKIP
+>>> register(spark)                                                            # doctest: +SKIP
+>>> spark.readStream.format("tailrace.oplog").option("uri", uri).load()        # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: "SparkSession") -> None:
+    """Let a session know the formats `tailrace.oplog` and `tailrace`."""
+    from tailrace.spark.sources.oplog import OplogDataSource
+
+    spark.dataSource.register(OplogDataSource)
+    # Without it Spark refuses a source that takes over filters instead of filtering itself.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

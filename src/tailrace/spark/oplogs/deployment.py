@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
-from bson import Timestamp
 from pymongo import ReadPreference
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
@@ -24,6 +23,7 @@ from tailrace.errors import CommandError, UsageError
 from tailrace.model.cluster_time import from_timestamp, to_timestamp
 from tailrace.model.oplog_entry import OplogEntry, parse_entry
 from tailrace.spark.oplogs.clients import Client, client_of, close_clients, shard_uri
+from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.deployment_lookups import CurrentDocuments, StoredPreImages
 from tailrace.spark.oplogs.raw_documents import documents_of, raw_batches, split_documents
 from tailrace.spark.oplogs.sampling import cuts_by_rate
@@ -161,7 +161,9 @@ class DeploymentSource(OplogSource):
 
     # -- entries ------------------------------------------------------------------------------------------
 
-    def entries(self, shard: str, after: int, through: int) -> Iterator[list[bytes]]:
+    def entries(
+        self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
+    ) -> Iterator[list[bytes]]:
         """See `OplogSource`."""
         position = after
         with (
@@ -170,7 +172,8 @@ class DeploymentSource(OplogSource):
         ):
             session.advance_operation_time(to_timestamp(through))
             oplog = self._oplog(shard, majority=True)
-            with oplog.find_raw_batches(_times(after, through), session=session) as cursor:
+            query = _times(after, through) | condition.query()
+            with oplog.find_raw_batches(query, session=session) as cursor:
                 for batch in raw_batches(cursor):
                     # Asked after the batch was read: what is there now was there then.
                     if self._oldest_of(shard) > position + 1:
@@ -269,7 +272,7 @@ class DeploymentSource(OplogSource):
         )
 
 
-def _times(after: int, through: int) -> dict[str, dict[str, Timestamp]]:
+def _times(after: int, through: int) -> dict[str, Any]:
     return {"ts": {"$gt": to_timestamp(after), "$lte": to_timestamp(through)}}
 
 

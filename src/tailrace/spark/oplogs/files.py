@@ -16,6 +16,7 @@ from tailrace.errors import DamagedInputError, UsageError
 from tailrace.model.cluster_time import in_words
 from tailrace.model.oplog_entry import parse_entry
 from tailrace.spark.oplogs.archived_file import ArchivedFile, open_archived
+from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.source import UNLIMITED, OplogSource
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
@@ -28,6 +29,8 @@ _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 _COUNTED_ENTRIES: Final = 20_000
 _COUNTED_BYTES: Final = 8 << 20
 """Up to these limits entries are counted; beyond them they are estimated from where they stand"""
+_PART_BYTES: Final = 32 << 20
+_MOST_PARTS: Final = 64
 _POINTS_PER_PART: Final = 16
 _SMALLEST_STEP: Final = 64 << 10
 
@@ -99,7 +102,13 @@ class FilesSource(OplogSource):
 
     # -- entries ------------------------------------------------------------------------------------------
 
-    def entries(self, shard: str, after: int, through: int) -> Iterator[list[bytes]]:
+    def entries(
+        self,
+        shard: str,
+        after: int,
+        through: int,
+        condition: EntryCondition = EVERYTHING,  # noqa: ARG002 - all is read
+    ) -> Iterator[list[bytes]]:
         """See `OplogSource`."""
         if self._oldest_of(shard) > after + 1 > 1:
             raise history_lost(after)
@@ -164,6 +173,11 @@ class FilesSource(OplogSource):
             if is_due and after < time < through and (not cuts or time > cuts[-1]):
                 cuts.append(time)
         return cuts
+
+    def suggested_parts(self, after: int, through: int) -> int:
+        """See `OplogSource`; a piece has some megabytes."""
+        files = [file for shard in self._files for file in self._overlapping(shard, after, through)]
+        return min(max(sum(file.weight for file in files) // _PART_BYTES, 1), _MOST_PARTS)
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         """See `OplogSource`."""

@@ -13,12 +13,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from tailrace.errors import CommandError
+from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 
 BATCH_BYTES: Final = 2 << 20
 """About how many bytes of entries are handed on at a time."""
 UNLIMITED: Final = 1 << 62
+_SMALL_ENTRIES: Final = 20_000
+_SMALL_BYTES: Final = 8 << 20
+_USUAL_PARTS: Final = 4
 
 
 class OplogSource(ABC):
@@ -47,10 +51,13 @@ class OplogSource(ABC):
         """The cluster time up to which every shard has told everything."""
 
     @abstractmethod
-    def entries(self, shard: str, after: int, through: int) -> Iterator[list[bytes]]:
+    def entries(
+        self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
+    ) -> Iterator[list[bytes]]:
         """The raw entries of an interval in order, a few megabytes at a time.
 
-        Raises `CommandError` 286 if the oplog does not go back that far.
+        Those that do not meet the condition may be left out. Raises `CommandError` 286 if the oplog does not
+        go back that far.
         """
 
     @abstractmethod
@@ -75,6 +82,10 @@ class OplogSource(ABC):
         An interval holds at least one cluster time that has an entry, whatever its size. Large limits are met
         about, small ones exactly.
         """
+
+    def suggested_parts(self, after: int, through: int) -> int:
+        """Into how many pieces an interval is worth being cut."""
+        return 1 if self.limited(after, through, _SMALL_ENTRIES, _SMALL_BYTES) >= through else _USUAL_PARTS
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Close what this process opened; the source can still be used and opens it again."""

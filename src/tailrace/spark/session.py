@@ -1,0 +1,67 @@
+"""Spark sessions with the settings that were measured to matter.
+
+Only a session that Tailrace starts itself gets them; in one that exists already, such as a notebook's, call
+`tailrace.spark.register` and everything works, if not as fast. [docs/spark.md] lists what each is worth.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tailrace.spark import register
+from tailrace.spark.java import use_java
+
+_FILE_MANAGER: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+SETTINGS: Final[Mapping[str, str]] = {
+    # A file of the checkpoint is renamed into its place, without the locks that a link would need.
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    # No checksum file beside every small file of a checkpoint.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.memory": "1g",
+    # A machine may not be reachable under its own name; its own processes always reach each other here.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+}
+
+
+def build_session(
+    master: str | None = None, app: str = "tailrace", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session that knows Tailrace's data sources; ``conf`` overrides any setting.
+
+    Without a ``master`` it is the one that `spark-submit` was given, else all cores of this machine. Raises
+    `UsageError` if there is no Java.
+    """
+    use_java()
+    # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    builder = SparkSession.builder.appName(app)
+    if master is None and not is_submitted:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+    settings = dict(SETTINGS)
+    if master is not None and master.startswith("local"):
+        settings |= LOCAL_SETTINGS
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
