@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 def register(spark: "SparkSession") -> None:
     """Let a session know the formats `tailrace.oplog` and `tailrace`."""
+    from tailrace.spark.sources.events import ChangeStreamSource
     from tailrace.spark.sources.oplog import OplogDataSource
 
     spark.dataSource.register(OplogDataSource)
+    spark.dataSource.register(ChangeStreamSource)
     # Without it Spark refuses a source that takes over filters instead of filtering itself.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
