@@ -1,8 +1,7 @@
 """Rows to Parquet files; what a task does before the driver commits them.
 
-A file has its name from the task, so a task that runs again writes the same file in the same place. It is
-written under another name first: a file that has its name is whole. All rows of one cluster time are in one
-file.
+A file has its name from the task, so a task that runs again finds what its first attempt wrote. It is written
+under another name first: a file that has its name is whole. All rows of one cluster time are in one file.
 """
 
 import os
@@ -22,7 +21,7 @@ TARGET_BYTES: Final = 128 << 20
 ROW_GROUP_ROWS: Final = 16_384
 """What a stream reads at once when it begins somewhere; scans like it larger, streams smaller"""
 _ROW_GROUP_BYTES: Final = 32 << 20
-COMPRESSION: Final = "snappy"
+COMPRESSION: Final = "zstd"
 _WITH_STATISTICS: Final = ("token", "cluster_time", "wall_time", "operation", "db", "coll")
 
 
@@ -135,12 +134,11 @@ class _File:
         self._sink.flush()
         if self._durable:
             os.fsync(self._sink.fileno())
-        size = self._sink.tell()
         self._sink.close()
-        os.replace(self._temporary, self._path)
+        path = _put_in_place(self._temporary, self._path, self._rows)
         return AddedFile(
-            path=self._path.name,
-            size=size,
+            path=path.name,
+            size=path.stat().st_size,
             rows=self._rows,
             first_token=self._first[0],
             last_token=self._last[0],
@@ -155,6 +153,30 @@ class _File:
     def give_up(self) -> None:
         self._sink.close()
         self._temporary.unlink(missing_ok=True)
+
+
+def _put_in_place(written: Path, path: Path, rows: int) -> Path:
+    """Give a finished file its name; where the rows are now.
+
+    A file that has this name may be part of the table already, and its size with it. So it is never replaced:
+    a task of a driver that was killed can come to its end after the next driver has committed the same rows.
+    If it has as many rows it is the same piece, for the files before it were. Else the rows were cut elsewhere.
+    """
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        if pq.read_metadata(path).num_rows == rows:
+            written.unlink()
+            os.utime(path)  # it is wanted again: whoever clears away old files must not take it
+            return path
+        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
+        os.link(written, path)
+    except OSError:  # a file system without links
+        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
+        os.replace(written, path)
+        return path
+    written.unlink()
+    return path
 
 
 def _position(rows: pa.Table, row: int) -> tuple[str, int]:
