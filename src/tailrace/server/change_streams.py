@@ -21,6 +21,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.batches import DEFAULT_FIRST_BATCH, ELEMENT_OVERHEAD, MAX_BATCH_BYTES, cursor_reply
 from tailrace.server.command import Reply
 from tailrace.server.cursors import CursorBatch
+from tailrace.server.emulation import POST_BATCH_RESUME_TOKEN
 from tailrace.server.pacing import SECONDS_AT_ONCE
 from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.stages.stage import Row
@@ -63,6 +64,8 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
             _ONE_FIELD_PER_STAGE, "a pipeline's stage must be a document with exactly one field"
         )
     spec = pipeline[0][STAGE]
+    if not server.release.is_current:
+        server.release.check_stream(spec, pipeline[1:])
     for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
     scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
     _check_api(context, spec)
@@ -78,6 +81,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         },
         collation=collation,
         let=let,
+        release=server.release.stream,
     )
     _check_target(server.store.catalog, scope, raw_data=raw_data)
     if explain:
@@ -189,6 +193,7 @@ class ChangeStreamCursor:
         self._is_open = True
         self._events = 0
         self._splits = plan.splits
+        self._tells_position = server.release.has(POST_BATCH_RESUME_TOKEN)
         self._ahead: asyncio.Task[None] | None = None
         self._count_opening(plan)
 
@@ -228,7 +233,7 @@ class ChangeStreamCursor:
                 if rows:
                     break  # they come first; the error is there again for the next getMore
                 self._failed(error)
-                raise
+                raise self._server.release.stream_error(error) from None
             rows += taken
             if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
@@ -267,7 +272,8 @@ class ChangeStreamCursor:
             self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
         self._events += len(rows)
         is_done = stream.is_done
-        return CursorBatch(documents, stream.position, exhausted=is_done, invalidated=is_done)
+        position = stream.position if self._tells_position else None
+        return CursorBatch(documents, position, exhausted=is_done, invalidated=is_done)
 
     def close(self) -> None:
         """Let go of everything."""

@@ -20,6 +20,7 @@ from tailrace.server.command import Reply
 from tailrace.server.command_body import read_body
 from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
+from tailrace.server.emulation import STREAMING_HELLO
 from tailrace.server.error_labels import Situation, labels_of
 from tailrace.server.fail_command import CloseConnection, FailCommand
 from tailrace.server.fail_points import MAX_TIME_ALWAYS, MAX_TIME_NEVER
@@ -60,6 +61,7 @@ class Dispatcher:
 
     def __init__(self, server: "Server") -> None:
         self._server = server
+        self._release = server.release
 
     async def run(self, client: Client, request: Request) -> Outcome:
         """Run one request to its end."""
@@ -93,10 +95,16 @@ class Dispatcher:
     def _context(self, client: Client, request: Request) -> Context:
         name = request.name
         entry = COMMANDS.get(name)
-        if entry is None or (entry.is_test_command and not self._server.parameters["enableTestCommands"]):
+        if (
+            entry is None
+            or (entry.is_test_command and not self._server.parameters["enableTestCommands"])
+            or not self._release.has_command(name)
+        ):
             self._server.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
         command = read_body(request.command, request.decoded, is_exact=request.is_exact)
+        if not self._release.is_current:
+            self._release.check_command(entry.name, command)
         return Context(self._server, client, request, name, entry, command)
 
     async def _run(self, context: Context) -> Reply:
@@ -222,10 +230,15 @@ class Dispatcher:
         extra: dict[str, Any] = {"writeConcernError": failure}
         labels = fault.labels if fault is not None else None
         if labels is None:
-            labels = labels_of(None, self._situation(context), write_concern_code=failure.get("code"))
+            labels = labels_of(
+                None,
+                self._situation(context),
+                write_concern_code=failure.get("code"),
+                release=self._release,
+            )
         if labels:
             extra["errorLabels"] = labels
-        if failure.get("code") in _NOT_PRIMARY_CODES:
+        if failure.get("code") in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
             # Without it drivers take the server for lost, and look for it again before they retry.
             extra["topologyVersion"] = self._server.replication.topology_version()
         if isinstance(reply, bytes):
@@ -240,9 +253,11 @@ class Dispatcher:
         if name is not None:
             self._server.counters.commands[name].failed += 1
         fixed: list[str] | None = getattr(error, "fixed_labels", None)
-        labels = labels_of(error.code, situation, own=error.labels) if fixed is None else fixed
+        labels = fixed
+        if labels is None:
+            labels = labels_of(error.code, situation, own=error.labels, release=self._release)
         extra: dict[str, Any] = {}
-        if error.code in _NOT_PRIMARY_CODES:
+        if error.code in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
             extra["topologyVersion"] = self._server.replication.topology_version()
         return Outcome(replies.failure(error, labels, extra, self._tail()))
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import NON_RESUMABLE_CODES, NON_RESUMABLE_LABEL
+from tailrace.server import emulation
+from tailrace.server.emulation import CURRENT, Release
 
 TRANSIENT_TRANSACTION: Final = "TransientTransactionError"
 RETRYABLE_WRITE: Final = "RetryableWriteError"
@@ -23,7 +25,9 @@ RETRIABLE_CODES: Final = frozenset(
 )  # fmt: skip
 """Errors after which the same request may succeed on a repaired connection or another primary."""
 
-_RETARGETING_CODES: Final = frozenset({ErrorCode.StaleEpoch, ErrorCode.StaleConfig})
+_STALE_SHARD_VERSION: Final = 63
+"""Newer servers have no such error, but drivers take it for resumable, and fail points raise it."""
+_RETARGETING_CODES: Final = frozenset({_STALE_SHARD_VERSION, ErrorCode.StaleEpoch, ErrorCode.StaleConfig})
 _RESUMABLE_CODES: Final = (
     RETRIABLE_CODES
     | _RETARGETING_CODES
@@ -60,8 +64,11 @@ def labels_of(
     *,
     own: Iterable[str] = (),
     write_concern_code: int | None = None,
+    release: Release = CURRENT,
 ) -> list[str]:
     """The labels of a reply with this error code, or with this write concern error, or both.
+
+    Older releases leave drivers to judge by codes.
 
     >>> labels_of(10107, Situation(is_retryable_write=True))
     ['RetryableWriteError']
@@ -72,14 +79,26 @@ def labels_of(
     if situation.in_transaction and code is not None and _is_transient(code, situation, write_concern_code):
         labels.append(TRANSIENT_TRANSACTION)
     elif situation.is_retryable_write and not RETRIABLE_CODES.isdisjoint((code, write_concern_code)):
-        labels.append(RETRYABLE_WRITE)
-        if situation.before_body and not situation.in_transaction:
+        if release.has(emulation.ERROR_LABELS):
+            labels.append(RETRYABLE_WRITE)
+        if (
+            situation.before_body
+            and not situation.in_transaction
+            and release.has(emulation.NO_WRITES_PERFORMED)
+        ):
             labels.append(NO_WRITES_PERFORMED)
-    if not labels and code in _RESUMABLE_CODES and situation.is_change_stream and write_concern_code is None:
+    is_resumable = code in _RESUMABLE_CODES and situation.is_change_stream and write_concern_code is None
+    if not labels and is_resumable and _labels_as_resumable(code, release):
         labels.append(RESUMABLE_CHANGE_STREAM)
     elif code in NON_RESUMABLE_CODES:
         labels.append(NON_RESUMABLE_LABEL)
     return list(dict.fromkeys(labels))
+
+
+def _labels_as_resumable(code: int | None, release: Release) -> bool:
+    if code == ErrorCode.QueryPlanKilled and not release.has(emulation.KILLED_PLANS_RESUME):
+        return False
+    return release.has(emulation.ERROR_LABELS)
 
 
 def _is_transient(code: int, situation: Situation, write_concern_code: int | None) -> bool:

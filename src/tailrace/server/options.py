@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tailrace.server.version import VERSION
 from tailrace.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.store.tables import DEFAULT_MAP_SIZE
 
@@ -34,6 +35,8 @@ class ServerOptions:
     """What the data directory may grow to; it takes that much address space, not memory."""
     max_connections: int = 65_536
     log_level: str = "info"
+    server_version: str = VERSION
+    """The MongoDB version to present; see `emulation.py` for what that changes."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Server parameters that differ from their defaults."""
     arguments: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from bson import Decimal128
 from tailrace.bsonio.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.server.version import FEATURE_COMPATIBILITY_VERSION
+from tailrace.server.emulation import CURRENT, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,15 @@ PARAMETERS: Final = {
 }
 """Every parameter by its name."""
 
-READ_ONLY: Final[Mapping[str, Any]] = {
-    "featureCompatibilityVersion": {"version": FEATURE_COMPATIBILITY_VERSION},
-    "maxBSONDepth": 200,
-}
-"""What getParameter shows besides."""
-
 
 class Parameters:
     """The parameters' values on one server."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, given: Mapping[str, Any] | None = None, *, release: Release = CURRENT) -> None:
         """``given`` are values from the start of the server; raises BadValue for what is not a parameter."""
         self._values = {name: parameter.default for name, parameter in PARAMETERS.items()}
+        self._read_only = {"featureCompatibilityVersion": {"version": release.series}, "maxBSONDepth": 200}
+        """What getParameter shows besides."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with a parameter's name when it was set."""
         for name, value in (given or {}).items():
@@ -109,11 +105,11 @@ class Parameters:
 
     def get(self, name: str) -> Any:
         """A parameter's value; None if there is no such parameter."""
-        return READ_ONLY.get(name, self._values.get(name))
+        return self._read_only.get(name, self._values.get(name))
 
     def all(self) -> dict[str, Any]:
         """Every parameter, in the order of names."""
-        return dict(sorted({**self._values, **READ_ONLY}.items()))
+        return dict(sorted({**self._values, **self._read_only}.items()))
 
     def check(self, name: str, value: Any) -> Any:
         """The value in the parameter's own type; raises if it cannot be set while the server runs."""

@@ -18,6 +18,7 @@ from tailrace.server.cursors import Cursors
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
+from tailrace.server.emulation import Release
 from tailrace.server.expiry_task import ExpiryTask
 from tailrace.server.fail_points import FailPoints
 from tailrace.server.listener import Listener
@@ -54,7 +55,9 @@ class Server:
         self.wall = wall or WallClock()
         """The time of day; tests move it."""
         self.log = log or Logbook(self.options.log_level)
-        self.parameters = Parameters(self.options.parameters)
+        self.release = Release.parse(self.options.server_version)
+        """The MongoDB release it presents."""
+        self.parameters = Parameters(self.options.parameters, release=self.release)
         self.fail_points = FailPoints()
         self.counters = Counters()
         self.sessions = Sessions(self.wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])

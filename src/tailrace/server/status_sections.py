@@ -10,7 +10,6 @@ from bson import DatetimeMS, Int64
 
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.server import process_info
-from tailrace.server.version import VERSION
 
 if TYPE_CHECKING:
     from tailrace.server.server import Server
@@ -23,7 +22,7 @@ def head(server: "Server") -> dict[str, Any]:
     uptime = time.monotonic() - server.started
     return {
         "host": server.member,
-        "version": VERSION,
+        "version": server.release.version,
         "process": "tailrace",
         "pid": Int64(os.getpid()),
         "uptime": float(int(uptime)),

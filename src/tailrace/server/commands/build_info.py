@@ -7,20 +7,21 @@ from tailrace import __version__
 from tailrace.bsonio.raw import MAX_USER_SIZE
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
-from tailrace.server.version import GIT_VERSION, VERSION, VERSION_ARRAY
+from tailrace.server.version import GIT_VERSION
 
 
 async def run(context: Context) -> Reply:
     """The MongoDB version it presents, and what it really is."""
     context.arguments().finish()
+    release = context.server.release
     return {
-        "version": VERSION,
+        "version": release.version,
         "gitVersion": GIT_VERSION,
         "modules": [],
         "allocator": "system",
         "javascriptEngine": "none",
         "sysInfo": "deprecated",
-        "versionArray": list(VERSION_ARRAY),
+        "versionArray": [*release.number, 0],
         "buildEnvironment": {
             "tailrace": __version__,
             "python": platform.python_version(),

@@ -16,8 +16,8 @@ from tailrace.model.cluster_time import to_timestamp
 from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
+from tailrace.server.emulation import CONNECTION_IDS, STREAMING_HELLO
 from tailrace.server.replication import Replication
-from tailrace.server.version import MAX_WIRE_VERSION, MIN_WIRE_VERSION
 from tailrace.wire import MAX_MESSAGE_SIZE, negotiate
 
 MAX_WRITE_BATCH_SIZE: Final = 100_000
@@ -31,15 +31,12 @@ async def run(context: Context) -> Reply:
     metadata = arguments.document("client", None)
     compressors = arguments.array("compression", None)
     knows_hello = arguments.boolean("helloOk", False)
-    known = _known_topology(arguments)
-    max_await_ms = arguments.integer("maxAwaitTimeMS", None)
+    known, max_await_ms = _awaited(context, arguments)
     arguments.ignore(
         "loadBalanced", "backpressure", "speculativeAuthenticate", "saslSupportedMechs", "internalClient",
         "hostInfo", "hangUpOnStepDown", "forShell", "shardingTaskExecutor",
     )  # fmt: skip
     arguments.finish()
-    _check_awaitable(context, known, max_await_ms)
-
     replication = context.server.replication
     if metadata is not None:
         context.client.introduce(metadata)
@@ -55,6 +52,17 @@ async def run(context: Context) -> Reply:
     if known is not None:
         context.repeat({"topologyVersion": reply["topologyVersion"]})
     return reply
+
+
+def _awaited(context: Context, arguments: Arguments) -> tuple[tuple[ObjectId, int] | None, int | None]:
+    """The topology that the client knows, and for how many milliseconds it waits for a newer one."""
+    if not context.server.release.has(STREAMING_HELLO):
+        arguments.ignore("topologyVersion", "maxAwaitTimeMS")
+        return None, None
+    known = _known_topology(arguments)
+    max_await_ms = arguments.integer("maxAwaitTimeMS", None)
+    _check_awaitable(context, known, max_await_ms)
+    return known, max_await_ms
 
 
 def _known_topology(arguments: Arguments) -> tuple[ObjectId, int] | None:
@@ -101,22 +109,25 @@ async def _wait_for_news(replication: Replication, known: tuple[ObjectId, int], 
 def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
     server = context.server
     replication = server.replication
-    reply: dict[str, Any] = {"helloOk": True} if knows_hello else {}
+    release = server.release
+    reply: dict[str, Any] = {"helloOk": True} if knows_hello and release.has_command("hello") else {}
     writable = "ismaster" if context.name in _LEGACY_NAMES else "isWritablePrimary"
-    reply["topologyVersion"] = replication.topology_version()
+    if release.has(STREAMING_HELLO):
+        reply["topologyVersion"] = replication.topology_version()
     if replication.is_replica_set:
         reply |= _describe_member(context, writable)
     else:
         reply[writable] = True
+    connection = {"connectionId": context.client.id} if release.has(CONNECTION_IDS) else {}
     return reply | {
         "maxBsonObjectSize": MAX_USER_SIZE,
         "maxMessageSizeBytes": MAX_MESSAGE_SIZE,
         "maxWriteBatchSize": MAX_WRITE_BATCH_SIZE,
         "localTime": DatetimeMS(server.wall.milliseconds()),
         "logicalSessionTimeoutMinutes": server.sessions.timeout_minutes,
-        "connectionId": context.client.id,
-        "minWireVersion": MIN_WIRE_VERSION,
-        "maxWireVersion": MAX_WIRE_VERSION,
+        **connection,
+        "minWireVersion": 0,
+        "maxWireVersion": release.wire_version,
         "readOnly": False,
     }
 

@@ -17,7 +17,7 @@ from tailrace.server.query.find_request import FindRequest
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.reading import PlannedFind, plan_find
 from tailrace.server.query.variables import read_variables
-from tailrace.server.version import GIT_VERSION, VERSION
+from tailrace.server.version import GIT_VERSION
 
 QUERY_PLANNER: Final = "queryPlanner"
 _ALL_PLANS: Final = "allPlansExecution"
@@ -208,5 +208,10 @@ def about_server(context: Context) -> dict[str, Any]:
             **{name: value for name, value in shown.items() if not name.startswith("$") and name != "lsid"},
             "$db": context.database,
         },
-        "serverInfo": {"host": host, "port": int(port), "version": VERSION, "gitVersion": GIT_VERSION},
+        "serverInfo": {
+            "host": host,
+            "port": int(port),
+            "version": context.server.release.version,
+            "gitVersion": GIT_VERSION,
+        },
     }
