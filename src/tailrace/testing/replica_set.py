@@ -68,6 +68,7 @@ class Options(TypedDict, total=False):
     parameters: Mapping[str, Any]
 
 
+    server_version: str
 class ReplicaSet:
     """A replica set of one member for the time of a `with` block; or from `start` to `stop`."""
 
