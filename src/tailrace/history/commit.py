@@ -1,25 +1,29 @@
-"""Making files part of the history, exactly once.
+"""Changing what the history holds, in steps that happen as a whole or not at all.
 
-A commit carries the interval of cluster times it covers: its end is the version of an application
+A commit of new rows carries the interval of cluster times it covers: its end is the version of an application
 transaction, stored in the same atomic step as the files. A driver that dies between writing and committing
 writes the same interval again; one that dies behind the commit finds the interval there and passes over it.
 """
 
+import os
+import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
+from deltalake import CommitProperties, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
 
 from tailrace.errors import HistoryError
 from tailrace.history.data_file import AddedFile
-from tailrace.history.delta_log import PROGRESS
+from tailrace.history.delta_log import BEGINNING, PROGRESS
 from tailrace.history.schema import SCHEMA
 from tailrace.history.table import HistoryTable
 from tailrace.model.cluster_time import in_words
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 10
+
+Action: TypeAlias = AddAction | RemoveAction
 
 
 def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, through: int) -> bool:
@@ -38,34 +42,70 @@ def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, throu
                 f"{in_words(table.through)}, and the next interval begins at {in_words(after)}; remove the "
                 "checkpoint, or the history, to begin anew"
             )
-        _check_order(table, added, after, through)
-        delta = DeltaTable(str(table.path))
-        if delta.version() != table.version:
-            continue
-        try:
-            delta.create_write_transaction(
-                [add_action(file) for file in added],
-                "append",
-                SCHEMA,
-                commit_properties=CommitProperties(app_transactions=[Transaction(PROGRESS, through)]),
-            )
-        except CommitFailedError:
-            continue  # somebody else moved the history on: look again where it ends
-        table.refresh()
-        return True
+        _check_files(table, added, after, through)
+        actions: list[Action] = [_add(file, changes_data=True) for file in added]
+        if _write(table, actions, Transaction(PROGRESS, through)):
+            return True
     raise HistoryError(f"another pipeline writes to the history in {table.path}; stop one of them")
 
 
-def add_action(file: AddedFile, *, data_change: bool = True) -> AddAction:
-    """A file as `deltalake` takes it."""
-    return AddAction(file.path, file.size, {}, file.modified, data_change, file.stats)
+def change_files(
+    table: HistoryTable,
+    added: Sequence[AddedFile],
+    *,
+    removed: Sequence[AddedFile],
+    begins: int | None = None,
+) -> bool:
+    """Put files in the place of others that have the same rows, or let the oldest go.
+
+    In the latter case the history ``begins`` later. False if some of the files are no longer part of it, and
+    nothing was changed.
+    """
+    now = time.time_ns() // 1_000_000
+    for _ in range(_ATTEMPTS):
+        table.refresh()
+        held = {file.path for file in table.files}
+        if not held.issuperset(file.path for file in removed):
+            return False
+        for file in removed:
+            os.utime(table.path / file.path)  # the grace period begins
+        changes_data = begins is not None
+        actions: list[Action] = [
+            *(RemoveAction(file.path, changes_data, now, file.size, {}) for file in removed),
+            *(_add(file, changes_data=False) for file in added),
+        ]
+        if _write(table, actions, None if begins is None else Transaction(BEGINNING, begins)):
+            return True
+    return False
 
 
-def _check_order(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:
-    """Rows outside of their interval, or out of order, would be lost to streams: better to stop."""
+def _write(table: HistoryTable, actions: list[Action], transaction: Transaction | None) -> bool:
+    """One attempt at a commit on the version that ``table`` shows; False if another one came first."""
+    delta = table.delta()
+    if delta is None:
+        return False
+    properties = CommitProperties(app_transactions=[] if transaction is None else [transaction])
+    try:
+        delta.create_write_transaction(actions, "append", SCHEMA, commit_properties=properties)
+    except CommitFailedError:
+        return False
+    except (DeltaError, OSError) as error:
+        raise HistoryError(f"the history in {table.path} cannot be written: {error}") from None
+    table.refresh()
+    return True
+
+
+def _add(file: AddedFile, *, changes_data: bool) -> AddAction:
+    return AddAction(file.path, file.size, {}, file.modified, changes_data, file.stats)
+
+
+def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:
+    """Rows that are missing, outside of their interval or out of order would be lost to streams."""
     end = table.files[-1].last_token if table.files else ""
     last_time = after
     for file in added:
         if file.first_time <= last_time or file.last_time > through or file.first_token <= end:
             raise HistoryError(f"the file {file.path} does not lie in its place in the history")
+        if not (table.path / file.path).exists():
+            raise HistoryError(f"the file {file.path} was cleared away before it was committed")
         end, last_time = file.last_token, file.last_time

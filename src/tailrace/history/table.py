@@ -36,6 +36,7 @@ class HistoryTable:
         self._log = log
         self._files: list[AddedFile] = []
         self._ends: list[int] = []
+        self._delta: DeltaTable | None = None
         self._sort_files()
 
     @classmethod
@@ -115,6 +116,17 @@ class HistoryTable:
         if is_new:
             self._sort_files()
         return is_new
+
+    def delta(self) -> DeltaTable | None:
+        """For a writer: the table at the version shown here; None if there is a newer one by now."""
+        try:
+            if self._delta is None:
+                self._delta = DeltaTable(str(self.path))
+            else:
+                self._delta.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise HistoryError(f"the history in {self.path} cannot be read: {error}") from None
+        return self._delta if self._delta.version() == self.version else None
 
     def _sort_files(self) -> None:
         self._files = sorted(self._log.files.values(), key=lambda file: file.first_token)

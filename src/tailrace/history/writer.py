@@ -160,7 +160,7 @@ def _put_in_place(written: Path, path: Path, rows: int) -> Path:
 
     A file that has this name may be part of the table already, and its size with it. So it is never replaced:
     a task of a driver that was killed can come to its end after the next driver has committed the same rows.
-    If it has as many rows it is the same piece, for the files before it were. Else the rows were cut elsewhere.
+    If it has as many rows it is the same piece, for the files before it were. Else they were cut elsewhere.
     """
     try:
         os.link(written, path)
