@@ -46,10 +46,14 @@ class Dumps:
             p for paths in self.documents.values() for p in paths
         ]
 
-    def open(self, stack: ExitStack, entries: Mapping[str, EntryLookup]) -> dict[str, Lookups]:
-        """The look-ups of every shard in ``entries``; the files stay open for as long as ``stack`` lasts."""
+    def check(self) -> None:
+        """Raise `UsageError` if one of them cannot be searched."""
         for path in self.paths:
             _check_is_file(path)
+
+    def open(self, stack: ExitStack, entries: Mapping[str, EntryLookup]) -> dict[str, Lookups]:
+        """The look-ups of every shard in ``entries``; the files stay open for as long as ``stack`` lasts."""
+        self.check()
         current = stack.enter_context(DocumentFiles(self.documents))
         images: dict[str, list[PreImageFiles]] = {shard: [] for shard in entries}
         for dump in self.pre_images:

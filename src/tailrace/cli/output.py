@@ -15,6 +15,8 @@ class EventLines:
     def __init__(self, path: str) -> None:
         self._is_ours = path != "-"
         self._name = path if self._is_ours else STANDARD_OUTPUT
+        self.written = 0
+        """how many bytes"""
         try:
             # closed in __exit__
             self._file: BinaryIO = open(path, "wb") if self._is_ours else _standard_output()  # noqa: SIM115
@@ -31,6 +33,12 @@ class EventLines:
             else:
                 self._file.flush()
 
+    def write_lines(self, text: bytes) -> None:
+        """Write lines that were made elsewhere."""
+        with writing_to(self._name):
+            self._file.write(text)
+        self.written += len(text)
+
     def write(self, events: Iterable[bytes]) -> None:
         """Write events; those before one that cannot be written are written all the same."""
         lines: list[str] = []
@@ -39,8 +47,7 @@ class EventLines:
                 lines.append(dumps_canonical(event))  # noqa: PERF401 - an error leaves the lines before it
         finally:
             lines.append("")
-            with writing_to(self._name):
-                self._file.write("\n".join(lines).encode())
+            self.write_lines("\n".join(lines).encode())
 
 
 def print_line(text: str) -> None:

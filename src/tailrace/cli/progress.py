@@ -1,29 +1,62 @@
-"""A progress bar on standard error, for people who wait for a large input."""
+"""Progress on standard error, for people who wait for a large input, and a summary when it is done."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 WORTH_SHOWING: Final = 8 * 1024 * 1024
 
+ShowProgress: TypeAlias = Callable[[int, int], None]
+"""(bytes of the input that were read, oplog entries in them)"""
+
 
 @contextmanager
-def progress_bar(total: int, *, beside_terminal_output: bool) -> Iterator[Callable[[int], None]]:
-    """A function to tell how many of ``total`` bytes were read.
+def progress_bar(total: int, *, beside_terminal_output: bool) -> Iterator[ShowProgress]:
+    """A function to tell how many of ``total`` bytes were read, and how many entries.
 
     Nothing is shown for a small input, when nobody looks at standard error, or when the output itself runs
-    over the same screen.
+    over the same screen. At the end the bar makes way for one line: entries, time and rate.
     """
     nobody_looks = sys.stderr is None or not sys.stderr.isatty()
     if total < WORTH_SHOWING or nobody_looks or beside_terminal_output:
-        yield lambda _done: None
+        yield lambda _done, _entries: None
         return
     # rich takes a while to import, and most runs do without it
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[entries]:,} entries"),
+        TextColumn("{task.fields[rate]:,}/s"),
+        TimeRemainingColumn(),
+    )
+    began = time.monotonic()
+    read = 0
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda done: progress.update(task, completed=done)
+        task = progress.add_task("", total=total, entries=0, rate=0)
+
+        def show(done: int, entries: int) -> None:
+            nonlocal read
+            read = entries
+            progress.update(task, completed=done, entries=entries, rate=rate_of(entries, began))
+
+        yield show
+    sys.stderr.write(f"{summary(read, time.monotonic() - began)}\n")
+
+
+def rate_of(entries: int, began: float) -> int:
+    """Entries per second since a moment of the monotonic clock."""
+    return round(entries / max(time.monotonic() - began, 0.001))
+
+
+def summary(entries: int, seconds: float) -> str:
+    """What was done, in one line.
+
+    >>> summary(2_000_000, 12.5)
+    '2,000,000 entries in 12.5 s, 160,000 entries/s'
+    """
+    return f"{entries:,} entries in {seconds:.1f} s, {round(entries / max(seconds, 0.001)):,} entries/s"

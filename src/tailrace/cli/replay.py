@@ -55,9 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=BOOLEAN",
         help="a server parameter or feature flag that differs from its default",
     )
-    add("--engine", choices=["local"], default="local", help="what computes the events")
+    add(
+        "--engine",
+        choices=["spark", "local"],
+        help="what computes the events: Spark, or this process; without it, Spark if the input is large",
+    )
+    add("--master", metavar="M", help="Spark's master; all cores of this machine without it")
     add("--explain", action="store_true", help="print the stages instead of running them")
-    add("--out", default="-", metavar="FILE", help="where the events are written; - is standard output")
+    add(
+        "--out",
+        default="-",
+        metavar="FILE|DIR/",
+        help="where the events are written: a file, an empty folder, or - for standard output",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ class ShardFeed:
         self.oplog = ArchivedOplog(paths)
         self.position = -1
         """cluster time of the newest entry handed out; -1 before the first"""
+        self.entries = 0
+        """how many were read"""
         self._batches = self.oplog.batches()
         self._last: EntryBatch | None = None
         self._spool = EntrySpool()
@@ -34,6 +36,7 @@ class ShardFeed:
         for batch in self._batches:
             is_first = self.position < 0
             self.position = batch.last_time
+            self.entries += len(batch.entries)
             self._last = batch
             self._spool.add(batch.entries, batch.path, batch.offsets)
             if is_first or batch.last_time >= start:

@@ -1,0 +1,98 @@
+"""`tailrace replay --engine spark`: whether to use it, and how its pieces become the command's output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.cli.event_folder import EventFolder
+from tailrace.cli.lookup_files import Dumps
+from tailrace.cli.output import EventLines
+from tailrace.cli.progress import ShowProgress
+from tailrace.cli.replay_arguments import STANDARD_INPUT, Definition
+from tailrace.cli.spark_needs import missing_for_spark, require_spark
+from tailrace.errors import CommandError, DamagedInputError, UsageError
+from tailrace.stages.plan import Plan
+from tailrace.store.archive import ArchivedOplog
+
+LARGE: Final = 64 << 20
+"""Bytes of plain BSON from which on Spark is worth its start, measured on two cores"""
+
+
+def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bool:
+    """Whether Spark computes the events: because the user says so, or because there is much to do.
+
+    Without a word of the user, what Spark cannot read at several places at once stays in this process, and so
+    does everything on a machine without Spark.
+    """
+    files = [file for oplog in oplogs.values() for file in oplog.files]
+    once = next((file for file in files if str(file) == STANDARD_INPUT or not file.is_file()), None)
+    if engine == "spark":
+        require_spark()
+        if once is not None:
+            raise UsageError(
+                f"{once} can be read only once, and Spark reads at several places; use --engine local"
+            )
+        return True
+    if engine == "local" or once is not None:
+        return False
+    divisible = [file for file in files if file.name.lower().endswith(".bson")]
+    return sum(file.stat().st_size for file in divisible) >= LARGE and missing_for_spark() is None
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What is left when the pieces have ended early: the stream from a cluster time on."""
+
+    plan: Plan
+    from_oldest: bool
+    """whether nothing was shown yet, so that the stream's start has to be looked at as well"""
+
+
+def replay_on_spark(
+    master: str | None,
+    definition: Definition,
+    plan: Plan,
+    shards: Mapping[str, Sequence[str]],
+    dumps: Dumps,
+    lines: EventLines | EventFolder,
+    show_progress: ShowProgress,
+) -> Remainder | None:
+    """Write the events' lines; what is not None is left to the engine in this process.
+
+    That is where an error is in the input or the stream, which the other engine shows in every detail.
+    """
+    from tailrace.spark.oplogs.files import FilesSource
+    from tailrace.spark.own_session import own_session
+    from tailrace.spark.replay import ReplayJob, replay_pieces
+    from tailrace.spark.views.stream_spec import StreamSpec
+
+    everything = Remainder(plan, from_oldest=True)
+    try:
+        spec = StreamSpec.of(definition.scope, definition.spec, definition.pipeline, **definition.others)
+        job = ReplayJob(FilesSource(shards, *_dumps_of(dumps)), spec, plan.variables)
+        intervals = job.intervals()
+    except (CommandError, DamagedInputError, UsageError):
+        return everything
+    if intervals is None:
+        return everything
+    entries = 0
+    with own_session(master) as spark:
+        for number, piece in enumerate(replay_pieces(spark, job, intervals), 1):
+            if piece.has_failed:
+                first = number == 1
+                return Remainder(plan if first else job.plan(piece.interval), from_oldest=first)
+            lines.write_lines(piece.lines)
+            entries += piece.entries
+            show_progress(job.source.size * number // len(intervals), entries)
+            if piece.is_over:
+                break
+    return None
+
+
+def _dumps_of(dumps: Dumps) -> tuple[dict[str | None, list[str]], dict[str, list[str]]]:
+    """Pre-images by shard and documents by namespace."""
+    images: dict[str | None, list[str]] = {}
+    for dump in dumps.pre_images:
+        for shard in dump.shards:
+            images.setdefault(shard, []).append(dump.path)
+    return images, {namespace: list(paths) for namespace, paths in dumps.documents.items()}
