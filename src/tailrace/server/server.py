@@ -18,7 +18,7 @@ from tailrace.server.cursors import Cursors
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
-from tailrace.server.emulation import Release
+from tailrace.server.emulation import VECTORED_INSERTS, Release
 from tailrace.server.expiry_task import ExpiryTask
 from tailrace.server.fail_points import FailPoints
 from tailrace.server.listener import Listener
@@ -100,6 +100,7 @@ class Server:
                 self._data.path, wall=self.wall, oplog_size=options.oplog_bytes, map_size=options.max_bytes
             )
             self._store.attach(asyncio.get_running_loop())
+            self._store.logs_batches = self.release.has(VECTORED_INSERTS)
             self.cluster_parameters.load(self._store)
             self.expiry.load(self._store)
             self._event_log = self._open_event_log(self._store)

@@ -82,6 +82,8 @@ class Store:
         self._next_keys: dict[int, int] = {}
         self.held_through: int | None = None
         """cluster time before which entries may be removed, as a history holds them; None is no such limit"""
+        self.logs_batches = True
+        """whether the inserts or deletes of a statement share oplog entries, as from MongoDB 8.0 on"""
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
@@ -218,6 +220,7 @@ class Store:
             self.locks,
             self._next_keys,
             has_garbage=self.has_garbage,
+            logs_batches=self.logs_batches,
         )
 
     def retire(self, state: WriteState) -> None:

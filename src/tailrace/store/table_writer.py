@@ -36,6 +36,7 @@ class WriteState:
         next_keys: dict[int, int],
         *,
         has_garbage: bool,
+        logs_batches: bool = True,
     ) -> None:
         self.tables = tables
         self.transaction = transaction
@@ -49,6 +50,7 @@ class WriteState:
         """Cluster time of the newest entry that was removed from the oplog"""
         self.changes = 0
         """How often something was put or deleted: tells whether a job that failed had changed anything"""
+        self.logs_batches = logs_batches
         self.has_garbage = has_garbage
         """Whether there is something to be removed in the background"""
 

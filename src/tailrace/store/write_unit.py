@@ -230,7 +230,7 @@ class WriteUnit(TableWriter, Unit):
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
         """The group that takes a document of that size; one that does not is logged."""
         group = self._group
-        if group is None or not group.takes(op, collection, size):
+        if group is None or not (self.state.logs_batches and group.takes(op, collection, size)):
             self.end_group()
             group = self._group = OperationGroup(op, collection)
         return group

@@ -6,15 +6,19 @@ from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import encode
 from tailrace.model.update_diff import compute_diff
 from tailrace.query.update import UpdateResult
+from tailrace.server.emulation import LOGGED_DIFFS, Release
 
 _VERSION: Final = 2
 """`$v` of a logged diff"""
 _VERSION_ELEMENT: Final = rawbson.element(rawbson.INT32, b"$v", rawbson.INT32_LE.pack(_VERSION))
 
 
-def logged_update(result: UpdateResult, before: bytes, after: bytes) -> bytes:
-    """For an update by a client: operators give a diff, a replacement is logged whole."""
-    if result.is_replacement:
+def logged_update(result: UpdateResult, before: bytes, after: bytes, release: Release) -> bytes:
+    """For an update by a client: operators give a diff, a replacement is logged whole.
+
+    So is a document that a pipeline has made, on releases that could not log the difference.
+    """
+    if result.is_replacement or (result.diff is None and not release.has(LOGGED_DIFFS)):
         return after
     if result.diff is None:
         return logged_difference(before, after)
