@@ -7,7 +7,7 @@ cluster time are ordered by token. A silent shard holds everybody back until its
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 from tailrace.errors import CommandError
@@ -71,6 +71,10 @@ class MergeShards:
 
     def _settle_ties(self, events: list[ChangeEvent]) -> None:
         """Order events of different shards at one cluster time by token; within a shard they are already."""
+        if not any(
+            left.entry.ts == right.entry.ts and left.shard != right.shard for left, right in pairwise(events)
+        ):
+            return
         for _, run in groupby(range(len(events)), lambda index: events[index].entry.ts):
             tied = list(run)
             if len(tied) > 1 and len({events[index].shard for index in tied}) > 1:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tailrace.history.untold import is_untold_noop, untold
 from tailrace.model.change_event import ChangeEvent
-from tailrace.model.event_token import resume_token
+from tailrace.model.event_token import id_element
 from tailrace.model.oplog_entry import OplogEntry
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.stages.add_pre_image import find_pre_image
@@ -20,6 +20,7 @@ from tailrace.stages.stage import Batch
 from tailrace.store.archive_entries import entry_time
 
 _NO_LOOKUPS: Final = Lookups()
+_TOKEN_TEXT: Final = 20
 _CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
@@ -121,4 +122,5 @@ class _ShardReader:
 
 
 def _token(event: ChangeEvent) -> bytes:
-    return resume_token(event).data.encode()
+    """The text of an event's token, from behind what stands in front of it in the field `_id`."""
+    return id_element(event)[_TOKEN_TEXT:]

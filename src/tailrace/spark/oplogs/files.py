@@ -162,8 +162,8 @@ class FilesSource(OplogSource):
         """See `OplogSource`; work is measured in bytes."""
         if parts < 2 or through <= after:
             return []
-        step = max(self.size // (parts * _POINTS_PER_PART), _SMALLEST_STEP)
-        points = sorted(self._points(after, through, step))
+        step = max(self._weight_of(after, through) // (parts * _POINTS_PER_PART), _SMALLEST_STEP)
+        points = list(self._points(after, through, step))
         total = sum(size for _, size in points)
         cuts: list[int] = []
         reached = 0
@@ -176,8 +176,14 @@ class FilesSource(OplogSource):
 
     def suggested_parts(self, after: int, through: int) -> int:
         """See `OplogSource`; a piece has some megabytes."""
-        files = [file for shard in self._files for file in self._overlapping(shard, after, through)]
-        return min(max(sum(file.weight for file in files) // _PART_BYTES, 1), _MOST_PARTS)
+        return min(max(self._weight_of(after, through) // _PART_BYTES, 1), _MOST_PARTS)
+
+    def _weight_of(self, after: int, through: int) -> int:
+        return sum(
+            file.weight_of(after, through)
+            for shard in self._files
+            for file in self._overlapping(shard, after, through)
+        )
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         """See `OplogSource`."""
@@ -188,7 +194,7 @@ class FilesSource(OplogSource):
         room = min(max_bytes, max_entries * self._usual_size(after, through))
         reached = 0
         limit = after
-        for time, size in sorted(self._points(after, through, max(room // _POINTS_PER_PART, _SMALLEST_STEP))):
+        for time, size in self._points(after, through, max(room // _POINTS_PER_PART, _SMALLEST_STEP)):
             reached += size
             if reached > room and limit > after:
                 return limit
@@ -222,9 +228,12 @@ class FilesSource(OplogSource):
         return max(size // count, 1) if count else 1
 
     def _points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
-        for shard in self._files:
-            for file in self._overlapping(shard, after, through):
-                yield from file.points(after, through, step)
+        """See `ArchivedFile.points`, of all shards together; found one by one as they are asked for."""
+        return heapq.merge(*(self._shard_points(shard, after, through, step) for shard in self._files))
+
+    def _shard_points(self, shard: str, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
+        for file in self._overlapping(shard, after, through):
+            yield from file.points(after, through, step)
 
 
 def _opened(path: str) -> ArchivedFile | None:
