@@ -41,7 +41,7 @@ class Piece:
 
 
 def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
-    """The entries of a buffer up to ``through``; the first comes after ``last``, each after the one before."""
+    """The entries of a buffer up to ``through``; the first has to be later than ``last``, and so on."""
     stops, damage = _ends(buffer)
     times, count = _times(buffer, stops)
     if count < len(stops):
