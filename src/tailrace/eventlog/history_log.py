@@ -25,7 +25,6 @@ from tailrace.model.change_event import ChangeEvent
 from tailrace.model.cluster_time import in_words
 from tailrace.model.oplog_entry import parse_entry
 from tailrace.stages.check_resumability import history_lost
-from tailrace.stages.every_entry import takes_effect
 from tailrace.store.store import Store
 
 PROMPT_SECONDS: Final = 0.003
@@ -66,12 +65,8 @@ class HistoryLog(EventLog):
     # -- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the history, if there is one, and follow it from now on.
-
-        Raises `HistoryError` for a history that cannot be this store's.
-        """
-        self._store.held_through = 0
-        self._open()
+        """Open the history, if there is one, and follow it from now on."""
+        self.open()
         self._following = asyncio.get_running_loop().create_task(self._follow(), name="history")
 
     async def close(self) -> None:
@@ -81,10 +76,19 @@ class HistoryLog(EventLog):
             following.cancel()
             with suppress(asyncio.CancelledError):
                 await following
-        self._readers.clear()
-        self._thread.shutdown()
+        self.release()
 
-    def _open(self) -> None:
+    def release(self) -> None:
+        """Let go of the files; for who did not follow."""
+        self._thread.shutdown()
+        self._readers.clear()
+
+    def open(self) -> None:
+        """Open the history, if there is one; from now on no entry goes that it does not hold.
+
+        Raises `HistoryError` for a history that cannot be this store's.
+        """
+        self._store.held_through = 0
         if not HistoryTable.exists(self.path):
             return
         table = HistoryTable.open(self.path)
@@ -114,7 +118,7 @@ class HistoryLog(EventLog):
     async def look(self) -> None:
         """Take over what was committed since the last look, and wake whom it concerns."""
         if self.table is None:
-            self._open()
+            self.open()
             return
         loop = asyncio.get_running_loop()
         is_due = loop.time() >= self._next_refresh
@@ -274,16 +278,16 @@ def check_belongs(table: HistoryTable, store: Store) -> None:
 
 
 def removable_before(store: Store, through: int) -> int:
-    """The cluster time before which no entry is needed by whoever goes on behind ``through``.
+    """The cluster time before which no entry is needed by whoever goes on at ``through``.
 
-    That is where a transaction began, if ``through`` lies inside of its entries.
+    If an entry of a transaction stands there, that is where the transaction begins.
     """
     with store.snapshot() as snapshot:
         place = through
         raw = snapshot.entry(through)
         while raw is not None:
             entry = parse_entry(raw)
-            if entry.head.op != "c" or entry.command != "applyOps" or takes_effect(entry.o):
+            if entry.head.op != "c" or entry.command != "applyOps" or entry.extras.multi_op_type:
                 break
             place = entry.ts
             previous = entry.extras.previous

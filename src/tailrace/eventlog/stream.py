@@ -17,6 +17,7 @@ from tailrace.history.untold import is_untold
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.oplog_entry import PLAIN, OplogEntry
 from tailrace.model.scope import ScopeKind
+from tailrace.model.stream_release import CURRENT_RELEASE
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import Plan
 from tailrace.stages.stage import Batch
@@ -55,6 +56,7 @@ class LogStream:
             options.full_document != "default"
             or options.full_document_before_change != "off"
             or options.show_raw_update_description
+            or plan.release != CURRENT_RELEASE
         )
 
     @property

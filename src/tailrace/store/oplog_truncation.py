@@ -6,6 +6,7 @@ Where a history is built from the oplog, an entry stays until the history holds 
 from collections.abc import Callable
 from typing import Final
 
+from tailrace.bsonio import raw as rawbson
 from tailrace.store.reader import TableReader
 from tailrace.store.table_writer import OPLOG_IDENT
 from tailrace.store.tables import TIME, pack_time
@@ -13,6 +14,7 @@ from tailrace.store.write_unit import WriteUnit
 
 _TRUNCATED: Final = "truncatedThrough"
 """What the store calls the time of the newest entry that was removed"""
+_COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
 _AT_ONCE: Final = 2000
 """Entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
 
@@ -35,30 +37,38 @@ def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = Non
     most = min(_AT_ONCE, number - 1)
     _remove_oldest(
         unit,
-        lambda ts, gone, gone_bytes: (
-            gone < most and size - gone_bytes > most_bytes and (held_through is None or ts < held_through)
-        ),
+        held_through,
+        lambda _ts, gone, gone_bytes: gone < most and size - gone_bytes > most_bytes,
     )
     unit.put_counts()
 
 
 def remove_before(unit: WriteUnit, time: int, held_through: int | None = None) -> None:
     """Remove all entries older than a cluster time, but none that nobody else holds yet."""
-    _remove_oldest(
-        unit,
-        lambda ts, _gone, _gone_bytes: ts < time and (held_through is None or ts < held_through),
-    )
+    _remove_oldest(unit, held_through, lambda ts, _gone, _gone_bytes: ts < time)
 
 
-def _remove_oldest(unit: WriteUnit, goes_too: Callable[[int, int, int], bool]) -> None:
-    """Remove entries as long as ``goes_too``, asked with the next one's time and what is gone already."""
+def _remove_oldest(
+    unit: WriteUnit, held_through: int | None, goes_too: Callable[[int, int, int], bool]
+) -> None:
+    """Remove entries as long as ``goes_too``, asked with the next one's time and what is gone already.
+
+    Where others hold what goes, a transaction goes as a whole: no reader could make events of the rest.
+    """
     state = unit.state
     gone = gone_bytes = 0
+    goes_on = False
     with state.transaction.cursor(db=state.tables.oplog) as cursor:
         found = cursor.first()
-        while found and goes_too(ts := TIME.unpack(cursor.key())[0], gone, gone_bytes):
+        while found:
+            ts, entry = TIME.unpack(cursor.key())[0], cursor.value()
+            if held_through is not None and ts >= held_through:
+                break
+            if not (goes_on or goes_too(ts, gone, gone_bytes)):
+                break
+            goes_on = held_through is not None and _goes_on(entry)
             gone += 1
-            gone_bytes += len(cursor.value())
+            gone_bytes += len(entry)
             state.truncated_through = ts
             # Behind the last one LMDB stands at an empty key and calls it a success.
             found = cursor.delete() and cursor.key() != b""
@@ -66,3 +76,12 @@ def _remove_oldest(unit: WriteUnit, goes_too: Callable[[int, int, int], bool]) -
         unit.add_to_count(OPLOG_IDENT, -gone, -gone_bytes)
         # Kept, because the oldest entry does not tell after a restart whether something is missing before it.
         unit.put_meta(_TRUNCATED, pack_time(state.truncated_through))
+
+
+def _goes_on(entry: bytes) -> bool:
+    """Whether this is part of a transaction that the next entry goes on with."""
+    if not entry.startswith(_COMMAND, 4):
+        return False
+    o = rawbson.subdocument(entry, b"o")
+    found = None if o is None else rawbson.field(o, b"partialTxn")
+    return found is not None and found[1] == b"\x01"

@@ -13,7 +13,6 @@ from typing import Final, Self
 from tailrace.eventlog.head import has_entries_from, store_lookups
 from tailrace.history.commit import commit
 from tailrace.history.table import HistoryTable
-from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.source import BATCH_BYTES, OplogSource
 from tailrace.spark.pipeline.interval import Interval
 from tailrace.spark.pipeline.task import build
@@ -26,8 +25,10 @@ _PAUSE_SECONDS: Final = 0.005
 class StoreSource(OplogSource):
     """The oplog of an open store; stays in this process."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, lookups: Lookups | None = None) -> None:
+        """``lookups`` know what the store does not: images, and entries it has lost."""
         self._store = store
+        self._lookups = lookups or store_lookups(store)
 
     def shards(self) -> tuple[str, ...]:
         """One without a name."""
@@ -50,7 +51,7 @@ class StoreSource(OplogSource):
         shard: str,  # noqa: ARG002
         after: int,
         through: int,
-        condition: EntryCondition = EVERYTHING,  # noqa: ARG002
+        condition: object = None,  # noqa: ARG002 - entries that do not meet it may be given
     ) -> Iterator[list[bytes]]:
         """The entries of an interval; it is short enough to read them in one snapshot."""
         batch: list[bytes] = []
@@ -73,7 +74,7 @@ class StoreSource(OplogSource):
 
     def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002
         """See `OplogSource`."""
-        return store_lookups(self._store)
+        return self._lookups
 
     def split(self, after: int, through: int, parts: int) -> list[int]:  # noqa: ARG002
         """An interval is one piece."""
@@ -87,8 +88,8 @@ class StoreSource(OplogSource):
 class HistoryBuilder:
     """Builds the history of a store on request, and by itself between `start` and `stop`."""
 
-    def __init__(self, store: Store, path: Path) -> None:
-        self._source = StoreSource(store)
+    def __init__(self, store: Store, path: Path, lookups: Lookups | None = None) -> None:
+        self._source = StoreSource(store, lookups)
         self._path = path
         self._table: HistoryTable | None = None
         self._lock = threading.Lock()

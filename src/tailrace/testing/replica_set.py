@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TextIO, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypedDict, TypeVar, Unpack
 
 import bson
 from bson import Timestamp
@@ -38,6 +38,9 @@ from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
 from tailrace.store.catalog import OPLOG_NS
 from tailrace.store.clock import WallClock
+
+if TYPE_CHECKING:
+    from tailrace.testing.history_builder import HistoryBuilder
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -65,16 +68,23 @@ class Options(TypedDict, total=False):
     max_bytes: int
     max_connections: int
     log_level: str
+    server_version: str
     parameters: Mapping[str, Any]
 
 
-    server_version: str
 class ReplicaSet:
     """A replica set of one member for the time of a `with` block; or from `start` to `stop`."""
 
-    def __init__(self, *, log: TextIO | None = None, **options: Unpack[Options]) -> None:
-        """``log`` gets a copy of the server's log. Without ``data`` everything ends with the set."""
+    def __init__(
+        self, *, log: TextIO | None = None, builds_history: bool = False, **options: Unpack[Options]
+    ) -> None:
+        """``log`` gets a copy of the server's log. Without ``data`` everything ends with the set.
+
+        With ``builds_history`` the history is built in this process while the set runs, without Spark.
+        """
         options.setdefault("port", 0)
+        self._builds_history = builds_history
+        self._builder: HistoryBuilder | None = None
         self.options = ServerOptions(**options)
         self.wall = WallClock()
         self._log = Logbook(self.options.log_level, log)
@@ -136,6 +146,15 @@ class ReplicaSet:
     def _start_server(self) -> None:
         self._server = self.call(self._started())
         self.options = replace(self.options, port=self._server.port)
+        if self._builds_history:
+            self._builder = self._new_builder().start()
+
+    def _new_builder(self) -> "HistoryBuilder":
+        from tailrace.testing.history_builder import HistoryBuilder  # its packages are not everybody's
+
+        if self.options.history is None:
+            raise RuntimeError("to build a history, say where it is")
+        return HistoryBuilder(self.server.store, self.options.history)
 
     async def _started(self) -> Server:
         server = Server(self.options, wall=self.wall, log=self._log)
@@ -143,6 +162,9 @@ class ReplicaSet:
         return server
 
     def _stop_server(self) -> None:
+        builder, self._builder = self._builder, None
+        if builder is not None:
+            builder.stop()
         server, self._server = self._server, None
         if server is not None:
             self.call(server.stop())
@@ -213,6 +235,14 @@ class ReplicaSet:
         """The time of the newest write."""
         return to_timestamp(self.server.last_write_time())
 
+    def catch_up(self) -> None:
+        """Have everything that was written so far in the history, and streams know of it."""
+        history = self.server.history
+        if self._builder is None or history is None:
+            raise RuntimeError("this replica set builds no history")
+        self._builder.build()
+        self.call(history.look())
+
     # -- disturbances ---------------------------------------------------------------------------------
 
     def advance_clock(self, seconds: float) -> None:
@@ -225,7 +255,8 @@ class ReplicaSet:
     def truncate_oplog(self, before: Timestamp | None = None) -> None:
         """Remove oplog entries older than a time, by default all but the newest entry.
 
-        A stream that was not there yet cannot be resumed any more (286, ChangeStreamHistoryLost).
+        A stream that was not there yet cannot be resumed any more (286, ChangeStreamHistoryLost), unless
+        there is a history. What that does not hold yet is not removed.
         """
         time = self.server.last_write_time() if before is None else before.time << 32 | before.inc
         self.call(self.server.truncate_oplog(time))

@@ -72,6 +72,7 @@ def test_current_op_shows_idle_streams(own_client: MongoClient[Document]) -> Non
     assert found["cursor"]["awaitData"] is True
 
 
+@pytest.mark.parametrize("tier", ["head"], indirect=True)
 def test_streams_share_the_transformation(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
@@ -90,6 +91,7 @@ def test_streams_share_the_transformation(
     assert head.transformed - before <= 22
 
 
+@pytest.mark.parametrize("tier", ["head"], indirect=True)
 def test_a_stream_is_not_woken_by_others(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
