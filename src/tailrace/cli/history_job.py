@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument
@@ -49,7 +49,8 @@ def run_history_job(arguments: argparse.Namespace) -> int:
             _take_signals(ending)  # Spark has put its own in their place
             job.run(spark, ending)
         finally:
-            spark.stop()
+            with suppress(Exception):  # Java may be gone already; there is nothing left to lose
+                spark.stop()
     return 0
 
 

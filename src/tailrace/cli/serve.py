@@ -253,6 +253,7 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
     if pipeline is not None and pipeline.is_child:
         command = pipeline.command(server.uri, options.log_level)
         child = PipelineChild(command, log, niceness=pipeline.niceness)
+        server.pipeline_status = child.status
         child.start()
     # What was loaded so far stays: the collector need not look at it again and again. Nor need it look often
     # at the rest: thousands of documents and events live for a moment, and hardly anything is in a cycle.

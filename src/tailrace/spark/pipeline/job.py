@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,8 +34,8 @@ from tailrace.spark.pipeline.upkeep import Upkeep
 
 _LOOK_SECONDS: Final = 0.1
 _FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 10.0
-_MOST_ATTEMPTS: Final = 5
+_LONGEST_PAUSE: Final = 5.0
+_MOST_ATTEMPTS: Final = 10
 """in a row without any progress, unless it is the source that is missing"""
 
 
@@ -93,10 +94,11 @@ class HistoryJob:
         try:
             while query.isActive and not ending.wait(_LOOK_SECONDS):
                 pass
-        finally:
             if query.isActive:
                 query.stop()
-        end = query.exception()
+            end = query.exception()
+        except (Py4JError, OSError):
+            raise PipelineError("the Java process of Spark has ended; start the pipeline again") from None
         if end is None or ending.is_set():
             return None
         return self._reason(end)

@@ -1,15 +1,20 @@
 """What the driver does beside the query: small files become large ones, old events are given up."""
 
 import threading
+import time
 from typing import Final
 
 from tailrace.errors import TailraceError
+from tailrace.history.compaction import compact
+from tailrace.history.retention import retain
 from tailrace.history.table import HistoryTable
+from tailrace.history.vacuum import vacuum
 from tailrace.spark.pipeline.failure import from_exception
 from tailrace.spark.pipeline.log import COMPONENT, Log
 from tailrace.spark.pipeline.settings import PipelineSettings
 
 _PAUSE_SECONDS: Final = 15.0
+_VACUUM_SECONDS: Final = 600.0
 
 
 class Upkeep:
@@ -18,6 +23,7 @@ class Upkeep:
     def __init__(self, settings: PipelineSettings, log: Log) -> None:
         self._settings = settings
         self._log = log
+        self._vacuumed = time.monotonic()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tailrace-upkeep", daemon=True)
 
@@ -31,13 +37,27 @@ class Upkeep:
         self._thread.join()
 
     def _run(self) -> None:
+        table = HistoryTable.open(self._settings.history)
         while not self._ending.wait(_PAUSE_SECONDS):
             try:
-                self.once()
+                self._tidy(table)
             except (TailraceError, OSError) as error:
                 reason = from_exception(error).sentence
                 self._log.warning(COMPONENT, "The history could not be tidied", reason=reason)
 
-    def once(self) -> None:
-        """Compact, and apply the retention."""
-        HistoryTable.open(self._settings.history)
+    def _tidy(self, table: HistoryTable) -> None:
+        settings = self._settings
+        merged = compact(table)
+        given_up = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
+        deleted = 0
+        if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
+            self._vacuumed = time.monotonic()
+            deleted = vacuum(table)
+        if merged or given_up or deleted:
+            self._log.info(
+                COMPONENT,
+                "Tidied the history",
+                filesMerged=merged,
+                filesGivenUp=given_up,
+                filesDeleted=deleted,
+            )
