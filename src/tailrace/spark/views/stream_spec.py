@@ -23,6 +23,8 @@ class StreamSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     collation: Mapping[str, Any] | None = None
     let: Mapping[str, Any] | None = None
+    variables: Mapping[str, Any] | None = None
+    """what `$$NOW` and others are: the same in all parts of a stream"""
 
     @classmethod
     def of(
@@ -35,12 +37,11 @@ class StreamSpec:
         """From decoded documents; raises `CommandError` for all that is wrong with them."""
         raw = options if isinstance(options, bytes) else documents.encode(options)
         spec = cls(scope, raw, documents.encode({"pipeline": list(pipeline)}), **others)
-        spec.open()
-        return spec
+        return replace(spec, variables=spec.open().variables)
 
     def open(self) -> Plan:
         """The stream from where its user wants it to start."""
-        return Plan.open(
+        plan = Plan.open(
             self.scope,
             self.options,
             documents.decode(self.pipeline)["pipeline"],
@@ -50,6 +51,7 @@ class StreamSpec:
             collation=self.collation,
             let=self.let,
         )
+        return plan if self.variables is None else replace(plan, variables=self.variables)
 
     def without_pipeline(self) -> "StreamSpec":
         """The same stream before the user's stages."""

@@ -1,0 +1,125 @@
+"""A stream cut into intervals, planned as on Spark, shows what the local engine shows of the whole oplog.
+
+No Spark here: planning and running of intervals is Python, and so many histories and cuts can be tried.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from tests.laws.law_seeds import BASE_SEED
+
+from tailrace.errors import CommandError
+from tailrace.spark.oplogs.files import FilesSource
+from tailrace.spark.views.oplog_events import OplogEvents
+from tailrace.spark.views.planning import StreamPlanner, rows_of
+from tailrace.spark.views.stream_spec import StreamSpec
+from tailrace.stages.lookups import Lookups
+from tailrace.testing.choices import any_filter, any_stream
+from tailrace.testing.history import History, dump
+from tailrace.testing.seeds import check_histories
+from tailrace.testing.streams import Stream, operation_type, token_of
+
+SEEDS = range(BASE_SEED, BASE_SEED + 40)
+
+
+class SampleFiles(FilesSource):
+    """A history's oplogs as files, cut anywhere; what streams look up comes from the history itself."""
+
+    def __init__(self, history: History, shards: dict[str, list[str]]) -> None:
+        super().__init__(shards)
+        self._history = history
+
+    def lookups(self, shard: str, after: int, through: int) -> Lookups:
+        found = super().lookups(shard, after, through)
+        return Lookups(found.entry, self._history.pre_image, self._history.document)
+
+    def split(self, after: int, through: int, parts: int) -> list[int]:
+        times = [time for time in self._history.timestamps if after < time < through]
+        return sorted(random.Random(self._history.seed).sample(times, min(parts - 1, len(times))))
+
+
+@contextmanager
+def events_source(history: History, logs: Sequence[Sequence[bytes]]) -> Iterator[OplogEvents]:
+    """The logs as a source of events."""
+    shards = {}
+    with TemporaryDirectory() as folder:
+        for number, log in enumerate(logs):
+            path = Path(folder, f"oplog{number}.bson")
+            path.write_bytes(dump(log))
+            shards["" if len(logs) == 1 else f"shard{number}"] = [str(path)]
+        yield OplogEvents(SampleFiles(history, shards))
+
+
+def shown(stream: Stream, source: OplogEvents, parts: int) -> list[bytes]:
+    """What all intervals show together."""
+    spec = StreamSpec.of(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
+    planner = StreamPlanner(spec, source)
+    after = source.earliest()
+    if planner.start is not None:
+        planner.check_start(planner.start)
+        after = max(planner.start - 1, 0)
+    through = source.promised()
+    ended = planner.end(after, through)
+    intervals = planner.intervals(
+        after,
+        through if ended is None else ended,
+        parts,
+        has_resumed=not planner.is_after_event,
+        finds_event=planner.finds_event(),
+    )
+    return [row.raw for each in intervals for rows in rows_of(spec, source, each) for row in rows]
+
+
+def intervals_show_the_whole(history: History) -> None:
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    logs = history.split(rng.choice((1, 1, 3)), history.seed)
+    with events_source(history, logs) as source:
+        events = stream.events(logs)
+        assert shown(stream, source, 1) == events
+        assert shown(stream, source, rng.choice((2, 5, 50))) == events
+        filtered = Stream(
+            history, stream.scope, stream.spec, [{"$match": any_filter(events, rng)}], stream.raw_data
+        )
+        assert shown(filtered, source, 7) == filtered.events(logs)
+        for event in rng.sample(events, min(4, len(events))):
+            resumed = stream.after(token_of(event))
+            assert shown(resumed, source, 5) == resumed.events(logs), operation_type(event)
+        without = Stream(
+            history, stream.scope, stream.spec, [{"$match": {"operationType": "none"}}], stream.raw_data
+        )
+        assert shown(without, source, 3) == []
+
+
+def test_intervals_show_what_the_whole_oplog_shows() -> None:
+    check_histories(SEEDS, intervals_show_the_whole)
+
+
+def a_lost_resume_event_fails(history: History) -> None:
+    """A filter hides the event to resume after: 280 as soon as something follows, in whichever interval."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    events = stream.events()
+    names = sorted({operation_type(event) for event in events} - {"invalidate"})
+    if len(names) < 2:
+        return
+    hidden = rng.choice(names)
+    chosen = next(event for event in events if operation_type(event) == hidden)
+    pipeline = [{"$match": {"operationType": {"$ne": hidden}}}]
+    resumed = Stream(history, stream.scope, stream.after(token_of(chosen)).spec, pipeline, stream.raw_data)
+    outcome = resumed.run()
+    with events_source(history, [history.entries]) as source:
+        if outcome.error is None:
+            assert shown(resumed, source, 5) == outcome.events
+        else:
+            with pytest.raises(CommandError) as caught:
+                shown(resumed, source, 5)
+            assert caught.value.code == outcome.error.code == 280
+
+
+def test_a_resume_event_that_is_filtered_out() -> None:
+    check_histories(SEEDS, a_lost_resume_event_fails)
