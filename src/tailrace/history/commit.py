@@ -67,6 +67,7 @@ def change_files(
         held = {file.path for file in table.files}
         if not held.issuperset(file.path for file in removed):
             return False
+        _check_presence(table, added)
         for file in removed:
             os.utime(table.path / file.path)  # the grace period begins
         changes_data = begins is not None
@@ -100,12 +101,17 @@ def _add(file: AddedFile, *, changes_data: bool) -> AddAction:
 
 
 def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:
-    """Rows that are missing, outside of their interval or out of order would be lost to streams."""
+    """Rows that are outside of their interval or out of order would be lost to streams."""
     end = table.files[-1].last_token if table.files else ""
     last_time = after
     for file in added:
         if file.first_time <= last_time or file.last_time > through or file.first_token <= end:
             raise HistoryError(f"the file {file.path} does not lie in its place in the history")
+        end, last_time = file.last_token, file.last_time
+    _check_presence(table, added)
+
+
+def _check_presence(table: HistoryTable, added: Sequence[AddedFile]) -> None:
+    for file in added:
         if not (table.path / file.path).exists():
             raise HistoryError(f"the file {file.path} was cleared away before it was committed")
-        end, last_time = file.last_token, file.last_time
