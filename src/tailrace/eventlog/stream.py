@@ -65,6 +65,11 @@ class LogStream:
         return self._output.is_done
 
     @property
+    def has_resumed(self) -> bool:
+        """Whether the event the client's token names was met; True if the token names none."""
+        return self._output.has_resumed
+
+    @property
     def position(self) -> bytes:
         """The token document of the place behind what was taken."""
         return self._output.position(self._scanned)

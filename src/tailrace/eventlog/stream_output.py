@@ -41,6 +41,11 @@ class StreamOutput:
         """Whether the stream was invalidated and everything is out, seen by a taker who had room for more."""
         return self._closed_by is not None and not self._rows and not self._is_cut
 
+    @property
+    def has_resumed(self) -> bool:
+        """Whether the event the client's token names was met; True if the token names none."""
+        return self._view.resume.found or not self._view.resume.is_event
+
     def __bool__(self) -> bool:
         """Whether rows are waiting."""
         return bool(self._rows)

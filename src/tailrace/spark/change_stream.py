@@ -43,8 +43,6 @@ def change_stream(
     """
     values = option_values(source, scope, options or {}, pipeline)
     values |= {name: _option(value) for name, value in rows.items()}
-    if "partitions" not in values and not streaming:
-        values["partitions"] = str(spark.sparkContext.defaultParallelism)
     request = read_options(values)
     request.spec(is_cluster=request.source.names_shards)
     spark.dataSource.register(ChangeStreamSource)

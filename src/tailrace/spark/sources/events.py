@@ -6,7 +6,6 @@ two facts that a stream carries along: whether the event it was resumed after ha
 was invalidated.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "tailrace"
 _BATCH_ROWS: Final = 4096
-_WORTH_SPLITTING: Final = 10 << 32
-"""Micro-batches over fewer seconds of cluster time are one task unless the user says otherwise"""
 _VERSION: Final = 1
 
 
@@ -128,7 +125,7 @@ class ChangeStreamReader(DataSourceReader):
             planned = planner.intervals(
                 after,
                 through if ended is None else ended,
-                stream.request.partitions or os.cpu_count() or 1,
+                stream.request.partitions or stream.source.suggested_parts(after, through),
                 has_resumed=not planner.is_after_event,
                 finds_event=planner.finds_event(),
             )
@@ -205,9 +202,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             if self._stream.request.fail_on_data_loss:
                 self._planner.check_start(after + 1)
             after = min(source.oldest() - 1, through)
-        parts = self._stream.request.partitions
-        if parts is None:
-            parts = (os.cpu_count() or 1) if through - after > _WORTH_SPLITTING else 1
+        parts = self._stream.request.partitions or source.suggested_parts(after, through)
         planned = self._planner.intervals(
             after, through, parts, has_resumed=start["resumed"], finds_event=end["resumed"]
         )

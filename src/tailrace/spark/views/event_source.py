@@ -61,6 +61,10 @@ class EventSource(ABC):
         """The largest cluster time up to ``through`` that keeps an interval within these limits."""
 
     @abstractmethod
+    def suggested_parts(self, after: int, through: int) -> int:
+        """Into how many pieces an interval is worth being cut."""
+
+    @abstractmethod
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
         """A stream on an interval; with ``commands_only`` it sees the entries alone that are commands.
 

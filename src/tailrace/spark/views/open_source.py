@@ -7,6 +7,7 @@ from tailrace.errors import UsageError
 from tailrace.spark.oplogs.deployment import DeploymentSource
 from tailrace.spark.oplogs.files import FilesSource
 from tailrace.spark.views.event_source import EventSource
+from tailrace.spark.views.history_events import HistoryEvents
 from tailrace.spark.views.oplog_events import OplogEvents
 
 
@@ -34,4 +35,6 @@ def open_source(options: SourceOptions) -> EventSource:
         return OplogEvents(DeploymentSource(options.uri))
     if options.oplogs is not None:
         return OplogEvents(FilesSource(options.oplogs, options.pre_images, options.documents))
+    if options.history is not None:
+        return HistoryEvents(options.history, options.documents)
     raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")

@@ -1,16 +1,20 @@
 """Streams on oplogs: the local engine, fed shard by shard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tailrace.eventlog.local_engine import LocalEngine
 from tailrace.model.oplog_entry import parse_entry
+from tailrace.model.scope import ScopeKind
+from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.files import FilesSource
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.spark.views.event_source import EventSource, Rows, Run
 from tailrace.stages.plan import Plan
 from tailrace.store.archive_entries import entry_time
 
-_COMMAND = b"\x02op\0\x02\0\0\0c\0"
+_COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
+_TRANSACTIONS: Final = "admin.$cmd"
 
 
 class OplogEvents(EventSource):
@@ -44,28 +48,45 @@ class OplogEvents(EventSource):
         """See `OplogSource`."""
         return self._source.limited(after, through, max_entries, max_bytes)
 
+    def suggested_parts(self, after: int, through: int) -> int:
+        """See `OplogSource`."""
+        return self._source.suggested_parts(after, through)
+
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
         """A local engine on the entries of an interval."""
         shards = self._source.shards()
+        condition = _condition(plan, commands_only=commands_only)
         lookups = {shard: self._source.lookups(shard, after, through) for shard in shards}
         engine = LocalEngine(plan, lookups, from_oldest=False)
-        read = self._commands if commands_only else self._source.entries
-        return EngineRun(engine, {shard: read(shard, after, through) for shard in shards}, after)
+        feeds = {shard: self._source.entries(shard, after, through, condition) for shard in shards}
+        if commands_only:
+            feeds = {shard: map(_commands, batches) for shard, batches in feeds.items()}
+        return EngineRun(engine, feeds, after)
 
     def close(self) -> None:
         """Close connections and files."""
         self._source.close()
 
-    def _commands(self, shard: str, after: int, through: int) -> Iterator[list[bytes]]:
-        for entries in self._source.entries(shard, after, through):
-            # Documents may hold these bytes too, so they are a first sieve only.
-            yield [raw for raw in entries if _COMMAND in raw and parse_entry(raw).head.op == "c"] or []
+
+def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
+    """What a stream can see by names alone, for sources that can leave out the rest before it is sent."""
+    scope = plan.scope
+    if commands_only:
+        return EntryCondition(frozenset("c"), frozenset({f"{scope.db}.$cmd"}))
+    if scope.kind is not ScopeKind.COLLECTION:
+        return EVERYTHING
+    return EntryCondition(namespaces=frozenset({scope.cursor_ns, f"{scope.db}.$cmd", _TRANSACTIONS}))
+
+
+def _commands(entries: list[bytes]) -> list[bytes]:
+    # Documents may hold these bytes too, so they are a first sieve only.
+    return [raw for raw in entries if _COMMAND in raw and parse_entry(raw).head.op == "c"]
 
 
 class EngineRun(Run):
     """A local engine and what it is fed with."""
 
-    def __init__(self, engine: LocalEngine, feeds: dict[str, Iterator[list[bytes]]], after: int) -> None:
+    def __init__(self, engine: LocalEngine, feeds: Mapping[str, Iterator[list[bytes]]], after: int) -> None:
         self._engine = engine
         self._feeds = feeds
         self._after = after
