@@ -48,7 +48,9 @@ def test_rows_of_slices(slice_entries: int, tmp_path: Path, monkeypatch: pytest.
             source = files_of(history, tmp_path, shards)
             cuts = [0, history.timestamps[len(history.timestamps) // 3], source.promised()]
             for after, through in pairwise(cuts):
-                events = [event for some in shared_events(source, after, through) for event in some]
+                events = [
+                    event for some in shared_events(source, after, through, marks_end=True) for event in some
+                ]
                 expected = RowBuilder().batch(events)
                 found = pa.Table.from_batches(bulk.shared_rows(source, after, through), SCHEMA)
                 assert found.to_pylist() == expected.to_pylist()

@@ -82,6 +82,8 @@ class UnwindTransaction:
             outer_from_migrate=outer.from_migrate,
             outer_is_timeseries=outer.is_timeseries,
         )
+        is_transaction = command == "applyOps" and shared.lsid is not None and shared.txn_number is not None
+        marks_end = self._marks_end and is_transaction
         read = self._reader.read_inner
         count = 0
         namespaces: dict[str, None] = {}
@@ -92,12 +94,11 @@ class UnwindTransaction:
                 count += 1
                 if operation.head.op == "n":
                     raise CommandError(5543809, "a no-op stands inside an applyOps entry")
-                if self._marks_end:
+                if marks_end:
                     namespaces[_affected_namespace(operation)] = None
                 if self._visible.sees_inner(operation):
                     yield operation
-        is_transaction = command == "applyOps" and shared.lsid is not None and shared.txn_number is not None
-        if self._marks_end and is_transaction and self._visible.sees_any(list(namespaces)):
+        if marks_end and self._visible.sees_any(list(namespaces)):
             yield self._end_of_transaction(entry, shared, count, sorted(namespaces))
 
     def _chain(self, entry: OplogEntry, command: str) -> Iterator[OplogEntry]:

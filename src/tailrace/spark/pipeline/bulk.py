@@ -23,7 +23,8 @@ def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.Re
 
     One cluster time is never in two batches. Memory does not grow with the interval.
     """
-    stages = {shard: ShardStages(source, shard, after, through) for shard in source.shards()}
+    # A server may show the ends of transactions as events, or not: the history has them.
+    stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
 
     def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
         return stages[shard].events(raws)
