@@ -32,26 +32,34 @@ def run_history_job(arguments: argparse.Namespace) -> int:
     """Build the history until it is done or a signal comes; the exit code."""
     _check(arguments)
     require_spark()
-    from tailrace.spark.pipeline.job import HistoryJob
-    from tailrace.spark.session import build_session
+    from tailrace.spark.pipeline.failure import from_exception
+    from tailrace.spark.pipeline.job import PipelineError
+
+    try:
+        with _ending(with_input=arguments.end_with_input) as ending, _source(arguments) as source:
+            _run(arguments, source, ending)
+    except UsageError as error:
+        # A source that does not answer is no wrong use: whoever supervises this process tries again.
+        if from_exception(error).is_outside:
+            raise PipelineError(str(error)) from None
+        raise
+    return 0
+
+
+def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading.Event) -> None:
+    from tailrace.spark.pipeline.job import HistoryJob, start_session
 
     log = Logbook(arguments.log_level, sys.stderr)
-    with _ending(with_input=arguments.end_with_input) as ending, _source(arguments) as source:
-        job = HistoryJob(source, _settings(arguments), log)
-        log.info(
-            _COMPONENT,
-            "Starting Spark",
-            history=str(arguments.history),
-            through=job.progress.figures()["through"],
-        )
-        spark = build_session(_master(arguments), "tailrace pipeline", dict(map(_conf, arguments.spark_conf)))
-        try:
-            _take_signals(ending)  # Spark has put its own in their place
-            job.run(spark, ending)
-        finally:
-            with suppress(Exception):  # Java may be gone already; there is nothing left to lose
-                spark.stop()
-    return 0
+    job = HistoryJob(source, _settings(arguments), log)
+    through = job.progress.figures()["through"]
+    log.info(_COMPONENT, "Starting Spark", history=str(arguments.history), through=through)
+    spark = start_session(_master(arguments), dict(map(_conf, arguments.spark_conf)))
+    try:
+        _take_signals(ending)  # Spark has put its own in their place
+        job.run(spark, ending)
+    finally:
+        with suppress(Exception):  # Java may be gone already; there is nothing left to lose
+            spark.stop()
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ off anywhere is either held as a whole or done again as a whole.
 import pickle
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -31,6 +31,7 @@ from tailrace.spark.pipeline.log import COMPONENT, Log, NoLog
 from tailrace.spark.pipeline.progress import Progress
 from tailrace.spark.pipeline.settings import PipelineSettings
 from tailrace.spark.pipeline.upkeep import Upkeep
+from tailrace.spark.session import build_session
 
 _LOOK_SECONDS: Final = 0.1
 _FIRST_PAUSE: Final = 0.2
@@ -145,6 +146,18 @@ class HistoryJob:
         except Exception as error:
             self._failure_in_commit = from_exception(error)
             raise
+
+
+def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """A session for a pipeline that runs as a program of its own; one sentence if Spark does not start."""
+    try:
+        return build_session(master, "tailrace pipeline", conf)
+    except (PySparkException, Py4JError) as error:
+        said = next((line for line in str(error).splitlines() if "Exception: " in line), str(error))
+        reason = said.rpartition("Exception: ")[2]
+        raise PipelineError(
+            f"Spark could not be started: {reason}; check --master and --spark-conf"
+        ) from None
 
 
 def in_order(parts: Sequence[BuiltPart]) -> list[BuiltPart]:

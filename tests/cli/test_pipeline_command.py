@@ -1,0 +1,120 @@
+"""`tailrace pipeline` as a user calls it, and as the child of `tailrace serve`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.console import Here
+from tests.server.served import served
+
+from tailrace.history.table import HistoryTable
+from tailrace.testing.bulk import generate_bulk
+
+SECONDS = 120
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--history", "h"], "give the source"),
+        (["--source", "mongodb://a/", "--shard", "b=c", "--history", "h"], "give the source"),
+        (
+            ["--source", "mongodb://a/", "mongodb://b/", "--history", "h"],
+            "--source takes one connection string",
+        ),
+        (
+            ["--source", "mongodb://a/", "--pre-images", "x", "--history", "h"],
+            "--pre-images belongs to archived",
+        ),
+        (["--source", "mongodb://a/"], "--history"),
+        (["--source", "x", "--history", "h", "--trigger", "often"], "often is no time such as"),
+        (["--source", "x", "--history", "h", "--keep-size", "9"], "9 is no size such as"),
+        (["--source", "x", "--history", "h", "--max-entries", "0"], "--max-entries has to be at least 1"),
+        (["--source", "/no/such.bson", "--history", "h"], "/no/such.bson"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = here("pipeline", *options)
+    assert outcome.code == 2
+    assert words in outcome.sentence
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unreachable_source_and_a_missing_java(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+    outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
+    assert "the source at 127.0.0.1:1 cannot be reached" in outcome.sentence
+    assert outcome.code == 1
+    monkeypatch.setattr("tailrace.spark.java._homes", lambda: iter(()))
+    outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
+    assert outcome.code == 2
+    assert outcome.sentence.startswith("Spark needs Java 17 or newer, and there is none; install it")
+
+
+def test_archived_oplogs_become_a_history(tmp_path: Path) -> None:
+    oplog, history = tmp_path / "oplog.bson", tmp_path / "history"
+    oplog.write_bytes(b"".join(generate_bulk(3, 2000)))
+    command = [sys.executable, "-m", "tailrace", "pipeline", "--source", str(oplog)]
+    command += ["--history", str(history)]
+    command += ["--master", "local[2]", "--max-entries", "700"]
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == b""
+    log = [json.loads(line) for line in done.stderr.decode().splitlines() if line.startswith("{")]
+    assert log[0]["msg"] == "Starting Spark"
+    assert log[-1]["msg"] == "Pipeline ended"
+    table = HistoryTable.open(history)
+    assert log[-1]["attr"]["rows"] == table.rows > 2000
+    assert log[-1]["attr"]["batches"] == len(table.files) >= 3
+
+
+def in_session(session: int) -> list[int]:
+    """The processes of a session that live."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                state, _, _, its_session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(its_session) == session and state != "Z":
+                    found.append(int(folder.name))
+    return found
+
+
+def wait(condition: Any) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_server_runs_its_pipeline_and_takes_it_along(tmp_path: Path) -> None:
+    """Served from the history alone; a pipeline that dies comes back; a killed server leaves nothing."""
+    with served(tmp_path, "--head", "off", "--spark-master", "local[2,4]", spark=True) as process:
+        with process.client() as client:
+            with client.shop.watch(max_await_time_ms=1000) as stream:
+                client.shop.orders.insert_one({"_id": 1})
+                event = next(stream)
+                assert event["documentKey"] == {"_id": 1}
+            status = client.admin.command("serverStatus")
+            assert status["pipeline"]["state"] == "running"
+            assert status["pipeline"]["rows"] >= 1
+            first = status["pipeline"]["pid"]
+            os.kill(first, signal.SIGKILL)
+            wait(lambda: client.admin.command("serverStatus")["pipeline"]["pid"] not in (first, None))
+            second = client.admin.command("serverStatus")["pipeline"]["pid"]
+            wait(lambda: not in_session(first))
+            assert in_session(second)
+        process.kill()
+        wait(lambda: not in_session(second))
