@@ -6,11 +6,18 @@ when the oplog is gone.
 """
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from tests.laws.law_seeds import over_seeds
+import pytest
+from bson import Timestamp
+from pymongo import MongoClient
+from tests.laws.law_seeds import BASE_SEED, over_seeds
 from tests.laws.test_engine import restore, restored_store
+from tests.laws.test_wire_laws import note
+from tests.laws.wire_streams import WireStream
 
 from tailrace.errors import CommandError
 from tailrace.eventlog.event_log import EventLog
@@ -20,11 +27,13 @@ from tailrace.eventlog.stream import LogStream
 from tailrace.eventlog.tiers import Tiers
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.stages.lookups import Lookups
-from tailrace.stages.plan import Plan
+from tailrace.stages.plan import END_OF_TRANSACTION_FLAG, Plan
 from tailrace.store.store import Store
 from tailrace.testing.choices import any_stream
+from tailrace.testing.client_workload import ClientWorkload
 from tailrace.testing.history import History
 from tailrace.testing.history_builder import HistoryBuilder
+from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.seeds import check_histories
 from tailrace.testing.streams import Outcome, Stream
 
@@ -98,3 +107,82 @@ def _code(outcome: Outcome) -> int | None:
 @over_seeds
 def test_tiers_show_what_the_local_engine_shows(seeds: range) -> None:
     check_histories(seeds[14:16], compare)
+
+
+SHOWN: Any = {
+    "showExpandedEvents": True,
+    "fullDocumentBeforeChange": "whenAvailable",
+    "fullDocument": "whenAvailable",
+}
+PIPELINE = ({"$match": {"operationType": {"$ne": "delete"}}},)
+
+
+class Play:
+    """Random operations of clients, and what streams showed of them while the oplog had everything."""
+
+    def __init__(self, seed: int, client: "MongoClient[Any]") -> None:
+        self.seed = seed
+        self.workload = ClientWorkload(client, seed, f"tiers_{seed}")
+        start = {"startAtOperationTime": note(client)}
+        name = self.workload.databases[0]
+        self.streams = [
+            WireStream(client, "", {**SHOWN, **start}, sizes=(50,)),
+            WireStream(client, name, {"fullDocumentBeforeChange": "off", **start}, sizes=(101, 3)),
+            WireStream(client, "", {"showSystemEvents": True, **SHOWN, **start}, PIPELINE, sizes=(1000,)),
+        ]
+        self.expected: list[list[bytes]] = []
+
+    def note_expected(self, end: Timestamp) -> None:
+        self.expected = [stream.all_events(end) for stream in self.streams]
+
+    def check_resume(self, client: "MongoClient[Any]", end: Timestamp, rng: random.Random) -> None:
+        """Every stream from its start, and behind some of its events: the same bytes as from the oplog."""
+        for stream, expected in zip(self.streams, self.expected, strict=True):
+            again = replace(stream, client=client)
+            assert again.all_events(end) == expected
+            for position in rng.sample(range(len(expected)), min(6, len(expected))):
+                assert again.after(expected[position]).all_events(end) == expected[position + 1 :]
+
+
+@pytest.mark.parametrize("seed", range(BASE_SEED, BASE_SEED + 3))
+def test_resume_from_every_tier(seed: int, tmp_path: Path) -> None:
+    """Behind events older than the oplog, at the seam and in the head; after a restart; without a head."""
+    rng = random.Random(seed)
+    options: Any = {
+        "data": tmp_path / "data",
+        "history": tmp_path / "history",
+        "parameters": {END_OF_TRANSACTION_FLAG: True},
+    }
+    with ReplicaSet(**options) as replica_set:
+        client = replica_set.client()
+        play = Play(seed, client)
+        builder = HistoryBuilder(replica_set.server.store, tmp_path / "history")
+        play.workload.run(60)
+        builder.build()
+        play.workload.run(40)
+        seam = builder.build()
+        play.workload.run(40)
+        end = note(client)
+        play.note_expected(end)
+        assert min(len(expected) for expected in play.expected) > 20
+        replica_set.call(_look(replica_set))
+        replica_set.truncate_oplog(to_timestamp(seam))
+        replica_set.advance_clock(1)  # what images the oplog no longer needs are removed
+        assert replica_set.server.store.oldest == seam
+        play.check_resume(client, end, rng)
+        replica_set.restart()
+        play.check_resume(client, end, rng)
+        # The newest events too, now that the history has them.
+        HistoryBuilder(replica_set.server.store, tmp_path / "history").build()
+        replica_set.call(_look(replica_set))
+        replica_set.truncate_oplog()
+        assert replica_set.server.store.oldest > seam
+        play.check_resume(client, end, rng)
+    with ReplicaSet(head=False, **options) as replica_set:
+        play.check_resume(replica_set.client(), end, rng)
+
+
+async def _look(replica_set: ReplicaSet) -> None:
+    history = replica_set.server.history
+    assert history is not None
+    await history.look()
