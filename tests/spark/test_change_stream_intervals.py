@@ -6,6 +6,7 @@ No Spark here: planning and running of intervals is Python, and so many historie
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,13 @@ import pytest
 from tests.laws.law_seeds import BASE_SEED
 
 from tailrace.errors import CommandError
+from tailrace.history.commit import commit
+from tailrace.history.table import HistoryTable
 from tailrace.spark.oplogs.files import FilesSource
+from tailrace.spark.pipeline.interval import Interval as BuiltInterval
+from tailrace.spark.pipeline.task import build
+from tailrace.spark.views.event_source import EventSource
+from tailrace.spark.views.history_events import HistoryEvents
 from tailrace.spark.views.oplog_events import OplogEvents
 from tailrace.spark.views.planning import StreamPlanner, rows_of
 from tailrace.spark.views.stream_spec import StreamSpec
@@ -42,8 +49,16 @@ class SampleFiles(FilesSource):
         return sorted(random.Random(self._history.seed).sample(times, min(parts - 1, len(times))))
 
 
+class SampleEvents(OplogEvents):
+    """The events of such files."""
+
+    def __init__(self, files: SampleFiles) -> None:
+        super().__init__(files)
+        self.files = files
+
+
 @contextmanager
-def events_source(history: History, logs: Sequence[Sequence[bytes]]) -> Iterator[OplogEvents]:
+def events_source(history: History, logs: Sequence[Sequence[bytes]]) -> Iterator[SampleEvents]:
     """The logs as a source of events."""
     shards = {}
     with TemporaryDirectory() as folder:
@@ -51,10 +66,20 @@ def events_source(history: History, logs: Sequence[Sequence[bytes]]) -> Iterator
             path = Path(folder, f"oplog{number}.bson")
             path.write_bytes(dump(log))
             shards["" if len(logs) == 1 else f"shard{number}"] = [str(path)]
-        yield OplogEvents(SampleFiles(history, shards))
+        yield SampleEvents(SampleFiles(history, shards))
 
 
-def shown(stream: Stream, source: OplogEvents, parts: int) -> list[bytes]:
+def history_source(folder: Path, source: SampleFiles) -> HistoryEvents:
+    """The same events as a table of two commits."""
+    table = HistoryTable.create(folder, identity=source.identity(), begins=0)
+    through = source.promised()
+    for after, end in pairwise([0, *source.split(0, through, 2), through]):
+        commit(table, build(source, BuiltInterval(after, end), folder), after=after, through=end)
+        table.refresh()
+    return HistoryEvents(str(folder))
+
+
+def shown(stream: Stream, source: EventSource, parts: int) -> list[bytes]:
     """What all intervals show together."""
     spec = StreamSpec.of(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
     planner = StreamPlanner(spec, source)
@@ -89,6 +114,13 @@ def intervals_show_the_whole(history: History) -> None:
         for event in rng.sample(events, min(4, len(events))):
             resumed = stream.after(token_of(event))
             assert shown(resumed, source, 5) == resumed.events(logs), operation_type(event)
+        if "updateLookup" not in stream.spec.values() and not stream.raw_data:
+            with TemporaryDirectory() as folder:
+                table = history_source(Path(folder), source.files)
+                assert shown(stream, table, 4) == events
+                for event in rng.sample(events, min(2, len(events))):
+                    resumed = stream.after(token_of(event))
+                    assert shown(resumed, table, 2) == resumed.events(logs), operation_type(event)
         without = Stream(
             history, stream.scope, stream.spec, [{"$match": {"operationType": "none"}}], stream.raw_data
         )
