@@ -1,13 +1,15 @@
-"""``python -m bench [--profile DIR] [NAME...]``: run the benchmarks and print their figures.
+"""``python -m bench [--profile DIR] [--full] [NAME...]``: run the benchmarks and print their figures.
 
-With a folder, the servers of the benchmarks run under cProfile and leave their profiles there.
+With a folder, the servers of the benchmarks run under cProfile and leave their profiles there. The full run
+of the benchmarks on Spark takes millions of entries.
 """
 
 import os
 import sys
 
-from bench import drain, engine, fan_out, idle_streams, insert, latency, memory
+from bench import drain, engine, fan_out, idle_streams, insert, latency, memory, spark_history
 from bench.server_process import PROFILE_VARIABLE
+from bench.spark_history import FULL_VARIABLE
 
 BENCHMARKS = {
     "engine": engine.main,
@@ -17,6 +19,7 @@ BENCHMARKS = {
     "idle-streams": idle_streams.main,
     "drain": drain.main,
     "insert": insert.main,
+    "spark-history": spark_history.main,
 }
 
 
@@ -24,6 +27,9 @@ def main(names: list[str]) -> int:
     if names[:1] == ["--profile"] and len(names) > 1:
         os.environ[PROFILE_VARIABLE] = names[1]
         names = names[2:]
+    if names[:1] == ["--full"]:
+        os.environ[FULL_VARIABLE] = "1"
+        names = names[1:]
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"unknown benchmark {unknown[0]}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)

@@ -1,0 +1,84 @@
+"""Entries per second from archived oplogs to the history, against reading and writing the finished rows.
+
+The floor is what pyarrow needs to read the rows that were built and write them again, in as many processes:
+no program that writes these files can be faster. ``--full`` takes two million entries.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.figures import print_goal
+from bench.spark_oplogs import SHARDS, write_oplogs
+from tailrace.history.writer import write_files
+
+FULL_VARIABLE = "TAILRACE_BENCH_FULL"
+ENTRIES, ENTRIES_FULL = 300_000, 2_000_000
+WORKERS = 2
+
+
+def copy_file(path: str, target: str) -> int:
+    """Read a file of the history and write its rows again; how many."""
+    pa.set_cpu_count(1)
+    with pq.ParquetFile(path) as file:
+        groups = (file.read_row_group(number, use_threads=False) for number in range(file.num_row_groups))
+        batches = (batch for group in groups for batch in group.to_batches())
+        return sum(added.rows for added in write_files(target, batches, name=Path(path).stem))
+
+
+def floor(paths: Sequence[str], target: Path) -> tuple[int, float]:
+    """Rows, and the seconds that copying them takes."""
+    target.mkdir()
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+        list(pool.map(copy_file, paths[:WORKERS], [str(target)] * WORKERS))  # the processes are there now
+        began = time.perf_counter()
+        rows = sum(pool.map(copy_file, paths, [str(target)] * len(paths)))
+        return rows, time.perf_counter() - began
+
+
+def build(folder: Path, workers: int, entries: int) -> dict[str, Any]:
+    command = [
+        sys.executable,
+        "-m",
+        "bench.spark_history_job",
+        f"local[{workers}]",
+        str(folder),
+        str(entries),
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    entries = ENTRIES_FULL if os.environ.get(FULL_VARIABLE) else ENTRIES
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "oplogs").mkdir()
+        paths = write_oplogs(folder / "oplogs", entries)
+        size = sum(Path(path).stat().st_size for of_shard in paths.values() for path in of_shard)
+        print(f"spark-history: {entries:,} entries of {size / entries:.0f} bytes, {SHARDS} shards")
+        two = build(folder, WORKERS, entries)
+        rows, seconds = floor(two["files"], folder / "copy")
+        one = build(folder, 1, entries)
+        if not rows == two["rows"] == one["rows"]:
+            raise SystemExit(f"the runs disagree about the rows: {rows}, {two['rows']}, {one['rows']}")
+    floor_rate = entries / seconds
+    print(f"  floor           {floor_rate:12,.0f} entries/s: {rows:,} rows read and written by pyarrow")
+    print(f"  two workers     {two['rate']:12,.0f} entries/s")
+    print(f"  one worker      {one['rate']:12,.0f} entries/s")
+    print_goal("two workers against the floor", two["rate"] / floor_rate, "0.20, better 0.50")
+    print_goal("two workers against one", two["rate"] / one["rate"], "1.60")
+    growth = two["peak"] / max(two["early_peak"], 1)
+    print(f"  largest worker  {two['peak']:12,} MB, {growth:.2f} times what {30_000:,} entries take")
