@@ -32,7 +32,9 @@ COMMANDS: Final = {
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",
+    "spec-test": "tailrace.cli.spec_test",
     "token": "tailrace.cli.token",
+    "watch": "tailrace.cli.watch",
 }
 
 FAILED: Final = 1

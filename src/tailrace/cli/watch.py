@@ -38,8 +38,10 @@ _PATIENCE: Final = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("uri", metavar="URI", help="the deployment's connection string")
-    add("ns", metavar="DB[.COLL]", nargs="?", help="one database or collection instead of everything")
+    add("uri", metavar="ADDRESS", help="the connection string of a deployment")
+    add(
+        "ns", metavar="NAMESPACE", nargs="?", help="DB or DB.COLL: one database or collection, not everything"
+    )
     add("--options", default="{}", metavar="JSON", help="the $changeStream document")
     add("--full-document", metavar="MODE", help="updateLookup, whenAvailable or required")
     add("--full-document-before-change", metavar="MODE", help="whenAvailable or required")
@@ -98,9 +100,9 @@ def _options(arguments: argparse.Namespace) -> Keywords:
 
 def _client(uri: str) -> MongoClient[RawBSONDocument]:
     """A client whose documents stay bytes: they are printed as they came."""
-    defaults = {} if _SELECTION.lower() in uri.lower() else {_SELECTION: _SELECTION_MS}
+    defaults: dict[str, Any] = {} if _SELECTION.lower() in uri.lower() else {_SELECTION: _SELECTION_MS}
     try:
-        return MongoClient(utf8_argument("URI", uri), document_class=RawBSONDocument, **defaults)
+        return MongoClient(utf8_argument("ADDRESS", uri), document_class=RawBSONDocument, **defaults)
     except (InvalidURI, ConfigurationError, ValueError) as error:
         raise UsageError(f"{uri} is not the address of a deployment: {error}") from None
 
@@ -114,7 +116,7 @@ def _opened(
 ) -> ChangeStream[RawBSONDocument]:
     target: MongoClient[RawBSONDocument] | Database[RawBSONDocument] | Collection[RawBSONDocument] = client
     if namespace is not None:
-        database, dot, collection = utf8_argument("DB[.COLL]", namespace).partition(".")
+        database, dot, collection = utf8_argument("NAMESPACE", namespace).partition(".")
         try:
             target = client[database][collection] if dot else client[database]
         except InvalidName as error:
