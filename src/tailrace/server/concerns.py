@@ -1,7 +1,7 @@
 """Read concern, write concern and read preference, as any command may carry them.
 
-One member holds all data and every commit is synced, so `local`, `majority` and `linearizable` read the same
-and every acknowledged write is a majority of one. What a single member cannot satisfy is refused as a replica
+All members share one store and every commit is synced, so `local`, `majority` and `linearizable` read the
+same and every acknowledged write is everywhere. What so many members cannot satisfy is refused as a replica
 set would refuse it.
 """
 
@@ -111,9 +111,9 @@ class WriteConcern:
         is_finite = is_number and math.isfinite(timeout_ms)
         return cls(w, journaled, int(timeout_ms) if is_finite else 0)
 
-    def failure(self) -> dict[str, Any] | None:
-        """The `writeConcernError` of a reply, if one member cannot be what was asked for; else None."""
-        if self.w == "majority" or (isinstance(self.w, int) and self.w <= 1):
+    def failure(self, members: int = 1) -> dict[str, Any] | None:
+        """The `writeConcernError` of a reply, if so many members cannot be what was asked for; else None."""
+        if self.w == "majority" or (isinstance(self.w, int) and self.w <= members):
             return None
         info = {"writeConcern": self.to_document()}
         if isinstance(self.w, int):

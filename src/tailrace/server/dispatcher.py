@@ -224,7 +224,7 @@ class Dispatcher:
         if failure is None and context.entry.is_write:
             concern = context.write_concern or self._server.default_concerns.write_concern
             is_statement = context.in_transaction and not context.entry.ends_transaction
-            failure = None if concern is None or is_statement else concern.failure()
+            failure = None if concern is None or is_statement else concern.failure(len(self._server.members))
         if failure is None:
             return reply
         extra: dict[str, Any] = {"writeConcernError": failure}

@@ -63,6 +63,8 @@ class ExpiryTask:
     async def remove_images(self) -> None:
         """Remove the pre-images that are too old, or whose entries the oplog has lost."""
         server = self._server
+        if not server.owns_data:
+            return
         seconds = server.cluster_parameters.image_expiry_seconds
         before_date = None if seconds is None else self._now() - seconds * _MILLISECONDS
         self.counters.image_passes += 1

@@ -22,6 +22,8 @@ FAIL_GET_MORE: Final = "failGetMoreAfterCursorCheckout"
 NEVER_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
 FAIL_GET_NEXT: Final = "throwErrorBeforeGetNext"
 PRE_IMAGE_TIME: Final = "changeStreamPreImageRemoverCurrentTime"
+CUT_OFF: Final = "cutOffMember"
+"""Of this server only: a member that nobody can reach. Its connections are closed and new ones refused."""
 
 KNOWN: Final = (
     FAIL_COMMAND,
@@ -31,6 +33,7 @@ KNOWN: Final = (
     NEVER_AWAIT_DATA,
     FAIL_GET_NEXT,
     PRE_IMAGE_TIME,
+    CUT_OFF,
 )
 """Every name that can be configured."""
 
@@ -111,6 +114,10 @@ class FailPoints:
         kind, value = _parse_mode(mode)
         point.configure(kind, value, data)
         return point.times_entered
+
+    def is_on(self, name: str) -> bool:
+        """Whether a fail point may act; asking counts for nothing."""
+        return self._points[name].mode != "off"
 
     def active(self, name: str) -> Mapping[str, Any] | None:
         """The data of a fail point that acts now, or None; asking counts as entering."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tailrace.errors import UsageError, WireError
 from tailrace.server.client import Client
+from tailrace.server.fail_points import CUT_OFF
 from tailrace.wire import NEED_DATA, Connection, Request
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Listener:
     def _accept(self) -> "ClientConnection":
         return ClientConnection(self._server, self, next(self._ids))
 
+    def drop_connections(self) -> None:
+        """Close all connections when what was answered last is sent."""
+        for connection in list(self.connections.values()):
+            connection.shut()
+
     def stop_accepting(self) -> None:
         """Take no new connections."""
         if self._servers is not None:
@@ -100,6 +106,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.client.address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         connections = self._listener.connections
+        if server.is_cut_off and self._refused_as_cut_off():
+            self._transport.abort()
+            return
         if len(connections) >= server.options.max_connections:
             server.counters.connections_rejected += 1
             server.log.warning(
@@ -114,6 +123,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             "NETWORK", "Connection accepted", "listener",
             remote=self.client.address, connectionId=self.client.id, connectionCount=len(connections),
         )  # fmt: skip
+
+    def _refused_as_cut_off(self) -> bool:
+        server = self._server
+        is_refused = server.fail_points.active(CUT_OFF) is not None
+        if not server.is_cut_off:
+            server.elections.hold()  # it was the last one to be refused: the member is back
+        return is_refused
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next bytes are to be put."""

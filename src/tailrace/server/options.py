@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tailrace.errors import UsageError
 from tailrace.server.version import VERSION
 from tailrace.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.store.tables import DEFAULT_MAP_SIZE
 
 DEFAULT_PORT: Final = 27017
 DEFAULT_REPLICA_SET: Final = "rs0"
+MAX_MEMBERS: Final = 50
+_PORTS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,12 @@ class ServerOptions:
     replica_set: str | None = DEFAULT_REPLICA_SET
     """The set's name; None is a standalone server."""
     advertise: str | None = None
-    """The `host:port` under which the set names its member; None is the address it listens on."""
+    """The `host:port` under which the set names its member; None is the address it listens on. For several
+    members as many of them, separated by commas."""
+    members: int = 1
+    """How many members the set has: the others listen on the next ports."""
+    member_ports: tuple[int, ...] = ()
+    """The ports of the others, if they are not the next ones."""
     history: Path | None = None
     """Where the pipeline keeps the history of this deployment; None is a server without one."""
     head: bool = True
@@ -41,3 +49,25 @@ class ServerOptions:
     """Server parameters that differ from their defaults."""
     arguments: tuple[str, ...] = ()
     """The command line, as getCmdLineOpts shows it."""
+
+    def advertised(self, number: int) -> str | None:
+        """The address under which the set names a member; None if it is the one it listens on."""
+        return None if self.advertise is None else self.advertise.split(",")[number]
+
+    def check_members(self) -> None:
+        """Refuse a number of members that cannot be, or addresses for others than these."""
+        if not 1 <= self.members <= MAX_MEMBERS:
+            raise UsageError(f"a set has 1 to {MAX_MEMBERS} members, not {self.members}")
+        if self.advertise is not None and self.advertise.count(",") != self.members - 1:
+            raise UsageError(
+                "the set is to be known under an address for each member, HOST:PORT,HOST:PORT and so on; "
+                f"name {self.members} of them, in the order of the ports"
+            )
+        if self.members == 1:
+            return
+        if self.replica_set is None:
+            raise UsageError(
+                "a standalone server has no further members; be a replica set or have one member"
+            )
+        if self.port + self.members > _PORTS:
+            raise UsageError(f"there are not {self.members} ports from {self.port} on; choose a lower one")

@@ -1,4 +1,4 @@
-"""The configuration of a set with one member, which nobody can change."""
+"""The configuration of the set, which nobody can change."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from tailrace.errors import CommandError
 if TYPE_CHECKING:
     from tailrace.server.server import Server
 
-MEMBER_ID = 0
 CONFIG_VERSION = 1
 
 
@@ -28,8 +27,8 @@ def configuration(server: "Server") -> dict[str, Any]:
         "term": server.replication.term,
         "members": [
             {
-                "_id": MEMBER_ID,
-                "host": server.member,
+                "_id": number,
+                "host": member.member,
                 "arbiterOnly": False,
                 "buildIndexes": True,
                 "hidden": False,
@@ -38,6 +37,7 @@ def configuration(server: "Server") -> dict[str, Any]:
                 "secondaryDelaySecs": Int64(0),
                 "votes": 1,
             }
+            for number, member in enumerate(server.members)
         ],
         "protocolVersion": Int64(1),
         "writeConcernMajorityJournalDefault": True,

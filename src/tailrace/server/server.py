@@ -18,15 +18,16 @@ from tailrace.server.cursors import Cursors
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.default_concerns import DefaultConcerns
 from tailrace.server.dispatcher import Dispatcher
+from tailrace.server.elections import Elections
 from tailrace.server.emulation import VECTORED_INSERTS, Release
 from tailrace.server.expiry_task import ExpiryTask
-from tailrace.server.fail_points import FailPoints
+from tailrace.server.fail_points import CUT_OFF, FailPoints
 from tailrace.server.listener import Listener
 from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.parameters import Parameters
 from tailrace.server.periodic_noop import PeriodicNoop
-from tailrace.server.replication import Replication
+from tailrace.server.replication import Replication, SetState
 from tailrace.server.replies import ReplyTail
 from tailrace.server.served_history import ServedHistory
 from tailrace.server.sessions import Sessions
@@ -42,7 +43,13 @@ _SECONDS_TO_FINISH: Final = 5.0
 
 
 class Server:
-    """One replica set of one member, or a standalone server. `start` and `stop` run in one event loop."""
+    """The first member of a replica set, which has the data; or a standalone server.
+
+    `start` and `stop` run in one event loop, and do so for all members of the set.
+    """
+
+    owns_data = True
+    """Whether it is the one that looks after the data; further members use it."""
 
     def __init__(
         self,
@@ -72,7 +79,10 @@ class Server:
         """Commands under way, by operation id."""
         self.dispatcher = Dispatcher(self)
         self.listener = Listener(self)
-        self.replication = Replication(self.options.replica_set)
+        self.replication = Replication(SetState(self.options.replica_set))
+        self.members: list[Server] = [self]
+        """All members of the set, this one included"""
+        self.elections = Elections(self.members)
         self.started = time.monotonic()
         self._store: Store | None = None
         self._event_log: EventLog | None = None
@@ -83,7 +93,6 @@ class Server:
         """What whoever runs the pipeline tells of it, for serverStatus; set by them."""
         self._data: DataDirectory | None = None
         self._tail = ReplyTail()
-        self._election: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
         self._add_background_jobs()
@@ -93,6 +102,7 @@ class Server:
     async def start(self) -> None:
         """Open the data and accept connections; raises `UsageError` if one of them is not possible."""
         options = self.options
+        options.check_members()
         self.log.forget_startup()
         self._data = DataDirectory(options.data)
         try:
@@ -105,10 +115,11 @@ class Server:
             self.expiry.load(self._store)
             self._event_log = self._open_event_log(self._store)
             self.default_concerns.load(self._store)
-            self.replication = Replication(options.replica_set, self._store.term)
-            await self.listener.start(options.host, options.port)
-            self.background.start()
+            self.replication = Replication(SetState(options.replica_set, self._store.term))
+            await self._begin_serving()
+            await self._start_members()
         except BaseException:
+            await self._end_serving()
             await self._close_history()
             self._close_data()
             raise
@@ -116,7 +127,7 @@ class Server:
             "CONTROL",
             "Accepting connections",
             "initandlisten",
-            address=self.member,
+            address=",".join(member.member for member in self.members),
             data=str(self._data.path),
         )
         if not _is_loopback(options.host):
@@ -142,16 +153,36 @@ class Server:
         await self._stopped.wait()
 
     async def _stop(self) -> None:
-        self.listener.stop_accepting()
-        self.replication.shut_down()
-        self._cancel_election()
+        await self._end_serving()
+        await self._close_history()
+        self._close_data()
+        self.log.info("CONTROL", "Shut down", "initandlisten")
+
+    async def _begin_serving(self) -> None:
+        await self.listener.start(self.options.host, self.options.port)
+        self.background.start()
+
+    async def _start_members(self) -> None:
+        from tailrace.server.members import further_members  # they are servers, too
+
+        for member in further_members(self):
+            self.members.append(member)
+            await member.start()
+
+    async def _end_serving(self) -> None:
+        """Let all members come to their end, all at the same time."""
+        for member in self.members:
+            member.listener.stop_accepting()
+            member.replication.shut_down()
+        self.elections.cancel()
+        await asyncio.gather(*(member.come_to_an_end() for member in self.members))
+
+    async def come_to_an_end(self) -> None:
+        """End what this member does by itself and for its clients."""
         await self.background.stop()
         await self._end_operations()
         await self.listener.close()
         self.cursors.close()
-        await self._close_history()
-        self._close_data()
-        self.log.info("CONTROL", "Shut down", "initandlisten")
 
     async def _end_operations(self) -> None:
         """Let everything under way come to its end, so that its clients are told."""
@@ -199,6 +230,11 @@ class Server:
         if history is not None:
             await history.close()
 
+    def _share_data(self, owner: "Server") -> None:
+        """Use the data that another member has opened."""
+        self._store, self._event_log, self._head = owner._store, owner._event_log, owner._head
+        self.history = owner.history
+
     def _close_data(self) -> None:
         if self._store is not None:
             self._store.close()
@@ -238,8 +274,9 @@ class Server:
     @property
     def member(self) -> str:
         """Host and port under which clients reach it."""
-        if self.options.advertise is not None:
-            return self.options.advertise
+        advertised = self.options.advertised(0)
+        if advertised is not None:
+            return advertised
         host = self.options.host
         if host in _ANY_ADDRESS:
             host = "127.0.0.1"
@@ -247,9 +284,20 @@ class Server:
 
     @property
     def uri(self) -> str:
-        """The connection string."""
+        """The connection string; it names all members of the set."""
         name = self.replication.set_name
-        return f"mongodb://{self.member}/" + (f"?replicaSet={name}" if name is not None else "")
+        hosts = ",".join(member.member for member in self.members)
+        return f"mongodb://{hosts}/" + (f"?replicaSet={name}" if name is not None else "")
+
+    @property
+    def primary(self) -> "Server | None":
+        """The member that takes writes now, if there is one."""
+        return next((member for member in self.members if member.replication.is_primary), None)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a fail point keeps this member from all others and from clients."""
+        return self.fail_points.is_on(CUT_OFF)
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -286,7 +334,8 @@ class Server:
     async def advance_clock(self, seconds: float) -> None:
         """Let time pass at once, and do what would have been done meanwhile; for tests."""
         self.wall.advance(seconds)
-        await self.background.run_all()
+        for member in self.members:
+            await member.background.run_all()
 
     async def truncate_oplog(self, before: int) -> None:
         """Remove the oplog's entries older than a cluster time, as if it had been full; for tests."""
@@ -295,41 +344,12 @@ class Server:
     # -- elections ----------------------------------------------------------------------------------------
 
     async def step_down(self, seconds: float) -> None:
-        """Stop being primary, and be elected again after that many seconds."""
-        if not self.replication.is_primary:
-            raise CommandError(ErrorCode.NotWritablePrimary, "not primary so can't step down")
-        self.replication.step_down()
-        error = CommandError(
-            ErrorCode.InterruptedDueToReplStateChange,
-            "operation was interrupted because the primary stepped down",
-        )
-        self.cursors.fail_all(error)
-        self.transactions.abort_all(error)
-        for context in list(self.operations.values()):
-            if context.entry.is_read or context.entry.is_write:
-                context.interrupt(error)
-        self.log.info("REPL", "Stepped down", term=self.replication.term, seconds=seconds)
-        self._cancel_election()
-        self._election = asyncio.get_running_loop().create_task(self._elect_after(seconds))
+        """Stop being primary, and not be elected again before that many seconds are over."""
+        self.elections.step_down(self, seconds)
 
     async def step_up(self) -> None:
         """Be elected now: a new term begins, and an entry says so."""
-        self._cancel_election()
-        if self.replication.is_primary:
-            return
-        await self.store.write(self.store.begin_term)
-        self.replication.become_primary(self.store.term)
-        self.log.info("REPL", "Elected primary", term=self.replication.term)
-
-    async def _elect_after(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self._election = None
-        await self.step_up()
-
-    def _cancel_election(self) -> None:
-        if self._election is not None:
-            self._election.cancel()
-            self._election = None
+        await self.elections.step_up(self)
 
 
 def _is_loopback(host: str) -> bool:

@@ -85,6 +85,12 @@ class Sessions:
             listener(session)
         return True
 
+    def forget_numbers(self) -> None:
+        """Have all numbers looked up in the store again; others may have written under higher ones."""
+        for session in self:
+            session.txn_number = -1
+            session.transaction = None
+
     def reap(self) -> int:
         """End the sessions that were not used for too long; how many."""
         oldest = self._now() - self.timeout_minutes * 60

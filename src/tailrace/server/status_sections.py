@@ -104,14 +104,16 @@ def replication(server: "Server") -> dict[str, Any] | None:
         return None
     shown: dict[str, Any] = {
         "topologyVersion": state.topology_version(),
-        "hosts": [server.member],
+        "hosts": [member.member for member in server.members],
         "setName": state.set_name,
         "setVersion": 1,
         "isWritablePrimary": state.is_primary,
         "secondary": not state.is_primary,
     }
+    if server.primary is not None:
+        shown["primary"] = server.primary.member
     if state.is_primary:
-        shown |= {"primary": server.member, "electionId": state.election_id()}
+        shown["electionId"] = state.election_id()
     position = {"ts": to_timestamp(server.last_write_time()), "t": Int64(state.term)}
     date = DatetimeMS(server.last_write_date())
     return shown | {

@@ -31,9 +31,9 @@ from pymongo import MongoClient
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import to_timestamp
-from tailrace.server.fail_command import check_data
-from tailrace.server.fail_points import FAIL_COMMAND, FailPoint
+from tailrace.server.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
 from tailrace.server.logbook import Logbook
+from tailrace.server.member_fail_points import set_fail_point
 from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
 from tailrace.store.catalog import OPLOG_NS
@@ -69,11 +69,12 @@ class Options(TypedDict, total=False):
     max_connections: int
     log_level: str
     server_version: str
+    members: int
     parameters: Mapping[str, Any]
 
 
 class ReplicaSet:
-    """A replica set of one member for the time of a `with` block; or from `start` to `stop`."""
+    """A replica set, of one member if not told otherwise, for a `with` block; or from `start` to `stop`."""
 
     def __init__(
         self, *, log: TextIO | None = None, builds_history: bool = False, **options: Unpack[Options]
@@ -145,7 +146,8 @@ class ReplicaSet:
 
     def _start_server(self) -> None:
         self._server = self.call(self._started())
-        self.options = replace(self.options, port=self._server.port)
+        others = tuple(member.port for member in self._server.members[1:])
+        self.options = replace(self.options, port=self._server.port, member_ports=others)
         if self._builds_history:
             self._builder = self._new_builder().start()
 
@@ -199,8 +201,19 @@ class ReplicaSet:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port."""
+        """Host and port of the first member."""
         return self.options.host, self.server.port
+
+    @property
+    def members(self) -> list[str]:
+        """The addresses of all members, `host:port`."""
+        return [member.member for member in self.server.members]
+
+    @property
+    def primary(self) -> str | None:
+        """The address of the member that takes writes now; None while there is none."""
+        primary = self.server.primary
+        return None if primary is None else primary.member
 
     def client(self, **options: Any) -> "MongoClient[Document]":
         """A new PyMongo client with these options, closed with the set at the latest."""
@@ -262,12 +275,21 @@ class ReplicaSet:
         self.call(self.server.truncate_oplog(time))
 
     def step_down(self, seconds: float = 60) -> None:
-        """Stop being primary; elected again after that many seconds, or by `step_up`."""
-        self.call(self.server.step_down(seconds))
+        """Let the primary stop being it; it may be elected again after that many seconds, or by `step_up`.
 
-    def step_up(self) -> None:
-        """Be elected primary now, in a new term."""
-        self.call(self.server.step_up())
+        Another member follows at once, if there is one.
+        """
+        self.call((self.server.primary or self.server).step_down(seconds))
+
+    def step_up(self, member: int = 0) -> None:
+        """Let a member be elected primary now, in a new term."""
+        self.call(self.server.members[member].step_up())
+
+    @contextmanager
+    def cut_off(self, member: int) -> Iterator[None]:
+        """A member that neither clients nor the others can reach, for the time of a block."""
+        with self.fail_point(CUT_OFF, data={"member": member}):
+            yield
 
     @contextmanager
     def fail_point(
@@ -275,31 +297,32 @@ class ReplicaSet:
         name: str = FAIL_COMMAND,
         mode: Mode = "alwaysOn",
         data: Mapping[str, Any] | None = None,
+        *,
+        member: int = 0,
     ) -> Iterator[FailPoint]:
-        """A fail point in a mode for the time of a block; what it yields counts how often it acted."""
-        point = self.call(self._configure(name, mode, data or {}))
+        """A fail point in a mode for the time of a block; what it yields counts how often it acted.
+
+        Each member has its own.
+        """
+        point = self.call(self._configure(member, name, mode, data or {}))
         try:
             yield point
         finally:
             if self._server is not None:
-                self.call(self._configure(name, "off", {}))
+                self.call(self._configure(member, name, "off", data or {}))
 
     def settle(self) -> None:
         """Undo what a test may have left on a shared set: fail points, transactions that hold locks."""
         self.call(self._settle())
 
     async def _settle(self) -> None:
-        self.server.fail_points.disable_all()
         over = CommandError(ErrorCode.Interrupted, "the test that began this transaction is over")
-        self.server.transactions.abort_all(over)
+        for member in self.server.members:
+            member.fail_points.disable_all()
+            member.transactions.abort_all(over)
 
-    async def _configure(self, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
-        fail_points = self.server.fail_points
-        point = fail_points.get(name)
-        if name == FAIL_COMMAND:
-            check_data(data)
-        fail_points.configure(name, mode, data)
-        return point
+    async def _configure(self, member: int, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
+        return set_fail_point(self.server.members[member], name, mode, data)
 
 
 def _memory_folder() -> str | None:

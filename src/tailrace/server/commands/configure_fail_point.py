@@ -5,8 +5,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
-from tailrace.server.fail_command import check_data
-from tailrace.server.fail_points import FAIL_COMMAND
+from tailrace.server.member_fail_points import set_fail_point
 
 
 async def run(context: Context) -> Reply:
@@ -16,18 +15,15 @@ async def run(context: Context) -> Reply:
     mode = arguments.value("mode", None)
     data = arguments.value("data", {})
     arguments.finish()
-    fail_points = context.server.fail_points
-    fail_points.get(name)
+    context.server.fail_points.get(name)
     if mode is None:
         raise CommandError(ErrorCode.BadValue, "the field 'mode' is missing")
     if not isinstance(data, dict):
         reason = f"the field 'data' must be an object, not {type_name(data)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
-    if name == FAIL_COMMAND:
-        check_data(data)
-    count = fail_points.configure(name, mode, data)
+    point = set_fail_point(context.server, name, mode, data)
     context.server.log.info("COMMAND", "Fail point configured", context.client.name, name=name, mode=mode)
-    return {"count": count}
+    return {"count": point.times_entered}
 
 
 COMMAND = Command("configureFailPoint", run, help="Set a fail point.", admin_only=True, is_test_command=True)

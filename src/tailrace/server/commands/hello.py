@@ -17,6 +17,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.emulation import CONNECTION_IDS, STREAMING_HELLO
+from tailrace.server.replica_set_config import CONFIG_VERSION
 from tailrace.server.replication import Replication
 from tailrace.wire import MAX_MESSAGE_SIZE, negotiate
 
@@ -135,17 +136,19 @@ def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
 def _describe_member(context: Context, writable: str) -> Mapping[str, Any]:
     server = context.server
     replication = server.replication
+    primary = server.primary
     member: dict[str, Any] = {
-        "hosts": [server.member],
+        "hosts": [other.member for other in server.members],
         "setName": replication.set_name,
-        "setVersion": 1,
+        "setVersion": CONFIG_VERSION,
         writable: replication.is_primary,
         "secondary": not replication.is_primary,
     }
+    if primary is not None:
+        member["primary"] = primary.member
+    member["me"] = server.member
     if replication.is_primary:
-        member |= {"primary": server.member, "me": server.member, "electionId": replication.election_id()}
-    else:
-        member["me"] = server.member
+        member["electionId"] = replication.election_id()
     return member | {
         "lastWrite": _last_write(server.last_write_time(), server.last_write_date(), replication.term)
     }

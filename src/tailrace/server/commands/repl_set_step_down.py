@@ -1,8 +1,8 @@
 """`replSetStepDown`: the primary stops being one for a while.
 
-There is no other member to take over. The member is elected again when the time is over, in a new term; until
-then writes are refused, and reads that need a primary. A mongod without electable secondaries would step down
-only if it is forced to; here it always does, because this is what the command is for in tests.
+Another member takes over, if there is one. The only member of a set is elected again when the time is over,
+in a new term; until then writes are refused, and reads that need a primary. A mongod without electable
+secondaries would step down only if it is forced to; here it always does, because tests use it for that.
 """
 
 from typing import Final
