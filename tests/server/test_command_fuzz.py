@@ -170,6 +170,7 @@ SAMPLES: list[Document] = [
     {"renameCollection": "fuzz.f", "to": "fuzz.g", "dropTarget": True},
     {"replSetGetConfig": 1, "commitmentStatus": True},
     {"replSetGetStatus": 1},
+    {"replSetStepUp": 1},
     {"saslStart": 1, "mechanism": "PLAIN", "payload": Binary(b"")},
     {"serverStatus": 1, "metrics": 0},
     {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 5}}}},

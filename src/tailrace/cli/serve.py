@@ -25,11 +25,13 @@ from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
+from tailrace.server.emulation import Release, Since
 from tailrace.server.event_loop import new_event_loop
 from tailrace.server.logbook import LEVELS, Logbook
 from tailrace.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
 from tailrace.server.pipeline_child import COMPONENT, PipelineChild
 from tailrace.server.server import Server
+from tailrace.server.version import VERSION
 from tailrace.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.store.tables import DEFAULT_MAP_SIZE
 
@@ -41,6 +43,8 @@ _PROMPT_TRIGGER: Final = "0s"
 """Without a head, clients wait for the pipeline: a batch begins as soon as there is something."""
 _STANDS_BACK: Final = 10
 """How nice the pipeline is while streams get what is new from the head and nobody waits for it."""
+_PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
+"""PyMongo takes no older servers, and the pipeline calls `hello`."""
 _COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
@@ -59,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
-        help="address that clients are told, if it is not the one listened on",
+        help="address that clients are told, if it is not the one listened on; one for each member, with commas",
     )
     parser.add_argument(
         "--data",
@@ -83,6 +87,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--replica-set", metavar="NAME", default=DEFAULT_REPLICA_SET, help="name of the replica set"
+    )
+    parser.add_argument(
+        "--members",
+        metavar="N",
+        type=int,
+        default=1,
+        help="how many members the set has: one process on N ports from --port on",
+    )
+    parser.add_argument(
+        "--server-version",
+        metavar="X.Y.Z",
+        default=VERSION,
+        help="MongoDB version to present, from 4.0 on: what drivers and change streams see is as it was then",
     )
     parser.add_argument(
         "--standalone", action="store_true", help="be no replica set: no change streams, no transactions"
@@ -162,7 +179,7 @@ def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> 
             raise UsageError("--spark-master is for a server with a pipeline; leave out --no-spark")
         return None
     if not arguments.no_spark:
-        missing = missing_for_spark()
+        missing = _too_old_for_spark(arguments.server_version) or missing_for_spark()
         if missing is not None:
             if prompt or arguments.spark_master is not None:
                 raise UsageError(missing)
@@ -182,6 +199,13 @@ def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> 
         trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
         niceness=0 if prompt else _STANDS_BACK,
     )
+
+
+def _too_old_for_spark(server_version: str) -> str | None:
+    """Why the pipeline cannot read from a server that presents this version; None if it can."""
+    if Release.parse(server_version).has(_PIPELINE_CONNECTS):
+        return None
+    return f"the pipeline does not connect to a server of version {server_version}; use --no-spark"
 
 
 def _allow_many_connections() -> None:
@@ -216,6 +240,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         advertise=_address(arguments.advertise),
         data=arguments.data,
         replica_set=None if arguments.standalone else arguments.replica_set,
+        members=arguments.members,
+        server_version=arguments.server_version,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
         head=arguments.head == "on",
@@ -228,9 +254,10 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
 def _address(text: str | None) -> str | None:
     if text is None:
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal():
-        raise UsageError(f"--advertise takes HOST:PORT, not {text}")
+    for address in text.split(","):
+        host, colon, port = address.rpartition(":")
+        if not colon or not host or not port.isdecimal():
+            raise UsageError(f"--advertise takes HOST:PORT, not {address}")
     return text
 
 
