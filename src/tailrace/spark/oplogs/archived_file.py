@@ -1,7 +1,6 @@
 """Files of an archived oplog, read by time.
 
-A plain BSON file is searched by bisection (`file_search.py`). Should a chain of entries inside some stored
-document be mistaken for the oplog itself, it shows: a piece has to end where the next one was found to begin.
+A plain BSON file is searched by bisection (`file_search.py`), so that nobody walks all of it to read a part.
 
 Compressed files and Extended JSON cannot be entered in the middle; they are read from their beginning.
 """
@@ -10,14 +9,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import cached_property
 from typing import Final
+from uuid import uuid4
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import DamagedInputError
 from tailrace.model.oplog_entry import parse_entry
-from tailrace.spark.oplogs.file_pieces import leading_entries
+from tailrace.spark.oplogs.file_pieces import Piece, leading_entries
 from tailrace.spark.oplogs.file_search import NEAR, Window, boundary, walk, window
+from tailrace.spark.oplogs.kept import Kept
 from tailrace.spark.oplogs.source import BATCH_BYTES
 from tailrace.store.archive_bytes import looks_like_gzip
 from tailrace.store.archive_documents import known_suffix, read_documents
@@ -27,8 +29,6 @@ from tailrace.store.entry_spool import EntrySpool
 _UNPACKED: Final = 8
 """How much larger compressed entries are about when they are unpacked"""
 _FOREVER: Final = (1 << 64) - 1
-
-_read_int32 = rawbson.INT32_LE.unpack_from
 
 
 class ArchivedFile(ABC):
@@ -65,6 +65,9 @@ class ArchivedFile(ABC):
     @abstractmethod
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
         """The times reached about every ``step`` bytes of an interval, and the bytes since the last one."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing open
+        """Close what this process keeps open of it."""
 
 
 def open_archived(path: str) -> ArchivedFile | None:
@@ -104,45 +107,88 @@ class PlainFile(ArchivedFile):
         """See `ArchivedFile`."""
         reach = NEAR
         with window(self.path, self._size) as data:
-            while True:
-                found = boundary(data, max(self._size - reach, 0), self._size)
-                if found is not None or reach >= self._size:
-                    position, time = found or (0, self.first_time)
-                    for _, _, time in walk(self.path, data, position, tolerant=True):  # noqa: B007
-                        pass
-                    return time
+            while reach < self._size:
+                found = boundary(data, self._size - reach, self._size)
+                if found is not None:
+                    stop, time = self._end_of_chain(found[0])
+                    if stop == self._size:  # a chain inside the last document would have broken off before
+                        return time
                 reach *= 4
+        return self._end_of_chain(0)[1]
 
     def batches(self, after: int, through: int) -> Iterator[list[bytes]]:
-        """See `ArchivedFile`."""
+        """See `ArchivedFile`.
+
+        Where the interval begins is only probable at first. A chain of entries inside a stored document
+        breaks off with it; what goes on for longer than any document can be is the oplog, and handed out.
+        """
         with window(self.path, self._size) as data:
-            position = self._locate(data, after)
-        last = after
+            start = position = self._locate(data, after)
+        held: list[list[bytes]] = []
+        is_proven = not start
+        for piece in self._pieces(position, after, through):
+            if piece.damage is not None and not is_proven:
+                break
+            position += piece.taken
+            held.append(piece.entries)
+            is_proven = is_proven or position - start > rawbson.MAX_INTERNAL_SIZE or position == self._size
+            if is_proven:
+                yield from filter(None, held)
+                held.clear()
+            if piece.damage is not None:
+                raise DamagedInputError(self.path, position, piece.damage)
+        if is_proven:
+            return
+        enough = rawbson.MAX_INTERNAL_SIZE - (position - start)
+        stop, _ = self._end_of_chain(position, enough)
+        if stop == self._size or stop - position > enough:
+            yield from filter(None, held)
+        else:
+            yield from self._from_beginning(after, through)
+
+    def _from_beginning(self, after: int, through: int) -> Iterator[list[bytes]]:
+        """The entries of an interval, found by reading everything before it."""
+        position = sum(piece.taken for piece in self._pieces(0, -1, after))
+        for piece in self._pieces(position, after, through):
+            if piece.entries:
+                yield piece.entries
+            position += piece.taken
+            if piece.damage is not None:
+                raise DamagedInputError(self.path, position, piece.damage)
+
+    def _pieces(self, position: int, last: int, through: int) -> Iterator[Piece]:
+        """The entries from a place on, up to a cluster time or where the file is damaged."""
+        size = BATCH_BYTES
         with open(self.path, "rb", buffering=0) as file:
-            size = BATCH_BYTES
             while position < self._size:
                 buffer = os.pread(file.fileno(), size, position)
                 piece = leading_entries(buffer, last, through)
-                last = piece.last_time
-                if piece.entries:
-                    yield piece.entries
-                position += piece.taken
-                if piece.damage is not None:
-                    raise DamagedInputError(self.path, position, piece.damage)
-                if piece.is_over:
-                    break
-                if piece.taken:
-                    size = BATCH_BYTES
-                elif position + len(buffer) >= self._size:
-                    raise DamagedInputError(self.path, position, "the file ends in the middle of a document")
-                else:
+                if not piece.taken and piece.damage is None and not piece.is_over:
+                    if position + len(buffer) >= self._size:
+                        reason = "the file ends in the middle of a document"
+                        yield replace(piece, damage=reason)
+                        return
                     size *= 2
-        with window(self.path, self._size) as data:
-            found = self._locate(data, through)
-        if found != position:
-            raise DamagedInputError(
-                self.path, min(found, position), "entries stand where no entry of this oplog can begin"
-            )
+                    continue
+                yield piece
+                if piece.is_over or piece.damage is not None:
+                    return
+                size = BATCH_BYTES
+                last = piece.last_time
+                position += piece.taken
+
+    def _end_of_chain(self, position: int, enough: int = _FOREVER) -> tuple[int, int]:
+        """Where the entries that follow each other from a place on end, and the time of the last one.
+
+        The search is over when they have taken ``enough`` bytes.
+        """
+        start, time = position, -1
+        for piece in self._pieces(position, -1, _FOREVER):
+            position += piece.taken
+            time = piece.last_time
+            if position - start > enough:
+                break
+        return position, time
 
     def find(self, ts: int, term: int) -> bytes | None:
         """See `ArchivedFile`."""
@@ -150,7 +196,7 @@ class PlainFile(ArchivedFile):
             return None
         with window(self.path, self._size) as data:
             position = self._locate(data, ts - 1)
-            for start, stop, time in walk(self.path, data, position):
+            for start, stop, time in walk(data, position):
                 raw = data.part(start, stop)
                 return raw if time == ts and parse_entry(raw).term == term else None
         return None
@@ -175,27 +221,24 @@ class PlainFile(ArchivedFile):
             yield min(through, self.last_time), end - position
 
     def _locate(self, data: Window, after: int) -> int:
-        """Where the first entry behind a cluster time begins, or the file ends."""
+        """Where the first entry behind a cluster time begins, or the file ends, most probably."""
         if after < self.first_time:
             return 0
         low, high = 0, self._size
+        earliest, latest = self.first_time, _FOREVER
         while high - low > NEAR:
             found = boundary(data, (low + high) // 2, high)
-            if found is None:
+            if found is None or not earliest < found[1] < latest:
                 break
             if found[1] <= after:
-                low = found[0]
+                low, earliest = found
             else:
-                high = found[0]
-        for start, _, time in walk(self.path, data, low, tolerant=True):
+                high, latest = found
+        for start, stop, time in walk(data, low):
             if time > after:
                 return start
-            low = start
-        return self._end_of(data, low)
-
-    def _end_of(self, data: Window, start: int) -> int:
-        """Where the last whole entry ends; the rest of a damaged file is met when it is read."""
-        return start + int(_read_int32(data.part(start, start + 4))[0])
+            low = stop
+        return low
 
 
 class WholeFile(ArchivedFile):
@@ -204,6 +247,7 @@ class WholeFile(ArchivedFile):
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
         self._weight = os.path.getsize(path) * _UNPACKED
+        self._owner = uuid4().hex
 
     @property
     def weight(self) -> int:
@@ -242,7 +286,23 @@ class WholeFile(ArchivedFile):
 
     def find(self, ts: int, term: int) -> bytes | None:
         """See `ArchivedFile`."""
-        return None if ts < self.first_time else _pending(self).find(ts, term)
+        if ts < self.first_time:
+            return None
+        return _spools.get(self._owner, self.path, self._pending).find(ts, term)
+
+    def _pending(self) -> EntrySpool:
+        """The entries that a later one may refer back to."""
+        spool = EntrySpool()
+        try:
+            for entries in self.batches(0, _FOREVER):
+                spool.add(entries)
+        except DamagedInputError:
+            return spool  # reported to whoever reads the entries
+        return spool
+
+    def close(self) -> None:
+        """See `ArchivedFile`."""
+        _spools.release(self._owner)
 
     def weight_of(self, after: int, through: int) -> int:  # noqa: ARG002 - all of it is read
         """See `ArchivedFile`."""
@@ -254,13 +314,4 @@ class WholeFile(ArchivedFile):
             yield min(through, self.last_time), self._weight
 
 
-@lru_cache(maxsize=4)
-def _pending(file: WholeFile) -> EntrySpool:
-    """The entries of a file that a later one may refer back to."""
-    spool = EntrySpool()
-    try:
-        for entries in file.batches(0, _FOREVER):
-            spool.add(entries)
-    except DamagedInputError:
-        return spool  # reported to whoever reads the entries
-    return spool
+_spools: Final[Kept[EntrySpool]] = Kept(EntrySpool.__exit__)

@@ -1,12 +1,5 @@
-"""Connections to a deployment, kept by each process as long as the source they belong to is in use.
+"""Connections to the servers of a deployment."""
 
-A Python worker of Spark runs one task after the other; each gets the source anew by pickle. Connecting again
-for every task would cost more than a small batch takes, so a process keeps the clients it used last.
-"""
-
-import atexit
-from collections import OrderedDict
-from threading import Lock
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
@@ -14,30 +7,25 @@ from pymongo import MongoClient
 from pymongo.uri_parser import parse_uri
 
 from tailrace.errors import UsageError
+from tailrace.spark.oplogs.kept import Kept
 
 Client: TypeAlias = MongoClient[dict[str, Any]]
-_Key: TypeAlias = tuple[str, str]
 
 SELECTION_MS: Final = 10_000
 """How long a source waits for a server before it says that none answers, unless the URI says otherwise"""
-_MOST: Final = 32
 _OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanced"})
 
-_clients: OrderedDict[_Key, Client] = OrderedDict()
-_lock = Lock()
+_clients: Final[Kept[Client]] = Kept(MongoClient.close)
 
 
 def client_of(owner: str, uri: str) -> Client:
     """The client of a source (``owner``) for one connection string."""
-    key = (owner, uri)
-    with _lock:
-        client = _clients.get(key)
-        if client is None:
-            client = _clients[key] = open_client(uri)
-            if len(_clients) > _MOST:
-                _clients.popitem(last=False)[1].close()
-        _clients.move_to_end(key)
-    return client
+    return _clients.get(owner, uri, lambda: open_client(uri))
+
+
+def close_clients(owner: str) -> None:
+    """Close the clients of one source in this process."""
+    _clients.release(owner)
 
 
 def open_client(uri: str) -> Client:
@@ -48,20 +36,6 @@ def open_client(uri: str) -> Client:
         return MongoClient(uri, appname="tailrace", serverSelectionTimeoutMS=SELECTION_MS)
     except Exception as error:  # PyMongo raises several kinds, all about the text of the URI
         raise UsageError(f"the URI of the source is no connection string: {error}") from None
-
-
-def close_clients(owner: str) -> None:
-    """Close the clients of one source in this process."""
-    with _lock:
-        for key in [key for key in _clients if key[0] == owner]:
-            _clients.pop(key).close()
-
-
-@atexit.register
-def _close_all() -> None:
-    with _lock:
-        while _clients:
-            _clients.popitem()[1].close()
 
 
 def shard_uri(router_uri: str, host: str) -> str:

@@ -53,7 +53,7 @@ def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
         count, damage = int(is_late[0]), None
     before = np.empty(count, np.uint64)
     if count:
-        before[0] = last
+        before[0] = max(last, 0)
         before[1:] = times[: count - 1]
         is_early = np.flatnonzero(times[:count] <= before)
         if len(is_early):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.errors import CommandError, DamagedInputError
+from tailrace.errors import CommandError
 from tailrace.store.archive_entries import entry_time
 
 NEAR: Final = 64 << 10
@@ -44,6 +44,12 @@ class Window:
             self._buffer = os.pread(self._descriptor, max(stop - start, NEAR), start)
         return self._buffer[start - self._start : stop - self._start]
 
+    def byte(self, position: int) -> bytes:
+        """One byte; what was read stays."""
+        if self._start <= position < self._start + len(self._buffer):
+            return self._buffer[position - self._start : position - self._start + 1]
+        return os.pread(self._descriptor, 1, position)
+
 
 @contextmanager
 def window(path: str, size: int) -> Iterator[Window]:
@@ -52,14 +58,12 @@ def window(path: str, size: int) -> Iterator[Window]:
         yield Window(file.fileno(), size)
 
 
-def walk(path: str, data: Window, position: int, *, tolerant: bool = False) -> Iterator[tuple[int, int, int]]:
-    """Beginning, end and time of the entries from a place on; who is tolerant stops at a damaged one."""
+def walk(data: Window, position: int) -> Iterator[tuple[int, int, int]]:
+    """Beginning, end and time of the entries from a place on, up to where none follows."""
     while position < data.size:
         found = _entry_at(data, position)
         if found is None:
-            if tolerant:
-                return
-            raise DamagedInputError(path, position, "no entry begins there")
+            return
         yield position, *found
         position = found[0]
 
@@ -72,9 +76,10 @@ def _entry_at(data: Window, position: int) -> tuple[int, int] | None:
     stop = position + length
     if not 5 <= length <= rawbson.MAX_INTERNAL_SIZE or stop > data.size:
         return None
-    raw = data.part(position, stop)
+    if data.byte(stop - 1) != b"\0":
+        return None  # most of what is no entry is known by that, and need not be read
     try:
-        return None if raw[-1] else (stop, entry_time(raw))
+        return stop, entry_time(data.part(position, stop))
     except (ValueError, CommandError):
         return None
 

@@ -7,9 +7,11 @@ has told everything once the last entry of the last file is reached.
 import hashlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import DamagedInputError, UsageError
@@ -17,6 +19,7 @@ from tailrace.model.cluster_time import in_words
 from tailrace.model.oplog_entry import parse_entry
 from tailrace.spark.oplogs.archived_file import ArchivedFile, open_archived
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
+from tailrace.spark.oplogs.kept import Kept
 from tailrace.spark.oplogs.source import UNLIMITED, OplogSource
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
@@ -33,6 +36,10 @@ _PART_BYTES: Final = 32 << 20
 _MOST_PARTS: Final = 64
 _POINTS_PER_PART: Final = 16
 _SMALLEST_STEP: Final = 64 << 10
+
+
+_images: Final[Kept[PreImageFiles]] = Kept(PreImageFiles.__exit__)
+_documents: Final[Kept[DocumentFiles]] = Kept(DocumentFiles.__exit__)
 
 
 class FilesSource(OplogSource):
@@ -55,7 +62,8 @@ class FilesSource(OplogSource):
             found = [str(file.absolute()) for file in ArchivedOplog(list(paths)).files]
             self._files[shard] = [file for path in found if (file := _opened(path)) is not None]
         self._pre_images = {shard: _dumps(paths) for shard, paths in (pre_images or {}).items()}
-        self._documents = tuple((ns, _dumps(paths)) for ns, paths in (documents or {}).items())
+        self._documents = {ns: _dumps(paths) for ns, paths in (documents or {}).items()}
+        self._owner = uuid4().hex
         unknown = sorted(name for name in self._pre_images if name is not None and name not in self._files)
         if unknown:
             raise UsageError(f"there are pre-images for the shard {unknown[0]!r}, but no oplog of it")
@@ -128,7 +136,7 @@ class FilesSource(OplogSource):
         """The files that may hold something of an interval."""
         files = self._files[shard]
         found = []
-        for file, following in zip(files, [*files[1:], None], strict=True):
+        for file, following in zip_longest(files, files[1:]):
             is_before = following is not None and following.first_time <= after + 1
             if not is_before and file.first_time <= through:
                 found.append(file)
@@ -151,10 +159,20 @@ class FilesSource(OplogSource):
         lookups = Lookups(entry=find_entry)
         dumps = (*self._pre_images.get(shard, ()), *self._pre_images.get(None, ()))
         if dumps:
-            lookups = Lookups(find_entry, _opened_images(dumps).find)
+            images = _images.get(self._owner, dumps, lambda: PreImageFiles(dumps))
+            lookups = Lookups(find_entry, images.find)
         if self._documents:
-            lookups = Lookups(find_entry, lookups.pre_image, _opened_documents(self._documents).find)
+            current = _documents.get(self._owner, "", lambda: DocumentFiles(self._documents))
+            lookups = Lookups(find_entry, lookups.pre_image, current.find)
         return lookups
+
+    def close(self) -> None:
+        """Close the dumps that this process has open."""
+        _images.release(self._owner)
+        _documents.release(self._owner)
+        for files in self._files.values():
+            for file in files:
+                file.close()
 
     # -- planning -----------------------------------------------------------------------------------------
 
@@ -247,13 +265,3 @@ def _dumps(paths: Sequence[str]) -> tuple[str, ...]:
         if not Path(path).is_file():
             raise UsageError(f"there is no regular file {path}, and a dump has to be one: it is searched")
     return tuple(str(Path(path).absolute()) for path in paths)
-
-
-@lru_cache(maxsize=8)
-def _opened_images(paths: tuple[str, ...]) -> PreImageFiles:
-    return PreImageFiles(paths)
-
-
-@lru_cache(maxsize=8)
-def _opened_documents(paths: tuple[tuple[str, tuple[str, ...]], ...]) -> DocumentFiles:
-    return DocumentFiles(dict(paths))
