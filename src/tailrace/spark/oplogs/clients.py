@@ -44,7 +44,7 @@ def shard_uri(router_uri: str, host: str) -> str:
     Credentials and options are those of the router.
 
     >>> shard_uri("mongodb://u:p@router:27017/?tls=true", "rs0/a:1,b:2")
-    'mongodb://u:p@a:1,b:2/?tls=true&replicaSet=rs0'
+    'mongodb://u:p@a:1,b:2/?replicaSet=rs0&tls=true'
     """
     set_name, _, hosts = host.rpartition("/")
     parsed = parse_uri(router_uri, validate=False, warn=False, normalize=False)
@@ -60,7 +60,7 @@ def shard_uri(router_uri: str, host: str) -> str:
     if parsed["username"]:
         user = quote_plus(parsed["username"])
         user += f":{quote_plus(parsed['password'])}@" if parsed["password"] is not None else "@"
-    return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{urlencode(options)}"
+    return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{urlencode(sorted(options.items()))}"
 
 
 def _option_text(value: Any) -> str:
