@@ -1,5 +1,6 @@
 """The table as its users see it: intervals exactly once, files in order, readers beside writers."""
 
+import os
 import pickle
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from tests.history.stored import canonical_events, fill, new_table, read_back
 
 from tailrace.errors import HistoryError
 from tailrace.history.commit import commit
+from tailrace.history.log_writer import CHECKPOINT_COMMITS, tidy_log, write_commit
 from tailrace.history.rows import RowBuilder
 from tailrace.history.table import HistoryTable
 from tailrace.history.writer import write_files
@@ -111,16 +113,37 @@ def test_a_reader_notices_commits_even_where_the_log_was_cleared(
 ) -> None:
     table = new_table(tmp_path)
     sleeper, watcher = HistoryTable.open(tmp_path), HistoryTable.open(tmp_path)
-    first = events[0].entry.ts
-    for number in range(105):  # a checkpoint is made on the way
-        assert commit(table, [], after=table.through, through=first - 200 + number)
+    assert not tidy_log(table)
+    first = events[0].entry.ts - 3 * CHECKPOINT_COMMITS
+    for number in range(2 * CHECKPOINT_COMMITS):
+        assert commit(table, [], after=table.through, through=first + number)
+        if number == CHECKPOINT_COMMITS:
+            assert tidy_log(table)
+            for path in (tmp_path / "_delta_log").iterdir():
+                os.utime(path, (0, 0))  # as if all that was long ago
     assert watcher.refresh()
     fill(table, events, pieces=3)
     assert watcher.refresh()
     assert (watcher.version, list(watcher.files)) == (table.version, list(table.files))
-    for number in range(90):
-        (tmp_path / "_delta_log" / f"{number:020d}.json").unlink()
+    assert tidy_log(table)
+    assert not tidy_log(table)
+    assert not (tmp_path / "_delta_log" / f"{1:020d}.json").exists()
     assert sleeper.refresh()
-    assert (sleeper.version, list(sleeper.files)) == (table.version, list(table.files))
-    assert (sleeper.through, sleeper.begins) == (table.through, table.begins)
-    assert list(HistoryTable.open(tmp_path).files) == list(table.files)
+    for reader in (sleeper, HistoryTable.open(tmp_path)):
+        assert (reader.version, list(reader.files)) == (table.version, list(table.files))
+        assert (reader.through, reader.begins) == (table.through, table.begins)
+    assert times_of(sleeper) == [event.entry.ts for event in events]
+
+
+def test_of_two_writers_one_is_told_that_the_interval_is_there(
+    tmp_path: Path, events: list[ChangeEvent]
+) -> None:
+    new_table(tmp_path)
+    one, other = HistoryTable.open(tmp_path), HistoryTable.open(tmp_path)
+    through = events[-1].entry.ts
+    files = write_files(tmp_path, [RowBuilder().batch(events)], name="one")
+    assert write_commit(one, "WRITE", added=files, transaction=("tailrace", through))
+    # The other one has not looked since: its commit would have the same number.
+    assert not write_commit(other, "WRITE", added=files, transaction=("tailrace", through))
+    assert (other.version, other.rows) == (one.version, len(events))
+    assert not commit(other, files, after=0, through=through)

@@ -6,24 +6,19 @@ writes the same interval again; one that dies behind the commit finds the interv
 """
 
 import os
-import time
 from collections.abc import Sequence
-from typing import Final, TypeAlias
-
-from deltalake import CommitProperties, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from typing import Final
 
 from tailrace.errors import HistoryError
 from tailrace.history.data_file import AddedFile
 from tailrace.history.delta_log import BEGINNING, PROGRESS
-from tailrace.history.schema import SCHEMA
+from tailrace.history.log_writer import tidy_log, write_commit
 from tailrace.history.table import HistoryTable
 from tailrace.model.cluster_time import in_words
 
 _ATTEMPTS: Final = 10
-
-Action: TypeAlias = AddAction | RemoveAction
+_CHECKPOINT_ANYWAY: Final = 1000
+"""Commits after which the log is tidied here, should nobody else do it"""
 
 
 def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, through: int) -> bool:
@@ -43,8 +38,9 @@ def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, throu
                 "checkpoint, or the history, to begin anew"
             )
         _check_files(table, added, after, through)
-        actions: list[Action] = [_add(file, changes_data=True) for file in added]
-        if _write(table, actions, Transaction(PROGRESS, through)):
+        if write_commit(table, "WRITE", added=added, transaction=(PROGRESS, through)):
+            if table.version % _CHECKPOINT_ANYWAY == 0:
+                tidy_log(table)
             return True
     raise HistoryError(f"another pipeline writes to the history in {table.path}; stop one of them")
 
@@ -61,7 +57,6 @@ def change_files(
     In the latter case the history ``begins`` later. False if some of the files are no longer part of it, and
     nothing was changed.
     """
-    now = time.time_ns() // 1_000_000
     for _ in range(_ATTEMPTS):
         table.refresh()
         held = {file.path for file in table.files}
@@ -70,34 +65,13 @@ def change_files(
         _check_presence(table, added)
         for file in removed:
             os.utime(table.path / file.path)  # the grace period begins
-        changes_data = begins is not None
-        actions: list[Action] = [
-            *(RemoveAction(file.path, changes_data, now, file.size, {}) for file in removed),
-            *(_add(file, changes_data=False) for file in added),
-        ]
-        if _write(table, actions, None if begins is None else Transaction(BEGINNING, begins)):
+        if begins is None:
+            is_done = write_commit(table, "OPTIMIZE", added=added, removed=removed, changes_data=False)
+        else:
+            is_done = write_commit(table, "DELETE", removed=removed, transaction=(BEGINNING, begins))
+        if is_done:
             return True
     return False
-
-
-def _write(table: HistoryTable, actions: list[Action], transaction: Transaction | None) -> bool:
-    """One attempt at a commit on the version that ``table`` shows; False if another one came first."""
-    delta = table.delta()
-    if delta is None:
-        return False
-    properties = CommitProperties(app_transactions=[] if transaction is None else [transaction])
-    try:
-        delta.create_write_transaction(actions, "append", SCHEMA, commit_properties=properties)
-    except CommitFailedError:
-        return False
-    except (DeltaError, OSError) as error:
-        raise HistoryError(f"the history in {table.path} cannot be written: {error}") from None
-    table.refresh()
-    return True
-
-
-def _add(file: AddedFile, *, changes_data: bool) -> AddAction:
-    return AddAction(file.path, file.size, {}, file.modified, changes_data, file.stats)
 
 
 def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:

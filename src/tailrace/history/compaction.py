@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tailrace.history.commit import change_files
 from tailrace.history.data_file import AddedFile
+from tailrace.history.log_writer import tidy_log
 from tailrace.history.schema import SCHEMA
 from tailrace.history.table import HistoryTable
 from tailrace.history.writer import ROW_GROUP_ROWS, TARGET_BYTES, write_files
@@ -32,7 +33,7 @@ def compact(
     small_bytes: int = SMALL_BYTES,
     min_files: int = MIN_FILES,
 ) -> int:
-    """Merge what is worth merging; how many files were replaced.
+    """Merge what is worth merging, files of the log included; how many data files were replaced.
 
     If somebody else changed the same files meanwhile, those are left for the next time.
     """
@@ -43,6 +44,7 @@ def compact(
     ):
         if _merge(table, files):
             replaced += len(files)
+    tidy_log(table)
     return replaced
 
 

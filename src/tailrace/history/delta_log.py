@@ -52,7 +52,7 @@ class DeltaLog:
         if self.version == before and self._checkpoint_mark() != self._checkpoint:
             # Somebody who sleeps for long may find that the log in front of a checkpoint was cleared away.
             self._checkpoint = self._checkpoint_mark()
-            if self._checkpoint_version() > self.version:
+            if self.checkpoint_version() > self.version:
                 self._load()
         return self.version != before
 
@@ -97,7 +97,8 @@ class DeltaLog:
             return None
         return found.st_mtime_ns, found.st_size
 
-    def _checkpoint_version(self) -> int:
+    def checkpoint_version(self) -> int:
+        """The number of the newest commit that a checkpoint covers; -1 if there is none."""
         try:
             return int(json.loads((self._log / _LAST_CHECKPOINT).read_text())["version"])
         except (FileNotFoundError, ValueError, KeyError):

@@ -20,14 +20,14 @@ from tailrace.history.untold import is_untold
 from tailrace.model.change_event import ChangeEvent, EventKind
 from tailrace.model.event_token import id_element
 from tailrace.model.memo import LIMIT
-from tailrace.model.oplog_entry import PLAIN
+from tailrace.model.oplog_entry import PLAIN, Extras
 from tailrace.stages.render import render
 
 _ID: Final = b"\x03_id\0"
-_TEXT: Final = 24
-"""Where the token's text begins in an event that begins with `_id`"""
-_ELEMENT_TEXT: Final = _TEXT - 4
-"""The same in the element `_id` alone"""
+_ELEMENT_TEXT: Final = 20
+"""Where the token's text begins in the element `_id`"""
+_NUMBER_SIZE: Final = len(b"\x12txnNumber\0") + 8
+_LSID_SIZE: Final = len(b"\x03lsid\0")
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 _FIRST_DATE: Final = -62_135_596_800_000
@@ -60,6 +60,9 @@ class RowBuilder:
         untold: list[int] = []
         damaged: list[int] = []
         known = self._codes
+        # The operations of a transaction's entry have the same extras, and mostly the same is logged of them.
+        last: Extras = PLAIN
+        last_logged: bytes | None = None
         for event in events:
             extras = event.entry.extras
             kind = event.kind
@@ -75,8 +78,10 @@ class RowBuilder:
                     damaged.append(len(codes))
                     raw = b""
                 shown.append(raw or None)
-                if raw.startswith(_ID, 4):
-                    tokens.append(raw[_TEXT : _TEXT - 1 + _read_int32(raw, 20)[0]])
+                start = 4 if extras is PLAIN else _id_start(extras)
+                if raw.startswith(_ID, start):
+                    text = start + _ELEMENT_TEXT
+                    tokens.append(raw[text : text - 1 + _read_int32(raw, text - 4)[0]])
                 else:
                     tokens.append(token_text(event))
             if extras is PLAIN:
@@ -84,7 +89,12 @@ class RowBuilder:
                 logged.append(None if event.full_document is not None else logged_of(event))
             else:
                 indexes.append(event.entry.txn_op_index if extras.in_apply_ops else None)
-                logged.append(logged_of(event))
+                if event.update is not None or event.ddl is not None:
+                    logged.append(logged_of(event))
+                else:
+                    if extras is not last:
+                        last, last_logged = extras, logged_of(event)
+                    logged.append(last_logged)
             code = known.get(kind)
             codes.append(self._code(kind) if code is None else code)
         for row in damaged:
@@ -129,6 +139,14 @@ class RowBuilder:
                 operations[row] = None
             columns[0] = pa.array(operations, pa.string())
         return columns
+
+
+def _id_start(extras: Extras) -> int:
+    """Where `_id` begins in an event: behind the transaction's number and session, if it shows them."""
+    if not extras.in_apply_ops:
+        return 4
+    number = 0 if extras.txn_number is None else _NUMBER_SIZE
+    return 4 + number + (0 if extras.lsid is None else _LSID_SIZE + len(extras.lsid))
 
 
 def token_text(event: ChangeEvent) -> bytes:

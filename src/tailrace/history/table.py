@@ -23,7 +23,7 @@ from tailrace.history.schema import REPEATED, SCHEMA, STREAM_COLUMNS
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
     "delta.enableExpiredLogCleanup": "true",
-    "delta.logRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": "interval 1 hours",
 }
 BATCH_ROWS: Final = 4096
 
@@ -36,7 +36,6 @@ class HistoryTable:
         self._log = log
         self._files: list[AddedFile] = []
         self._ends: list[int] = []
-        self._delta: DeltaTable | None = None
         self._sort_files()
 
     @classmethod
@@ -88,6 +87,11 @@ class HistoryTable:
         return self._log.version
 
     @property
+    def checkpoint(self) -> int:
+        """The number of the newest commit that a checkpoint covers; -1 if there is none."""
+        return self._log.checkpoint_version()
+
+    @property
     def files(self) -> Sequence[AddedFile]:
         """The files in order."""
         return self._files
@@ -116,17 +120,6 @@ class HistoryTable:
         if is_new:
             self._sort_files()
         return is_new
-
-    def delta(self) -> DeltaTable | None:
-        """For a writer: the table at the version shown here; None if there is a newer one by now."""
-        try:
-            if self._delta is None:
-                self._delta = DeltaTable(str(self.path))
-            else:
-                self._delta.update_incremental()
-        except (DeltaError, OSError) as error:
-            raise HistoryError(f"the history in {self.path} cannot be read: {error}") from None
-        return self._delta if self._delta.version() == self.version else None
 
     def _sort_files(self) -> None:
         self._files = sorted(self._log.files.values(), key=lambda file: file.first_token)
