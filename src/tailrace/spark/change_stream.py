@@ -7,13 +7,15 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tailrace.bsonio import documents, extjson
+from tailrace.errors import CommandError
 from tailrace.model.scope import Scope, ScopeKind
 from tailrace.spark.sources.event_options import read_options
 from tailrace.spark.sources.events import FORMAT, ChangeStreamSource
@@ -22,6 +24,8 @@ Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )
 """A connection string; a history's folder; a file or folder of archived entries, or those of each shard"""
+
+_STREAM_ERROR: Final = re.compile(r"tailrace\.errors\.\w+: (.*) \((\d+) \w+\)")
 
 
 def change_stream(
@@ -98,3 +102,14 @@ def _namespace(scope: str | Scope | None) -> str | None:
 
 def _option(value: str | int | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def stream_error(error: BaseException) -> CommandError | None:
+    """The error of the stream that a failed query hides in Spark's own; None if it failed for other reasons.
+
+    >>> spark_says = "... tailrace.errors.CommandError: gone (286 ChangeStreamHistoryLost) ..."
+    >>> str(stream_error(RuntimeError(spark_says)))
+    'gone (286 ChangeStreamHistoryLost)'
+    """
+    found = _STREAM_ERROR.search(str(error))
+    return None if found is None else CommandError(int(found[2]), found[1])

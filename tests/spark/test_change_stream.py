@@ -1,0 +1,239 @@
+"""Change streams as DataFrames: from files, a deployment and a history, in batch and streaming."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import ObjectId, encode
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace.errors import CommandError, UsageError
+from tailrace.model.scope import Scope
+from tailrace.spark.change_stream import change_stream, stream_error
+from tailrace.testing.history import dump
+from tailrace.testing.history_builder import HistoryBuilder
+from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.seeds import history_of
+from tailrace.testing.streams import Stream
+
+AS_EVENTS: dict[str, Any] = {"output": "event", "documentsAs": "bson"}
+
+
+@pytest.fixture(scope="module")
+def replica_set() -> Iterator[ReplicaSet]:
+    with ReplicaSet() as running:
+        yield running
+
+
+def events_of(frame: DataFrame) -> list[bytes]:
+    """The events in the order of the rows, as BSON."""
+    return [bytes(row["event"]) for row in frame.collect()]
+
+
+def run_once(frame: DataFrame, checkpoint: Path) -> list[list[Any]]:
+    """Everything a streaming query has now: the rows of each micro-batch."""
+    batches: list[list[Any]] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda rows, _: batches.append(rows.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination(120)
+    finally:
+        query.stop()
+    return batches
+
+
+def test_archived_oplogs_of_shards(spark: SparkSession, tmp_path: Path) -> None:
+    history = history_of(20260004)
+    logs = history.split(3)
+    paths: dict[str, str] = {}
+    for number, log in enumerate(logs):
+        path = tmp_path / f"shard{number}.bson"
+        path.write_bytes(dump(log))
+        paths[f"shard{number}"] = str(path)
+    expected = Stream(history, Scope.cluster(), {"showExpandedEvents": True}).events(logs)
+    frame = change_stream(spark, paths, options={"showExpandedEvents": True}, **AS_EVENTS)
+    assert events_of(frame) == expected
+    streamed = change_stream(
+        spark,
+        paths,
+        options={"showExpandedEvents": True},
+        streaming=True,
+        maxEntriesPerTrigger=max(len(history.entries) // 3, 1),
+        **AS_EVENTS,
+    )
+    batches = run_once(streamed, tmp_path / "checkpoint")
+    assert len(batches) > 1
+    assert [bytes(row["event"]) for rows in batches for row in rows] == expected
+
+
+def test_a_deployment_in_columns(spark: SparkSession, replica_set: ReplicaSet) -> None:
+    orders = replica_set.client().columns.orders
+    key = ObjectId()
+    orders.database.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    orders.insert_one({"_id": key, "item": "teapot", "count": 2, "parts": [{"lid": True}]})
+    orders.update_one({"_id": key}, {"$set": {"count": 3}, "$unset": {"parts": 1}})
+    orders.delete_one({"_id": key})
+    replica_set.client().columns.others.insert_one({"_id": 1})
+    options = {"fullDocumentBeforeChange": "whenAvailable"}
+    frame = change_stream(spark, replica_set.uri, "columns.orders", options, changelog=True)
+    found = frame.selectExpr(
+        "operationType",
+        "_change_type",
+        "ns.coll",
+        "variant_get(documentKey, '$._id', 'string') AS key",
+        "variant_get(fullDocument, '$.count', 'int') AS count",
+        "variant_get(fullDocument, '$.parts[0].lid', 'boolean') AS lid",
+        "updateDescription.removedFields AS removed",
+        "token < lead(token) OVER (ORDER BY token) AS ascends",
+        "_commit_version = clusterTime AND _commit_timestamp IS NOT NULL AND wallTime IS NOT NULL AS dated",
+    ).collect()
+    assert [tuple(row)[:7] for row in found] == [
+        ("insert", "insert", "orders", str(key), 2, True, None),
+        ("update", "update_preimage", "orders", str(key), 2, True, ["parts"]),
+        ("update", "update_postimage", "orders", str(key), None, None, ["parts"]),
+        ("delete", "delete", "orders", str(key), 3, None, None),
+    ]
+    assert all(row["dated"] for row in found)
+
+
+def test_a_streaming_query_goes_on_where_it_stopped(
+    spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path
+) -> None:
+    counts = replica_set.client().streaming.counts
+    start = {"startAtOperationTime": replica_set.cluster_time}
+    counts.insert_many([{"_id": number} for number in range(10)])
+    frame = change_stream(
+        spark,
+        replica_set.uri,
+        "streaming.counts",
+        start,
+        [{"$match": {"documentKey._id": {"$gte": 3}}}],
+        streaming=True,
+        schema="documentKey STRUCT<_id: INT>, operationType STRING",
+    )
+    first = run_once(frame, tmp_path / "checkpoint")
+    for number in range(5):
+        counts.delete_one({"_id": number})
+    counts.drop()
+    counts.insert_one({"_id": 100})
+    second = run_once(frame, tmp_path / "checkpoint")
+    third = run_once(frame, tmp_path / "checkpoint")
+
+    def shown(batches: list[list[Any]]) -> list[tuple[str, int | None]]:
+        rows = [row for batch in batches for row in batch]
+        return [(row["operationType"], row["documentKey"] and row["documentKey"]["_id"]) for row in rows]
+
+    assert shown(first) == [("insert", number) for number in range(3, 10)]
+    # The drop does not pass the filter, nor does the invalidation; the stream ends there all the same.
+    assert shown(second) == [("delete", 3), ("delete", 4)]
+    assert shown(third) == []
+
+
+def test_a_history(spark: SparkSession, tmp_path: Path) -> None:
+    with ReplicaSet() as source:
+        orders = source.client().shop.orders
+        orders.insert_many([{"_id": number, "size": number * 10} for number in range(50)])
+        orders.update_many({}, {"$inc": {"size": 1}})
+        HistoryBuilder(source.server.store, tmp_path / "history").build()
+        live = events_of(change_stream(spark, source.uri, "shop.orders", partitions=2, **AS_EVENTS))
+    frame = spark.read.format("tailrace").option("ns", "shop.orders").options(**AS_EVENTS)
+    recorded = events_of(frame.option("history", str(tmp_path / "history")).load())
+    assert len(recorded) == 100
+    assert recorded == live
+
+
+def test_the_connectors_option_names(spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path) -> None:
+    teas = replica_set.client().connector.teas
+    before = replica_set.cluster_time.time
+    teas.insert_one({"_id": 1, "name": "assam", "price": 3})
+    teas.insert_one({"_id": 2, "name": "sencha", "price": "much"})
+    teas.update_one({"_id": 1}, {"$set": {"price": 4}})
+    teas.delete_one({"_id": 2})
+    reader = (
+        spark.readStream.format("tailrace")
+        .option("spark.mongodb.connection.uri", replica_set.uri)
+        .option("spark.mongodb.database", "connector")
+        .option("spark.mongodb.collection", "teas")
+        .option("change.stream.publish.full.document.only", "true")
+        .option("change.stream.startup.mode", "timestamp")
+        .option("change.stream.startup.mode.timestamp.start.at.operation.time", str(before))
+        .option("change.stream.micro.batch.max.partition.count", "2")
+        .option("aggregation.pipeline", '[{"$match": {"operationType": {"$in": ["insert", "update"]}}}]')
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", "corrupt")
+        .option("readPreference.name", "primary")
+        .schema("_id INT, name STRING, price INT, corrupt STRING")
+    )
+    rows = [row for batch in run_once(reader.load(), tmp_path / "checkpoint") for row in batch]
+    shown = [(row["_id"], row["name"], row["price"], row["corrupt"] is not None) for row in rows]
+    # The fullDocument of an insert is what was inserted, that of an update is looked up.
+    assert shown == [
+        (1, "assam", 3, False),
+        (2, "sencha", None, True),
+        (1, "assam", 4, False),
+    ]
+
+
+def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "oplog.bson"
+    path.write_bytes(dump(history_of(20260001).entries))
+    with pytest.raises(CommandError) as unknown:
+        change_stream(spark, str(path), "shop", {"fullDocuments": "required"})
+    assert unknown.value.code == 40415
+    with pytest.raises(UsageError, match="no option 'colection'"):
+        change_stream(spark, str(path), colection="orders")
+    with pytest.raises(PySparkException) as refused:
+        spark.read.format("tailrace").option("oplog", str(path)).option("mode", "LENIENT").load()
+    assert "the option mode must be one of FAILFAST, PERMISSIVE, DROPMALFORMED" in str(refused.value)
+
+
+def test_an_error_of_the_stream_fails_the_query_with_its_code(
+    spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path
+) -> None:
+    orders = replica_set.client().failing.orders
+    start = {"startAtOperationTime": replica_set.cluster_time}
+    orders.insert_one({"_id": 1})
+    orders.update_one({"_id": 1}, {"$set": {"a": 1}})
+    options = {**start, "fullDocumentBeforeChange": "required"}
+    frame = change_stream(spark, replica_set.uri, "failing.orders", options)
+    with pytest.raises(PySparkException) as batch:
+        frame.collect()
+    error = stream_error(batch.value)
+    assert error is not None
+    assert error.code == 47
+    streaming = change_stream(spark, replica_set.uri, "failing.orders", options, streaming=True)
+    with pytest.raises(StreamingQueryException) as streamed:
+        run_once(streaming, tmp_path / "checkpoint")
+    error = stream_error(streamed.value)
+    assert error is not None
+    assert error.code == 47
+
+
+def test_modes_and_struct_schemas(spark: SparkSession, replica_set: ReplicaSet) -> None:
+    people = replica_set.client().modes.people
+    people.insert_many([{"_id": 1, "age": 30}, {"_id": 2, "age": "old"}, {"_id": 3, "age": 50.0}])
+    given: dict[str, Any] = {"documentSchema": "_id INT, age INT"}
+    dropped = change_stream(spark, replica_set.uri, "modes.people", **given, mode="DROPMALFORMED")
+    assert [row[0] for row in dropped.select("fullDocument.age").collect()] == [30, 50]
+    kept = change_stream(
+        spark, replica_set.uri, "modes.people", **given, mode="PERMISSIVE", columnNameOfCorruptRecord="bad"
+    )
+    rows = kept.select("fullDocument.age", "bad").collect()
+    assert [row["age"] for row in rows] == [30, None, 50]
+    assert '"age": "old"' in rows[1]["bad"]
+    strict = change_stream(spark, replica_set.uri, "modes.people", **given)
+    with pytest.raises(PySparkException) as refused:
+        strict.collect()
+    error = stream_error(refused.value)
+    assert error is not None
+    assert "fullDocument.age is a string, which is no int" in error.message
+    as_json = change_stream(spark, replica_set.uri, "modes.people", documentsAs="json", mode="FAILFAST")
+    assert as_json.first()["fullDocument"] == '{"_id": {"$numberInt": "1"}, "age": {"$numberInt": "30"}}'  # type: ignore[index]
+    as_bson = change_stream(spark, replica_set.uri, "modes.people", documentsAs="bson")
+    assert bytes(as_bson.first()["fullDocument"]) == encode({"_id": 1, "age": 30})  # type: ignore[index]
