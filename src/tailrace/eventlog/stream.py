@@ -38,12 +38,15 @@ class LogStream:
         self._log = log
         self._visible = plan.visibility()
         # One tick behind the newest entry, so that a resume from the first position does not show it either.
-        self._output = StreamOutput(plan, plan.view_part({"": lookups}, shares_events=True), now=log.now + 1)
+        view = plan.view_part({"": lookups}, shares_events=True)
+        self._output = StreamOutput(plan, view, now=log.now + 1)
+        self._resume = view.resume
         # For what other streams do not show like this one: it is worked out for this stream alone.
         self._own_part = plan.shared_part("", lookups)
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
         self._own_noops = plan.options.supported_events is not None
         self._shows_runs = plan.shows_inserts_as_they_are
+        self._will_show_runs = plan.shows_inserts_once_resumed
         self._expanded = plan.options.show_expanded_events
         start = plan.start
         self._is_checked = start is None
@@ -150,6 +153,8 @@ class LogStream:
     def _next_rows(self, found: Slice) -> Batch[AnyRow]:
         """The rows of a slice, or of its beginning; moves the stream behind them."""
         rows: list[AnyRow] = []
+        if self._will_show_runs and not self._shows_runs:
+            self._shows_runs = self._resume.found and self._scanned >= (self._plan.start or 0)
         items = self._show_runs(found, rows)
         if rows or (found.items and not items):
             return Batch(rows)

@@ -260,9 +260,15 @@ class Plan:
     def shows_inserts_as_they_are(self) -> bool:
         """Whether no stage does anything to an insert but render it in the current version."""
         token = self.start_token
-        begins_plainly = token is None or (token.is_high_water_mark and token.version <= CURRENT_VERSION)
+        return (token is None or token.is_high_water_mark) and self.shows_inserts_once_resumed
+
+    @property
+    def shows_inserts_once_resumed(self) -> bool:
+        """The same, behind the event that the stream was resumed after."""
+        token = self.start_token
+        is_current = token is None or token.version <= CURRENT_VERSION
         is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
-        return begins_plainly and is_untouched and self.release.shows_inserts_as_now
+        return is_current and is_untouched and self.release.shows_inserts_as_now
 
     @property
     def likeness(self) -> Hashable | None:

@@ -1,0 +1,96 @@
+"""A stream resumed a million events back: drained from the history, against the same from head and oplog.
+
+The same data is served in turns by a server whose streams read the oplog and by one whose streams see nothing
+but the history. Two streams are drained, both as raw batches, where it is the server that is measured: one of
+inserts alone, begun at a time, and one of inserts, updates and deletes, resumed behind an event.
+"""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import NamedTuple
+
+from bson import Timestamp
+from pymongo.collection import Collection
+
+from bench.drain import BATCH, count_raw, sample
+from bench.figures import print_goal
+from bench.server_process import Document, serving
+from tailrace.store.store import Store
+from tailrace.testing.history_builder import HistoryBuilder
+
+EVENTS = int(os.environ.get("BENCH_EVENTS", "1000000"))
+ROUNDS = 2
+_CHANGED = 3
+"""Of so many events in the second collection one is an update and one a delete"""
+
+
+class Start(NamedTuple):
+    """Where the streams begin: a time, and the token of an event."""
+
+    time: Timestamp
+    token: Document
+
+
+def fill(plain: Collection[Document], mixed: Collection[Document]) -> Start:
+    """Write what is drained: as many events in each collection."""
+    with plain.database.client.start_session() as session:
+        plain.insert_one({"_id": "first"}, session=session)
+        started = session.operation_time
+        assert started is not None
+    with mixed.watch() as changes:
+        mixed.insert_one({"_id": "first"})
+        token = next(changes)["_id"]
+    for start in range(1, EVENTS, BATCH):
+        size = min(BATCH, EVENTS - start)
+        plain.insert_many([sample(number) for number in range(start, start + size)])
+    for start in range(0, EVENTS, BATCH * _CHANGED):
+        size = min(BATCH, (EVENTS - start) // _CHANGED)
+        numbers = range(start, start + size)
+        mixed.insert_many([{**sample(number), "_id": number} for number in numbers])
+        mixed.update_many({"_id": {"$gte": start}}, {"$set": {"amount": 0.5, "state": "seen"}})
+        mixed.delete_many({})
+    return Start(started, token)
+
+
+def drained(collection: Collection[Document], spec: Document, events: int) -> float:
+    """Events for each second."""
+    began = perf_counter()
+    with collection.aggregate_raw_batches([{"$changeStream": spec}]) as batches:
+        found = count_raw(batches, events)
+    if found < events:
+        raise SystemExit(f"{collection.name}: {found} events instead of {events}")
+    return events / (perf_counter() - began)
+
+
+def main() -> None:
+    print(f"history_drain: {EVENTS:,} events of each of two collections, {ROUNDS} rounds, best of each")
+    with TemporaryDirectory(prefix="tailrace-bench-") as folder:
+        data, history = Path(folder) / "data", Path(folder) / "history"
+        kept = ("--data", str(data), "--oplog-size", "8192")
+        with serving("history_drain", *kept) as server:
+            start = fill(server.client.bench.plain, server.client.bench.mixed)
+        store = Store.open(data)
+        began = perf_counter()
+        HistoryBuilder(store, history).build()
+        store.close()
+        print(f"  {'built, in one process':<34}{2 * EVENTS / (perf_counter() - began):10,.0f} events/s")
+        best: dict[tuple[str, str], float] = {}
+        mixed_events = EVENTS // (BATCH * _CHANGED) * BATCH * _CHANGED
+        for _ in range(ROUNDS):
+            for head in ("on", "off"):
+                options = (*kept, "--no-spark", "--history", str(history), "--head", head)
+                with serving("history_drain", *options) as server:
+                    database = server.client.bench
+                    at_time: Document = {"startAtOperationTime": start.time}
+                    found = {
+                        "inserts": drained(database.plain, at_time, EVENTS),
+                        "all kinds": drained(database.mixed, {"resumeAfter": start.token}, mixed_events),
+                    }
+                    for name, rate in found.items():
+                        best[name, head] = max(best.get((name, head), 0.0), rate)
+    for name in ("inserts", "all kinds"):
+        print(f"  {name + ' from the head':<34}{best[name, 'on']:10,.0f} events/s")
+        print(f"  {name + ' from the history':<34}{best[name, 'off']:10,.0f} events/s")
+        print_goal(f"{name}, history to head", best[name, "off"] / best[name, "on"], "at least 0.5")
