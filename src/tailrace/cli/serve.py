@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
-        help="address that clients are told, if it is not the one listened on; one for each member, with commas",
+        help="address that clients are told, if it is not the one listened on; for members, with commas",
     )
     parser.add_argument(
         "--data",
