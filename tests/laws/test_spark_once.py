@@ -32,7 +32,8 @@ from tailrace.spark.oplogs.deployment import DeploymentSource
 from tailrace.spark.pipeline.job import HistoryJob
 from tailrace.spark.pipeline.settings import PipelineSettings
 
-SECONDS = 90
+SECONDS = 240
+"""how long anything may take: a JVM on a busy machine needs a minute to start"""
 
 
 class Writer(threading.Thread):

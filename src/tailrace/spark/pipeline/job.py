@@ -34,7 +34,7 @@ from tailrace.spark.pipeline.upkeep import Upkeep
 from tailrace.spark.session import build_session
 
 _LIGHT_JAVA: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""The rows never get to Java, so there is little to optimise in it: starting takes 40 % less processor time."""
+"""Rows never get to Java, so there is little to optimise in it: a start takes 40 % less processor time."""
 _LOOK_SECONDS: Final = 0.1
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
