@@ -31,7 +31,7 @@ _PLAN: Final = "plan"
 _SCHEMA: Final = "part binary"
 _PARTS_PER_CORE: Final = 2
 """More tasks than cores, so that a slow one does not hold up the batch."""
-_LOOK_SECONDS: Final = 0.004
+_LOOK_SECONDS: Final = 0.01
 _PATIENCE_SECONDS: Final = 0.2
 """How long a look for something new may take: asking again costs Spark more than waiting does, but a query
 that is stopped has to wait for the look under way."""

@@ -1,4 +1,4 @@
-"""What the driver does beside the query: small files become large ones, old events are given up."""
+"""What the driver does beside the query: checkpoints of the log, small files merged, old events given up."""
 
 import threading
 import time
@@ -6,6 +6,7 @@ from typing import Final
 
 from tailrace.errors import TailraceError
 from tailrace.history.compaction import compact
+from tailrace.history.log_writer import tidy_log
 from tailrace.history.retention import retain
 from tailrace.history.table import HistoryTable
 from tailrace.history.vacuum import vacuum
@@ -47,6 +48,8 @@ class Upkeep:
 
     def _tidy(self, table: HistoryTable) -> None:
         settings = self._settings
+        table.refresh()
+        tidy_log(table)
         merged = compact(table)
         given_up = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
         deleted = 0
