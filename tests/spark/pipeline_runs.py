@@ -81,11 +81,12 @@ def build_all(spark: SparkSession, source: OplogSource, history: Path, **setting
 
 
 def events_of(history: Path) -> list[bytes]:
-    """The events of a history, in order."""
-    table = HistoryTable.open(history)
-    return [
-        event for batch in table.read(0) for event in batch.column("event").to_pylist() if event is not None
-    ]
+    """The events of a history, in order; without the ends of transactions, which servers do not show."""
+    found = []
+    for batch in HistoryTable.open(history).read(0):
+        rows = zip(batch.column("operation").to_pylist(), batch.column("event").to_pylist(), strict=True)
+        found += [event for operation, event in rows if operation not in (None, "endOfTransaction")]
+    return found
 
 
 def holds(history: Path, end: Timestamp) -> bool:
