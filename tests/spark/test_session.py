@@ -1,0 +1,72 @@
+"""The Java that Spark needs, and the settings of a session."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import UsageError
+from tailrace.spark import java
+
+SCRIPT = """
+from tailrace.spark.session import build_session
+spark = build_session("local[1]", conf={"spark.sql.session.timeZone": "Europe/Berlin"})
+conf = spark.conf
+print(conf.get("spark.sql.session.timeZone"), conf.get("spark.hadoop.fs.file.impl"))
+print(spark.read.format("tailrace.oplog").load("PATH").count())
+spark.stop()
+"""
+
+
+def fake_java(home: Path, version: str, *, has_modules: bool = True) -> Path:
+    """A `java` that answers as one of this version would."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    reply = f"""echo 'openjdk version "{version}"' >&2""" if has_modules else "exit 1"
+    program.write_text(f"#!/bin/sh\n{reply}\n")
+    program.chmod(0o755)
+    return home
+
+
+def test_java_is_found_by_its_variable_on_the_path_or_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = [tmp_path / "installed"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java.find_java(installed) is None
+    sentence = java.missing_java(installed)
+    assert sentence is not None
+    assert "Java 17 or newer" in sentence
+    with pytest.raises(UsageError, match="apt-get install"):
+        java.use_java(installed)
+
+    own = fake_java(installed[0] / "jdk-21", "21.0.1")
+    assert java.find_java(installed) == own
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
+    assert java.find_java(installed) == own
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "cut", "17.0.2", has_modules=False)))
+    assert java.find_java(installed) == own
+    new = fake_java(tmp_path / "new", "17.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(new))
+    java.use_java(installed)
+    assert os.environ["JAVA_HOME"] == str(new)
+    assert java.missing_java(installed) is None
+
+
+def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> None:
+    if java.find_java() is None:
+        pytest.skip("there is no Java 17 or newer on this machine, and Spark needs one")
+    from tailrace.testing.bulk import generate_bulk
+    from tailrace.testing.history import dump
+
+    path = tmp_path / "oplog.bson"
+    path.write_bytes(dump(generate_bulk(1, 50)))
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("PATH", str(path))], capture_output=True, text=True, check=False
+    )
+    shown = run.stdout.splitlines()
+    assert shown == ["Europe/Berlin org.apache.hadoop.fs.RawLocalFileSystem", "50"], run.stderr
+    assert "WARN " not in run.stderr
