@@ -7,7 +7,7 @@ of the benchmarks on Spark takes millions of entries.
 import os
 import sys
 
-from bench import drain, engine, fan_out, idle_streams, insert, latency, memory, spark_history
+from bench import drain, engine, fan_out, idle_streams, insert, latency, memory, spark_history, spark_latency
 from bench.server_process import PROFILE_VARIABLE
 from bench.spark_history import FULL_VARIABLE
 
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "drain": drain.main,
     "insert": insert.main,
     "spark-history": spark_history.main,
+    "spark-latency": spark_latency.main,
 }
 
 
