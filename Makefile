@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := .node
 
-.PHONY: clients run serve tour test test-slow check bench clean
+.PHONY: clients java run serve tour test test-slow check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -24,7 +24,10 @@ $(NODE)/.ready: tests/clients/package.json
 
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 
-run: $(READY) ## a replica set: write to it, watch it, kill it, resume
+java: $(READY) ## Java for Spark, installed if there is none
+	@$(BIN)/python -m tailrace.spark.java
+
+run: $(READY) java ## a replica set: write to it, watch it, kill it, resume
 	$(BIN)/python -m tailrace.testing.demo
 
 serve: $(READY) ## a replica set that stays up until it is interrupted
@@ -39,13 +42,13 @@ check: $(READY) ## lint, types and the fast tests
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws
 
-test: $(READY) $(NODE)/.ready ## what CI runs
+test: $(READY) $(NODE)/.ready java ## what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
-test-slow: $(READY) ## long property runs
+test-slow: $(READY) java ## long property runs
 	$(BIN)/pytest -m slow -n 2 --dist worksteal
 
 bench: $(READY) ## ratios measured in one run
