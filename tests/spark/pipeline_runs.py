@@ -1,6 +1,7 @@
 """Pipelines for tests: a job in a thread beside the test, and what a history holds."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from tests.laws.wire_streams import WireStream
 from tailrace.history.table import HistoryTable
 from tailrace.model.cluster_time import from_timestamp
 from tailrace.spark.oplogs.source import OplogSource
-from tailrace.spark.pipeline.job import HistoryJob, wait_until
+from tailrace.spark.pipeline.job import HistoryJob
 from tailrace.spark.pipeline.log import NoLog
 from tailrace.spark.pipeline.settings import PipelineSettings
 
-SECONDS = 60
+SECONDS = 240
 EVERYTHING = {
     "showExpandedEvents": True,
     "showCommitTimestamp": True,
@@ -90,8 +91,13 @@ def events_of(history: Path) -> list[bytes]:
 
 
 def holds(history: Path, end: Timestamp) -> bool:
-    """Wait until a history holds everything through a cluster time."""
-    return wait_until(HistoryTable.open(history), from_timestamp(end), SECONDS)
+    """Wait until a history holds everything through a cluster time; False if it did not in time."""
+    table = HistoryTable.open(history)
+    deadline = time.monotonic() + SECONDS
+    while table.through < from_timestamp(end) and time.monotonic() < deadline:
+        time.sleep(0.01)
+        table.refresh()
+    return table.through >= from_timestamp(end)
 
 
 def newest_time(client: "MongoClient[Any]") -> Timestamp:

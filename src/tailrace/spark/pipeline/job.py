@@ -8,7 +8,6 @@ off anywhere is either held as a whole or done again as a whole.
 
 import pickle
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -193,14 +192,3 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
             "begins now"
         )
     return table
-
-
-def wait_until(table: HistoryTable, time_wanted: int, seconds: float) -> bool:
-    """Wait until a table holds everything through a cluster time; False if it did not in time."""
-    deadline = time.monotonic() + seconds
-    while table.through < time_wanted:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-        table.refresh()
-    return True
