@@ -33,6 +33,8 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"[\w./]+\.(?:py|md|svg|toml|txt)")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
+OPTIONS_OF_OTHERS = {"--pipe", "--archives", "--conf"}
+"""Options of `mongosh` and `spark-submit` that the pages name."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 
@@ -144,7 +146,7 @@ def test_named_options_exist(page: Path) -> None:
     for command in COMMANDS:
         known |= {option for action in actions(command) for option in action.option_strings}
     named = [name for code in code_of(page.read_text()) for name in re.findall(r"(?<!\S)--[a-z-]+", code)]
-    assert set(named) - {"--pipe"} <= known
+    assert set(named) - OPTIONS_OF_OTHERS <= known
 
 
 def test_every_exit_code_is_documented() -> None:
