@@ -5,6 +5,7 @@ import pickle
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.history.stored import canonical_events, fill, new_table, read_back
 
@@ -12,6 +13,7 @@ from tailrace.errors import HistoryError
 from tailrace.history.commit import commit
 from tailrace.history.log_writer import CHECKPOINT_COMMITS, tidy_log, write_commit
 from tailrace.history.rows import RowBuilder
+from tailrace.history.schema import SCHEMA
 from tailrace.history.table import HistoryTable
 from tailrace.history.writer import write_files
 from tailrace.model.change_event import ChangeEvent
@@ -147,3 +149,20 @@ def test_of_two_writers_one_is_told_that_the_interval_is_there(
     assert not write_commit(other, "WRITE", added=files, transaction=("tailrace", through))
     assert (other.version, other.rows) == (one.version, len(events))
     assert not commit(other, files, after=0, through=through)
+
+
+def test_a_table_that_another_program_has_rewritten_is_refused(
+    tmp_path: Path, events: list[ChangeEvent]
+) -> None:
+    table = new_table(tmp_path)
+    fill(table, events, pieces=4)
+    behind = HistoryTable.open(tmp_path)
+    first, last = table.files[0], table.files[-1]
+    rows = [batch for batch in table.read(0, columns=SCHEMA.names) if batch.num_rows]
+    shuffled = pa.Table.from_batches([rows[0], rows[-1]]).select(SCHEMA.names).cast(SCHEMA).to_batches()
+    merged = write_files(tmp_path, shuffled, name="elsewhere")
+    with pytest.raises(HistoryError, match="was changed by another program"):
+        write_commit(table, "OPTIMIZE", added=merged, removed=[first, last], changes_data=False)
+    for look in (behind.refresh, behind.refresh, lambda: HistoryTable.open(tmp_path)):
+        with pytest.raises(HistoryError, match="was changed by another program"):
+            look()

@@ -7,7 +7,7 @@ costs microseconds, and reads the few lines it holds.
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -29,6 +29,14 @@ _LAST_CHECKPOINT: Final = "_last_checkpoint"
 def is_table(path: Path) -> bool:
     """Whether there is a Delta table."""
     return DeltaTable.is_deltatable(str(path))
+
+
+def changed_by_others(path: Path) -> HistoryError:
+    """The error of a table whose files are not those that Tailrace wrote."""
+    return HistoryError(
+        f"the table in {path} was changed by another program, and its files are not in order any more; "
+        "restore an older version of it, or remove it to begin anew"
+    )
 
 
 class DeltaLog:
@@ -71,7 +79,10 @@ class DeltaLog:
         self.version = table.version()
         self.identity = identity
         self.transactions = {PROGRESS: through, BEGINNING: begins}
-        self.files = {file.path: file for file in _files(table)}
+        found = _files(table)
+        if found is None:
+            raise changed_by_others(self._path)
+        self.files = {file.path: file for file in found}
 
     def _apply_next(self) -> bool:
         path = self._log / f"{self.version + 1:020d}.json"
@@ -80,15 +91,20 @@ class DeltaLog:
         except FileNotFoundError:
             return False
         for line in text.splitlines():
-            action = json.loads(line)
-            if (added := action.get("add")) is not None:
-                self.files[added["path"]] = AddedFile.from_action(added)
-            elif (removed := action.get("remove")) is not None:
-                self.files.pop(removed["path"], None)
-            elif (transaction := action.get("txn")) is not None:
-                self.transactions[transaction["appId"]] = transaction["version"]
+            self._apply(json.loads(line))
         self.version += 1
         return True
+
+    def _apply(self, action: dict[str, Any]) -> None:
+        if (added := action.get("add")) is not None:
+            try:
+                self.files[added["path"]] = AddedFile.from_action(added)
+            except (KeyError, TypeError):
+                raise changed_by_others(self._path) from None
+        elif (removed := action.get("remove")) is not None:
+            self.files.pop(removed["path"], None)
+        elif (transaction := action.get("txn")) is not None:
+            self.transactions[transaction["appId"]] = transaction["version"]
 
     def _checkpoint_mark(self) -> tuple[int, int] | None:
         try:
@@ -105,7 +121,11 @@ class DeltaLog:
             return -1  # it is being replaced: the next look will tell
 
 
-def _files(table: DeltaTable) -> list[AddedFile]:
+def _files(table: DeltaTable) -> list[AddedFile] | None:
+    """The files, with the ranges that their statistics tell; None if one has none."""
+    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if any(row.get("min.token") is None or row.get("max.cluster_time") is None for row in rows):
+        return None
     return [
         AddedFile(
             path=row["path"],
@@ -115,10 +135,10 @@ def _files(table: DeltaTable) -> list[AddedFile]:
             last_token=row["max.token"],
             first_time=row["min.cluster_time"],
             last_time=row["max.cluster_time"],
-            first_wall=to_milliseconds(row["min.wall_time"]),
-            last_wall=to_milliseconds(row["max.wall_time"]),
-            walls_missing=row["null_count.wall_time"],
+            first_wall=to_milliseconds(row.get("min.wall_time")),
+            last_wall=to_milliseconds(row.get("max.wall_time")),
+            walls_missing=row.get("null_count.wall_time") or 0,
             modified=row["modification_time"],
         )
-        for row in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        for row in rows
     ]

@@ -6,6 +6,7 @@ have disjoint ranges of tokens and of cluster times, so reading in order is read
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from deltalake.exceptions import DeltaError
 
 from tailrace.errors import HistoryError
 from tailrace.history.data_file import AddedFile
-from tailrace.history.delta_log import BEGINNING, IDENTITY, PROGRESS, DeltaLog, is_table
+from tailrace.history.delta_log import BEGINNING, IDENTITY, PROGRESS, DeltaLog, changed_by_others, is_table
 from tailrace.history.schema import REPEATED, SCHEMA, STREAM_COLUMNS
 
 _CONFIGURATION: Final = {
@@ -36,6 +37,8 @@ class HistoryTable:
         self._log = log
         self._files: list[AddedFile] = []
         self._ends: list[int] = []
+        self._sorted = -1
+        """The version that the files in order are those of"""
         self._sort_files()
 
     @classmethod
@@ -117,13 +120,17 @@ class HistoryTable:
     def refresh(self) -> bool:
         """Show the newest version; whether that is another one. Costs microseconds if it is not."""
         is_new = self._log.refresh()
-        if is_new:
+        if self._sorted != self._log.version:
             self._sort_files()
         return is_new
 
     def _sort_files(self) -> None:
-        self._files = sorted(self._log.files.values(), key=lambda file: file.first_token)
-        self._ends = [file.last_time for file in self._files]
+        files = sorted(self._log.files.values(), key=lambda file: file.first_token)
+        if any(one.last_time >= other.first_time for one, other in pairwise(files)):
+            raise changed_by_others(self.path)
+        self._files = files
+        self._ends = [file.last_time for file in files]
+        self._sorted = self._log.version
 
     def read(
         self,
@@ -141,7 +148,7 @@ class HistoryTable:
         """
         end = self.through if through is None else min(through, self.through)
         wanted = list(dict.fromkeys(("cluster_time", *columns)))
-        misses = 0
+        missing = ""
         while after < end:
             position = bisect_right(self._ends, after)
             if position == len(self._files) or self._files[position].first_time > end:
@@ -152,13 +159,11 @@ class HistoryTable:
                     yield batch
                     after = _last_time(batch)
             except FileNotFoundError:
-                misses += 1
-                if not self.refresh() and misses > 1:
-                    raise HistoryError(
-                        f"the file {file.path} of the history in {self.path} is gone"
-                    ) from None
+                if file.path == missing:
+                    raise HistoryError(f"a file of the history is gone: {self.path / file.path}") from None
+                missing = file.path
+                self.refresh()
                 continue
-            misses = 0
             after = max(after, min(file.last_time, end))
 
 
