@@ -1,0 +1,96 @@
+"""A Delta table that follows a collection: every micro-batch of its change stream is one MERGE.
+
+    python examples/mirror_collection.py SOURCE NS MIRROR
+
+The mirror has a row for each document: its key, its BSON, and the token of its last change. A batch
+that is run again after a failure changes nothing, because a row only ever moves on to a later token. When the
+collection is dropped or renamed the mirror is emptied, and the stream is over.
+"""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tailrace.spark.change_stream import change_stream
+
+MIRROR = pa.schema([("key", pa.string()), ("document", pa.binary()), ("token", pa.string())])
+
+ENDS = "'drop', 'rename', 'dropDatabase', 'invalidate'"
+
+
+def mirror_collection(spark: SparkSession, source: str, ns: str, mirror: str | Path) -> StreamingQuery:
+    """Start the query; it takes what is there and ends by itself."""
+    DeltaTable.create(str(mirror), MIRROR, mode="ignore")
+    changes = change_stream(
+        spark,
+        source,
+        ns,
+        {"fullDocument": "updateLookup"},
+        streaming=True,
+        startingOffsets="earliest",
+        documentsAs="bson",
+    )
+    return (
+        changes.writeStream.foreachBatch(lambda batch, _: merge(batch, str(mirror)))
+        .option("checkpointLocation", f"{mirror}/_checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def merge(batch: DataFrame, mirror: str) -> None:
+    """Bring the mirror up to the end of a batch."""
+    batch.persist()  # it is looked at twice, and read once
+    try:
+        rows = newest_changes(batch).toArrow()
+        is_over = not batch.where(f"operationType IN ({ENDS})").isEmpty()
+    finally:
+        batch.unpersist()
+    table = DeltaTable(mirror)
+    if rows.num_rows:
+        (
+            table.merge(rows, "mirror.key = change.key", source_alias="change", target_alias="mirror")
+            .when_matched_delete("change.gone AND change.token > mirror.token")
+            .when_matched_update(
+                {"document": "change.document", "token": "change.token"}, "change.token > mirror.token"
+            )
+            .when_not_matched_insert(
+                {"key": "change.key", "document": "change.document", "token": "change.token"},
+                "NOT change.gone",
+            )
+            .execute()
+        )
+    if is_over:
+        table.delete()
+
+
+def newest_changes(batch: DataFrame) -> DataFrame:
+    """Of each document the last change in a batch."""
+    # An update that finds no document was followed by a delete, in this batch or in a later one.
+    is_outdated = "operationType = 'update' AND fullDocument IS NULL"
+    return (
+        batch.where(f"documentKey IS NOT NULL AND NOT ({is_outdated})")
+        .groupBy("documentKey")
+        .agg(expr("max_by(struct(fullDocument, operationType), token) AS last"), expr("max(token) AS token"))
+        .selectExpr(
+            "hex(documentKey) AS key",
+            "last.fullDocument AS document",
+            "token",
+            "last.operationType = 'delete' AS gone",
+        )
+    )
+
+
+def main() -> None:
+    """Mirror the collection that the command line names."""
+    spark = SparkSession.builder.appName("mirror").getOrCreate()
+    mirror_collection(spark, *sys.argv[1:4]).awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

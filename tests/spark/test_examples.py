@@ -1,0 +1,86 @@
+"""The scripts under `examples/` do what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import encode
+from deltalake import DeltaTable
+from examples.keep_changelog import keep_changelog
+from examples.mirror_collection import merge, mirror_collection
+from examples.read_history import activity, read_history
+from pymongo.collection import Collection
+from pyspark.sql import SparkSession
+
+from tailrace.history.schema import SCHEMA
+from tailrace.testing.history_builder import HistoryBuilder
+from tailrace.testing.replica_set import ReplicaSet
+
+
+def changes_of_all_kinds(orders: "Collection[dict[str, Any]]", first: int) -> None:
+    orders.insert_many([{"_id": first + number, "state": "new", "n": number} for number in range(20)])
+    orders.update_many({"n": {"$lt": 10}}, {"$set": {"state": "paid"}, "$inc": {"version": 1}})
+    orders.replace_one({"_id": first + 3}, {"state": "replaced", "lines": [1, {"two": 2.5}]})
+    orders.delete_many({"_id": {"$gte": first + 15}})
+
+
+def test_a_mirror_ends_equal_to_the_collection(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    with ReplicaSet() as source:
+        orders = source.client().shop.orders
+        for first in (0, 100):
+            changes_of_all_kinds(orders, first)
+            assert mirror_collection(spark, source.uri, "shop.orders", mirror).awaitTermination(180)
+            rows = DeltaTable(str(mirror)).to_pyarrow_table().to_pylist()
+            assert {row["document"] for row in rows} == {encode(document) for document in orders.find()}
+            assert len(rows) == orders.count_documents({})
+    dropped = spark.createDataFrame(
+        [("drop", None, None, "FF")],
+        "operationType STRING, documentKey BINARY, fullDocument BINARY, token STRING",
+    )
+    merge(dropped, str(mirror))
+    assert DeltaTable(str(mirror)).to_pyarrow_table().num_rows == 0
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A history of one collection with images, and another one."""
+    path = tmp_path_factory.mktemp("history") / "table"
+    with ReplicaSet() as source:
+        shop = source.client().shop
+        shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+        builder = HistoryBuilder(source.server.store, path)
+        changes_of_all_kinds(shop.orders, 0)
+        builder.build()
+        shop.customers.insert_one({"_id": "anna"})
+        builder.build()
+    return str(path)
+
+
+def test_a_changelog_has_documents_before_and_after(
+    spark: SparkSession, history: str, tmp_path: Path
+) -> None:
+    assert keep_changelog(spark, history, "shop.orders", tmp_path / "changelog").awaitTermination(180)
+    kept = spark.read.parquet(str(tmp_path / "changelog"))
+    counts = {row["_change_type"]: row["count"] for row in kept.groupBy("_change_type").count().collect()}
+    assert counts == {"insert": 20, "update_preimage": 11, "update_postimage": 11, "delete": 5}
+    images = kept.where("_change_type = 'update_preimage'").select("fullDocument").collect()
+    assert all('"state"' in row["fullDocument"] for row in images)
+    assert kept.where("fullDocument IS NULL").count() == 0
+
+
+def test_a_history_read_by_plain_spark(spark: SparkSession, history: str) -> None:
+    events = read_history(spark, history)
+    assert events.columns == SCHEMA.names
+    shown = [(row["coll"], row["operation"], row["events"]) for row in activity(events).collect()]
+    assert [entry for entry in shown if entry[1] not in ("create", "createIndexes")] == [
+        ("customers", "insert", 1),
+        ("orders", "delete", 5),
+        ("orders", "insert", 20),
+        ("orders", "replace", 1),
+        ("orders", "update", 10),
+    ]
+    keys = events.where("operation = 'replace'").select("document_key", "shard", "uuid").collect()
+    assert [row["document_key"] for row in keys] == ['{"_id": {"$numberInt": "3"}}']
+    tokens = [row["token"] for row in events.orderBy("cluster_time", "token").select("token").collect()]
+    assert tokens == sorted(set(tokens))
