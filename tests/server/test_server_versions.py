@@ -347,6 +347,19 @@ def test_fields_of_commands() -> None:
         assert refused(client, {}, comment={"not": "text"}, let={"a": 1}, apiVersion="1") is None
 
 
+@pytest.mark.parametrize(("version", "code"), [("7.3", 51024), ("8.0", 2)])
+def test_a_negative_batch_size_had_another_code(version: str, code: int) -> None:
+    with presenting(version) as client:
+        cursor = opening(client, {})
+        for command in (
+            {"aggregate": "orders", "pipeline": [{"$changeStream": {}}], "cursor": {"batchSize": -1}},
+            {"getMore": cursor["id"], "collection": "orders", "batchSize": -1},
+        ):
+            with pytest.raises(OperationFailure) as failure:
+                client.shop.command(command)
+            assert failure.value.code == code
+
+
 @pytest.mark.parametrize(
     ("command", "before", "since"),
     [

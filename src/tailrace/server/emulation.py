@@ -53,6 +53,8 @@ ANY_COMMENT: Final[Since] = ((4, 4, 0),)
 FULL_DOCUMENT_ENUM: Final[Since] = ((6, 0, 0),)
 """`whenAvailable` and `required`; and an unknown value is BadValue, before it was 40575."""
 WALL_TIME: Final[Since] = ((6, 0, 0),)
+NEGATIVE_SIZES_ARE_BAD_VALUES: Final[Since] = ((8, 0, 0),)
+"""A negative `batchSize` is BadValue; before, it was 51024."""
 NS_TYPE: Final[Since] = ((8, 1, 0),)
 LOGGED_DIFFS: Final[Since] = ((4, 7, 0),)
 """Updates by pipelines are logged as diffs and so shown as updates, with `truncatedArrays`; before, they
@@ -176,6 +178,10 @@ class Release:
         comment = command.get("comment")
         if comment is not None and type(comment) is not str and not self.has(ANY_COMMENT):
             raise CommandError(ErrorCode.TypeMismatch, "the field comment must be a string")
+        cursor = command.get("cursor") if name == "aggregate" else command
+        size = cursor.get("batchSize") if isinstance(cursor, Mapping) else None
+        if isinstance(size, int) and size < 0 and not self.has(NEGATIVE_SIZES_ARE_BAD_VALUES):
+            raise CommandError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
 
     def _unknown_field(self, name: str, field: str) -> CommandError:
         if name in _PARSED_BY_HAND and not self.has(_GENERATED_PARSERS):

@@ -220,7 +220,8 @@ def history(server: "Server") -> dict[str, Any] | None:
 
 def pipeline(server: "Server") -> dict[str, Any] | None:
     """What builds the history, as far as this server runs it."""
-    return None if server.pipeline_status is None else server.pipeline_status()
+    status = server.members[0].pipeline_status  # there is one for the set
+    return None if status is None else status()
 
 
 SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
