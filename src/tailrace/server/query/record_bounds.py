@@ -1,16 +1,24 @@
-"""Parts of a collection that are found by the record key alone: times of the oplog, `_id`s of clusters."""
+"""Parts of a collection that are found by the record key alone: times of the oplog, `_id`s of some."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bson import Binary, Timestamp
+from bson.binary import UUID_SUBTYPE
+
 from tailrace.bsonio.keystring import layout
+from tailrace.model.cluster_time import from_timestamp
 from tailrace.server.query.intervals import Condition, Interval, KeySpace, field_intervals
 from tailrace.store.catalog import Collection
 from tailrace.store.tables import pack_time
 
 _TIME: Final = 9
 """Bytes of a timestamp's KeyString: its type, and the time as the oplog's record keys have it"""
+_UUID_SIZE: Final = 16
+_IMAGE_SIZE: Final = _UUID_SIZE + 16
+_LAST_IMAGE: Final = (1 << 8 * _IMAGE_SIZE) - 1
+_LAST_INDEX: Final = (1 << 64) - 1
 _BEHIND_ALL: Final = b"\xff" * 16
 _JUST_BELOW_END: Final = bytes([layout.END - 1])
 _END: Final = bytes([layout.END])
@@ -41,6 +49,8 @@ def record_bounds(
         path = "ts"
     elif collection.is_clustered:
         path = "_id"
+    elif collection.table == "preimages":
+        return _images(conditions.get("_id", ()))
     else:
         return None
     found = field_intervals(conditions.get(path, ()), keys, may_have_arrays=False)
@@ -83,6 +93,49 @@ def _times(first: Interval, last: Interval, covered: int) -> RecordBounds:
         is_exact=bool(covered),
         shown=shown,
     )
+
+
+def _images(conditions: Sequence[Condition]) -> RecordBounds:
+    """Pre-images are stored in the order of their identifiers: collection, time, index."""
+    lowest, highest = 0, _LAST_IMAGE
+    for operator, value in conditions:
+        first, last = _image_key(value, 0), _image_key(value, _LAST_INDEX)
+        if first is None or last is None:
+            continue
+        if operator in ("$eq", "$gte", "$gt"):
+            lowest = max(lowest, first)
+        if operator in ("$eq", "$lte", "$lt"):
+            highest = min(highest, last)
+    if lowest == 0 and highest == _LAST_IMAGE:
+        return RecordBounds("_id")
+    if lowest > highest:
+        return RecordBounds("_id", is_empty=True)
+    low, high = lowest.to_bytes(_IMAGE_SIZE), highest.to_bytes(_IMAGE_SIZE)
+    return RecordBounds(
+        "_id",
+        after=(lowest - 1).to_bytes(_IMAGE_SIZE) if lowest else None,
+        highest=high,
+        below=None if highest == _LAST_IMAGE else (highest + 1).to_bytes(_IMAGE_SIZE),
+        lowest=low,
+        shown={"minRecord": low.hex(), "maxRecord": high.hex()},
+    )
+
+
+def _image_key(identifier: Any, index: int) -> int | None:
+    """The record key of a pre-image as a number; None if this is not what identifiers look like.
+
+    ``index`` stands in for an `applyOpsIndex` that is beside all numbers, such as MaxKey.
+    """
+    if not isinstance(identifier, Mapping) or tuple(identifier) != ("nsUUID", "ts", "applyOpsIndex"):
+        return None
+    uuid, ts, number = identifier.values()
+    if not isinstance(uuid, Binary) or uuid.subtype != UUID_SUBTYPE or len(uuid) != _UUID_SIZE:
+        return None
+    if not isinstance(ts, Timestamp):
+        return None
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LAST_INDEX:
+        index = number
+    return int.from_bytes(uuid + pack_time(from_timestamp(ts)) + index.to_bytes(8))
 
 
 def _time(key: bytes) -> int | None:
