@@ -53,7 +53,7 @@ class SampleEvents(OplogEvents):
     """The events of such files."""
 
     def __init__(self, files: SampleFiles) -> None:
-        super().__init__(files)
+        super().__init__(files, is_archive=True)
         self.files = files
 
 

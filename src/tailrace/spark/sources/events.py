@@ -181,7 +181,9 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             return start
         if not isinstance(limit, ReadAllAvailable):
             max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
-            through = source.limited(after, through, max_rows, request.max_bytes or UNLIMITED)
+            limit_time = source.limited(after, through, max_rows, request.max_bytes or UNLIMITED)
+            # The oplogs of shards may begin at different times; a batch ends behind the last beginning.
+            through = min(max(limit_time, source.oldest() - 1), through)
         ended = self._planner.end(after, through)
         if ended is not None:
             through = ended

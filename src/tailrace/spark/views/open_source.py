@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.oplogs.files import FilesSource
 from tailrace.spark.views.event_source import EventSource
-from tailrace.spark.views.history_events import HistoryEvents
-from tailrace.spark.views.oplog_events import OplogEvents
 
 
 @dataclass(frozen=True)
@@ -30,11 +26,23 @@ class SourceOptions:
 
 
 def open_source(options: SourceOptions) -> EventSource:
-    """Open it; `UsageError` if it cannot be reached or read."""
+    """Open it; `UsageError` if it cannot be reached or read.
+
+    Only what it needs is imported: Spark starts several processes for a query, and each of them comes here.
+    """
     if options.uri is not None:
+        from tailrace.spark.oplogs.deployment import DeploymentSource
+        from tailrace.spark.views.oplog_events import OplogEvents
+
         return OplogEvents(DeploymentSource(options.uri))
     if options.oplogs is not None:
-        return OplogEvents(FilesSource(options.oplogs, options.pre_images, options.documents))
+        from tailrace.spark.oplogs.files import FilesSource
+        from tailrace.spark.views.oplog_events import OplogEvents
+
+        files = FilesSource(options.oplogs, options.pre_images, options.documents)
+        return OplogEvents(files, is_archive=True)
     if options.history is not None:
+        from tailrace.spark.views.history_events import HistoryEvents
+
         return HistoryEvents(options.history, options.documents)
     raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")

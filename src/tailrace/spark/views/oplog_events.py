@@ -7,7 +7,6 @@ from tailrace.eventlog.local_engine import LocalEngine
 from tailrace.model.oplog_entry import parse_entry
 from tailrace.model.scope import ScopeKind
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
-from tailrace.spark.oplogs.files import FilesSource
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.spark.views.event_source import EventSource, Rows, Run
 from tailrace.stages.plan import Plan
@@ -20,8 +19,10 @@ _TRANSACTIONS: Final = "admin.$cmd"
 class OplogEvents(EventSource):
     """Both parts of the pipeline, fused: the stream's filter is asked before anything else is done."""
 
-    def __init__(self, source: OplogSource) -> None:
+    def __init__(self, source: OplogSource, *, is_archive: bool = False) -> None:
+        """The oplogs of an archive need not begin at the same time."""
         self._source = source
+        self._is_archive = is_archive
 
     @property
     def is_cluster(self) -> bool:
@@ -34,7 +35,7 @@ class OplogEvents(EventSource):
 
     def earliest(self) -> int:
         """Before the first entry; the shards' archives may begin at different times."""
-        return 0 if isinstance(self._source, FilesSource) else self._source.start_of(self._source.oldest())
+        return 0 if self._is_archive else self._source.start_of(self._source.oldest())
 
     def promised(self) -> int:
         """See `OplogSource`."""

@@ -98,6 +98,9 @@ class StreamPlanner:
             after = start
             has_resumed = finds_event
         if after < through:
-            cuts = [after, *self._source.split(after, through, parts), through]
+            # Shards' archives may begin at different times: no piece begins before all of them have.
+            begun = self._source.oldest() - 1
+            inner = [time for time in self._source.split(after, through, parts) if time >= begun]
+            cuts = [after, *inner, through]
             planned += [Interval(first, last, has_resumed) for first, last in pairwise(cuts)]
         return planned
