@@ -34,8 +34,10 @@ from tailrace.store.archive_entries import entry_time
 
 _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 _SECONDS_BETWEEN_NOTES: Final = 0.1
-_SAMPLED_ENTRIES: Final = 500
-_SAMPLED_AT_ONCE: Final = 250
+_SAMPLED_FIRST: Final = 16
+_SAMPLED_THEN: Final = 484
+_SAMPLED_BYTES: Final = 1 << 20
+"""After so many entries or bytes the others are taken to be like them"""
 _SAMPLES_PER_PART: Final = 8
 _MOST_SAMPLES: Final = 64
 _MOST_SKIPPED: Final = (1 << 31) - 1
@@ -234,22 +236,27 @@ class DeploymentSource(OplogSource):
 
     def _limited(self, shard: str, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         oplog = self._oplog(shard)
-        interval = _times(after, through)
         share = max(max_entries // len(self._shards), 1)
         room = max_bytes // len(self._shards)
         count = size = 0
-        sample = oplog.find_raw_batches(interval, limit=_SAMPLED_ENTRIES, batch_size=_SAMPLED_AT_ONCE)
-        for raw in documents_of(sample):
-            size += len(raw)
-            if count and (count >= share or size > room):
-                return entry_time(raw) - 1
-            count += 1
-        if count < _SAMPLED_ENTRIES:
-            return through
+        position = after
+        # Few at first: entries may be large, and these are read once more by the tasks.
+        for wanted in (_SAMPLED_FIRST, _SAMPLED_THEN):
+            before = count
+            for raw in documents_of(oplog.find_raw_batches(_times(position, through), limit=wanted)):
+                position = entry_time(raw)
+                size += len(raw)
+                if count and (count >= share or size > room):
+                    return position - 1
+                count += 1
+            if count - before < wanted:
+                return through
+            if size > _SAMPLED_BYTES:
+                break
         share = min(share, max(room * count // size, count))
         if share > _MOST_SKIPPED:
             return through
-        beyond = list(oplog.find(interval, {"ts": 1}).sort("$natural", 1).skip(share).limit(1))
+        beyond = list(oplog.find(_times(after, through), {"ts": 1}).sort("$natural", 1).skip(share).limit(1))
         return from_timestamp(beyond[0]["ts"]) - 1 if beyond else through
 
     # -- connections --------------------------------------------------------------------------------------
