@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tailrace.spark.change_stream import change_stream
+from tailrace.spark import change_stream
 
 MIRROR = pa.schema([("key", pa.string()), ("document", pa.binary()), ("token", pa.string())])
 

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.errors import CommandError, UsageError
 from tailrace.model.scope import Scope
-from tailrace.spark.change_stream import change_stream, stream_error
+from tailrace.spark import change_stream
+from tailrace.spark.dataframes import stream_error
 from tailrace.testing.history import dump
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet

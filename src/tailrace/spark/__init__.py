@@ -10,6 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tailrace.spark.dataframes import change_stream
+
+__all__ = ["change_stream", "register"]
+
+
+def __getattr__(name: str) -> object:
+    # The package itself is imported where there is no Spark.
+    if name == "change_stream":
+        from tailrace.spark.dataframes import change_stream
+
+        return change_stream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def register(spark: "SparkSession") -> None:
     """Let a session know the formats `tailrace.oplog` and `tailrace`."""

@@ -1,6 +1,6 @@
 """A change stream as a DataFrame, from Python.
 
->>> from tailrace.spark.change_stream import option_values
+>>> from tailrace.spark.dataframes import option_values
 >>> option_values("mongodb://localhost", "shop.orders", {"fullDocument": "updateLookup"}, [])
 {'uri': 'mongodb://localhost', 'ns': 'shop.orders', 'options': '{"fullDocument": "updateLookup"}'}
 """
