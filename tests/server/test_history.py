@@ -79,6 +79,9 @@ class TestTruncation:
                 kept.database.c.insert_one({"_id": number, "x": "y" * 5000})
             size = sum(len(entry["o"]["x"]) for entry in kept.server.oplog() if entry["op"] == "i")
             assert size == 30 * 5000
+            kept.server.advance_clock(1)
+            kept.server.advance_clock(1)
+            assert sum("history is behind" in message for message in kept.server.messages()) == 1
             kept.build()
             kept.database.c.insert_one({"_id": "later"})
             assert len(kept.times()) < 20

@@ -4,20 +4,24 @@ The packages that read it are imported only when a server has one.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
 from tailrace.errors import UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.head import Head
-from tailrace.model.cluster_time import to_timestamp
+from tailrace.model.cluster_time import in_words, to_timestamp
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.store import Store
+from tailrace.store.table_writer import OPLOG_IDENT
 
 if TYPE_CHECKING:
     from tailrace.eventlog.history_log import HistoryLog
     from tailrace.server.server import Server
+
+_TOLERATED: Final = 2
+"""How many times its size the oplog may have before somebody is told"""
 
 
 class ServedHistory:
@@ -31,6 +35,7 @@ class ServedHistory:
         self._server = server
         self._store = store
         self._log = _new_log(store, path, server, prompt=head is None)
+        self._has_warned = False
         self._log.images_expired_before = lambda: server.expiry.images_expired_before
         self._log.on_fault = self._report
         self.event_log: EventLog = self._log
@@ -44,6 +49,20 @@ class ServedHistory:
     async def close(self) -> None:
         """Let go of the files."""
         await self._log.close()
+
+    async def warn_if_behind(self) -> None:
+        """Say once that the oplog has outgrown its size because the history does not take its entries."""
+        with self._store.snapshot() as snapshot:
+            _, size = snapshot.count_of(OPLOG_IDENT)
+        is_too_large = size > _TOLERATED * self._store.oplog_size
+        if is_too_large and not self._has_warned:
+            self._server.log.warning(
+                "HISTORY",
+                "The oplog grows because the history is behind; see that the pipeline runs",
+                oplogBytes=size,
+                historyThrough=in_words(self.through),
+            )
+        self._has_warned = is_too_large
 
     async def look(self) -> None:
         """Take over what was committed to the history since the last look."""

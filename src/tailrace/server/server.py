@@ -38,6 +38,7 @@ from tailrace.store.store import Store, no_op
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SESSION_REAP_SECONDS: Final = 60.0
+_HISTORY_LAG_SECONDS: Final = 30.0
 _SECONDS_TO_FINISH: Final = 5.0
 """How long a server that stops waits for commands that do not let themselves be interrupted."""
 
@@ -202,6 +203,7 @@ class Server:
             "clientcursormon", lambda: self.parameters["clientCursorMonitorFrequencySecs"], self._reap_cursors
         )
         self.background.add("LogicalSessionCacheReap", lambda: _SESSION_REAP_SECONDS, self._reap_sessions)
+        self.background.add("HistoryLag", lambda: _HISTORY_LAG_SECONDS, self._watch_history)
         self.expiry.register()
         self.parameters.on_change.append(lambda _: self.background.pauses_changed())
 
@@ -224,6 +226,10 @@ class Server:
             return self.head
         self.history = ServedHistory(self, store, options.history, self._head)
         return self.history.event_log
+
+    async def _watch_history(self) -> None:
+        if self.history is not None and self.owns_data:
+            await self.history.warn_if_behind()
 
     async def _close_history(self) -> None:
         history, self.history = self.history, None
