@@ -7,7 +7,18 @@ of the benchmarks on Spark takes millions of entries.
 import os
 import sys
 
-from bench import drain, engine, fan_out, idle_streams, insert, latency, memory, spark_history, spark_latency
+from bench import (
+    drain,
+    engine,
+    fan_out,
+    history_drain,
+    idle_streams,
+    insert,
+    latency,
+    memory,
+    spark_history,
+    spark_latency,
+)
 from bench.server_process import PROFILE_VARIABLE
 from bench.spark_history import FULL_VARIABLE
 
@@ -19,6 +30,7 @@ BENCHMARKS = {
     "idle-streams": idle_streams.main,
     "drain": drain.main,
     "insert": insert.main,
+    "history-drain": history_drain.main,
     "spark-history": spark_history.main,
     "spark-latency": spark_latency.main,
 }

@@ -17,10 +17,11 @@ from pymongo.collection import Collection
 from bench.drain import BATCH, count_raw, sample
 from bench.figures import print_goal
 from bench.server_process import Document, serving
+from bench.spark_history import FULL_VARIABLE
 from tailrace.store.store import Store
 from tailrace.testing.history_builder import HistoryBuilder
 
-EVENTS = int(os.environ.get("BENCH_EVENTS", "1000000"))
+EVENTS, EVENTS_FULL = 300_000, 1_000_000
 ROUNDS = 2
 _CHANGED = 3
 """Of so many events in the second collection one is an update and one a delete"""
@@ -33,8 +34,8 @@ class Start(NamedTuple):
     token: Document
 
 
-def fill(plain: Collection[Document], mixed: Collection[Document]) -> Start:
-    """Write what is drained: as many events in each collection."""
+def fill(plain: Collection[Document], mixed: Collection[Document], events: int) -> Start:
+    """Write what is drained: about as many events in each collection."""
     with plain.database.client.start_session() as session:
         plain.insert_one({"_id": "first"}, session=session)
         started = session.operation_time
@@ -42,11 +43,11 @@ def fill(plain: Collection[Document], mixed: Collection[Document]) -> Start:
     with mixed.watch() as changes:
         mixed.insert_one({"_id": "first"})
         token = next(changes)["_id"]
-    for start in range(1, EVENTS, BATCH):
-        size = min(BATCH, EVENTS - start)
+    for start in range(1, events, BATCH):
+        size = min(BATCH, events - start)
         plain.insert_many([sample(number) for number in range(start, start + size)])
-    for start in range(0, EVENTS, BATCH * _CHANGED):
-        size = min(BATCH, (EVENTS - start) // _CHANGED)
+    for start in range(0, events, BATCH * _CHANGED):
+        size = min(BATCH, (events - start) // _CHANGED)
         numbers = range(start, start + size)
         mixed.insert_many([{**sample(number), "_id": number} for number in numbers])
         mixed.update_many({"_id": {"$gte": start}}, {"$set": {"amount": 0.5, "state": "seen"}})
@@ -65,19 +66,20 @@ def drained(collection: Collection[Document], spec: Document, events: int) -> fl
 
 
 def main() -> None:
-    print(f"history_drain: {EVENTS:,} events of each of two collections, {ROUNDS} rounds, best of each")
+    events = EVENTS_FULL if os.environ.get(FULL_VARIABLE) else EVENTS
+    print(f"history_drain: {events:,} events of each of two collections, {ROUNDS} rounds, best of each")
     with TemporaryDirectory(prefix="tailrace-bench-") as folder:
         data, history = Path(folder) / "data", Path(folder) / "history"
         kept = ("--data", str(data), "--oplog-size", "8192")
         with serving("history_drain", *kept) as server:
-            start = fill(server.client.bench.plain, server.client.bench.mixed)
+            start = fill(server.client.bench.plain, server.client.bench.mixed, events)
         store = Store.open(data)
         began = perf_counter()
         HistoryBuilder(store, history).build()
         store.close()
-        print(f"  {'built, in one process':<34}{2 * EVENTS / (perf_counter() - began):10,.0f} events/s")
+        print(f"  {'built, in one process':<34}{2 * events / (perf_counter() - began):10,.0f} events/s")
         best: dict[tuple[str, str], float] = {}
-        mixed_events = EVENTS // (BATCH * _CHANGED) * BATCH * _CHANGED
+        mixed_events = events // (BATCH * _CHANGED) * BATCH * _CHANGED
         for _ in range(ROUNDS):
             for head in ("on", "off"):
                 options = (*kept, "--no-spark", "--history", str(history), "--head", head)
@@ -85,7 +87,7 @@ def main() -> None:
                     database = server.client.bench
                     at_time: Document = {"startAtOperationTime": start.time}
                     found = {
-                        "inserts": drained(database.plain, at_time, EVENTS),
+                        "inserts": drained(database.plain, at_time, events),
                         "all kinds": drained(database.mixed, {"resumeAfter": start.token}, mixed_events),
                     }
                     for name, rate in found.items():
