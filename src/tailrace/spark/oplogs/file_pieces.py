@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
+from tailrace.history.splicing import lines
 from tailrace.model.cluster_time import in_words
 from tailrace.store.archive_entries import entry_time
 
@@ -96,7 +97,8 @@ def _times(buffer: bytes, stops: list[int]) -> tuple[npt.NDArray[np.uint64], int
     tails = np.zeros((len(ends), _TAIL_SIZE), dtype=np.uint8)
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
     is_long = ends - starts > _TAIL_SIZE
-    tails[is_long] = data[ends[is_long, None] + np.arange(-_TAIL_SIZE, 0)]
+    if is_long.any():
+        tails[is_long] = lines(data, ends[is_long] - _TAIL_SIZE, _TAIL_SIZE)
     times = tails[:, _TIME].copy().view("<u8").reshape(len(ends))
     is_plain = (tails[:, _NAMED] == _NAMES).all(axis=1)
     for index in np.flatnonzero(~is_plain).tolist():
