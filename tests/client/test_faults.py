@@ -1,0 +1,217 @@
+"""Streams through faults: every event comes once, in order, whatever happens to connection and server.
+
+Runs are seeded; a failure names its seed. `make test-slow` runs a thousand of them.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymongo.common
+import pytest
+from pymongo import MongoClient
+from pymongo.collection import Collection
+from tests.client.cutting_proxy import CuttingProxy
+from tests.client.shells import SHELLS, Event, Stream, keys, opened, take
+
+from tailrace.testing.replica_set import ReplicaSet
+
+REPLICA_SET = "rs0"
+LABEL = ["ResumableChangeStreamError"]
+EAGER = {"serverMonitoringMode": "poll"}
+"""A client that looks for a lost server at once; streamed heartbeats notice after half a second."""
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _eager_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyMongo also lets half a second pass between two looks; hundreds of losses would take minutes."""
+    monkeypatch.setattr(pymongo.common, "MIN_HEARTBEAT_INTERVAL", 0.001)
+
+
+@dataclass
+class Scene:
+    """A server behind a proxy, and a client that goes around it."""
+
+    replica_set: ReplicaSet
+    proxy: CuttingProxy
+    direct: MongoClient[Event]
+    collection: Collection[Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Another collection, so that runs do not see each other's events."""
+        self.collection = self.direct.faults[f"c{next(_numbers)}"]
+
+    @property
+    def uri(self) -> str:
+        return f"mongodb://127.0.0.1:{self.proxy.port}/?replicaSet={REPLICA_SET}"
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with CuttingProxy() as proxy:
+        advertised = f"127.0.0.1:{proxy.port}"
+        with ReplicaSet(replica_set=REPLICA_SET, advertise=advertised) as replica_set:
+            host, proxy.target_port = replica_set.address
+            with MongoClient[Event](host, proxy.target_port, directConnection=True) as direct:
+                yield Scene(replica_set, proxy, direct)
+
+
+# -- a cut at every byte ----------------------------------------------------------------------------------
+
+
+def cut_at_every_byte(scene: Scene, shell: str, command: str, step: int) -> int:
+    """Cut replies to a command, each a little later; the number of cuts."""
+    scene.renew()
+    before = scene.proxy.cuts
+    with opened(shell, scene.uri, scene.collection.full_name, client=EAGER) as stream:
+        for number in range(10_000):
+            scene.collection.insert_many([{"_id": 2 * number}, {"_id": 2 * number + 1}])
+            cuts = scene.proxy.cuts
+            if command == "aggregate":
+                kill_cursors(scene)
+            scene.proxy.arm(command, number * step)
+            assert keys(take(stream, 2)) == [2 * number, 2 * number + 1], f"cut after {number * step} bytes"
+            scene.proxy.disarm()
+            if scene.proxy.cuts == cuts:
+                break  # the whole reply is shorter than this
+    return scene.proxy.cuts - before
+
+
+def kill_cursors(scene: Scene) -> None:
+    """End the stream's cursor on the server, behind the back of the driver."""
+    open_ones = scene.direct.admin.aggregate([{"$currentOp": {"idleCursors": True}}])
+    name = scene.collection.full_name
+    cursors = [
+        operation["cursor"]["cursorId"]
+        for operation in open_ones
+        if operation.get("ns") == name and "cursor" in operation
+    ]
+    if cursors:
+        scene.direct.faults.command("killCursors", scene.collection.name, cursors=cursors)
+
+
+@pytest.mark.parametrize("command", ["getMore", "aggregate"])
+def test_a_reply_cut_anywhere_loses_and_doubles_nothing(scene: Scene, shell: str, command: str) -> None:
+    assert cut_at_every_byte(scene, shell, command, step=13) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["getMore", "aggregate"])
+def test_a_reply_cut_at_every_byte_loses_and_doubles_nothing(scene: Scene, shell: str, command: str) -> None:
+    assert cut_at_every_byte(scene, shell, command, step=1) > 300
+
+
+# -- seeded faults ----------------------------------------------------------------------------------------
+
+
+class Faults:
+    """What may happen between two events, chosen by a seed."""
+
+    def __init__(self, scene: Scene, rng: random.Random) -> None:
+        self._scene = scene
+        self._rng = rng
+
+    def strike(self) -> str:
+        """Let something happen; its name."""
+        fault = self._rng.choice(
+            [self.cut, self.cut, self.cut_opening, self.lose_cursor, self.not_found, self.interrupt,
+             self.break_connection, self.fail_kill, self.step_down, self.restart]
+        )  # fmt: skip
+        fault()
+        return fault.__name__
+
+    def cut(self) -> None:
+        self._scene.proxy.arm("getMore", self._rng.randrange(900))
+
+    def cut_opening(self) -> None:
+        kill_cursors(self._scene)
+        self._scene.proxy.arm("aggregate", self._rng.randrange(600))
+
+    def lose_cursor(self) -> None:
+        kill_cursors(self._scene)
+
+    def not_found(self) -> None:
+        self._fail({"times": 1}, ["getMore"], errorCode=43)
+
+    def interrupt(self) -> None:
+        code = self._rng.choice([6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436, 234, 133])
+        self._fail({"times": self._rng.randint(1, 3)}, ["getMore"], errorCode=code, errorLabels=LABEL)
+
+    def break_connection(self) -> None:
+        self._fail({"times": self._rng.randint(1, 3)}, ["getMore"], closeConnection=True)
+
+    def fail_kill(self) -> None:
+        self._fail({"times": 2}, ["getMore", "killCursors"], errorCode=6, errorLabels=LABEL)
+
+    def step_down(self) -> None:
+        self._scene.replica_set.step_down()
+        self._scene.replica_set.step_up()
+
+    def restart(self) -> None:
+        if self._rng.random() < 0.1:  # the dearest of all
+            self._scene.replica_set.restart()
+
+    def _fail(self, mode: Event, commands: list[str], **data: Any) -> None:
+        self._scene.direct.admin.command(
+            "configureFailPoint", "failCommand", mode=mode, data={"failCommands": commands, **data}
+        )
+
+    def end(self) -> None:
+        self._scene.proxy.disarm()
+        self._scene.replica_set.settle()
+
+
+def run_with_faults(scene: Scene, shell: str, seed: int) -> None:
+    """One stream through some faults: the events are those of all inserts, once and in order."""
+    rng = random.Random(seed)
+    scene.renew()
+    faults = Faults(scene, rng)
+    written, story = 0, list[str]()
+    seen: list[Event] = []
+    batch_size = rng.choice([None, 1, 2, 5])
+    try:
+        with opened(
+            shell, scene.uri, scene.collection.full_name, client=EAGER, batch_size=batch_size
+        ) as stream:
+            for _ in range(rng.randint(1, 4)):
+                count = rng.randint(1, 6)
+                insert(scene.collection, range(written, written + count))
+                written += count
+                story.append(faults.strike())
+                seen += take(stream, rng.randint(0, written - len(seen)))
+            seen += take(stream, written - len(seen))
+            assert keys(seen) == list(range(written))
+            assert nothing_more(stream)
+    except BaseException as error:
+        error.add_note(f"shell {shell}, seed {seed}: {', '.join(story)}")
+        raise
+    finally:
+        faults.end()
+
+
+def insert(collection: Collection[Event], numbers: range) -> None:
+    collection.insert_many([{"_id": number} for number in numbers])
+
+
+def nothing_more(stream: Stream) -> bool:
+    return stream.try_next() is None
+
+
+def test_faults_lose_and_double_nothing(scene: Scene, shell: str) -> None:
+    for seed in range(30):
+        run_with_faults(scene, shell, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_runs_with_faults_lose_and_double_nothing(scene: Scene, shell: str, part: int) -> None:
+    for seed in range(1000 + part * 50, 1050 + part * 50):
+        run_with_faults(scene, shell, seed)
