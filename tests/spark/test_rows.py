@@ -42,7 +42,7 @@ from tests.laws.law_seeds import BASE_SEED
 from tailrace.bsonio import documents
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.values import DBPointer, Symbol, Undefined
-from tailrace.errors import UsageError
+from tailrace.errors import BsonError, UsageError
 from tailrace.spark.rows.schema import Layout, Mode, Output
 from tailrace.spark.rows.values import Conversions
 from tailrace.spark.rows.variant import variant
@@ -140,6 +140,24 @@ def test_wide_documents(fields: int) -> None:
 def test_of_repeated_fields_the_last_one_counts() -> None:
     repeated = rawbson.document(rawbson.body(encode({"a": 1, "b": 2})), rawbson.body(encode({"a": 3})))
     assert VariantVal(*variant(repeated)).toPython() == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"\5\0\0",
+        b"\6\0\0\0\0",
+        b"\5\0\0\0\1",
+        encode({"a": "text"})[:-3] + b"\0",
+        encode({"a": "text"}).replace(b"\5\0\0\0t", b"\6\0\0\0t"),
+        encode({"a": "text"}).replace(b"\5\0\0\0t", b"\0\0\0\0t"),
+        encode({"a": 1, "b": [2]}).replace(b"\4b", b"\x44b"),
+    ],
+)
+def test_bytes_that_are_no_document(damaged: bytes) -> None:
+    with pytest.raises(BsonError):
+        variant(damaged)
 
 
 def test_generated_documents_keep_their_names() -> None:

@@ -12,6 +12,8 @@ values, then the values in any order; here in that of the document.
 import json
 from array import array
 from collections.abc import Callable
+from itertools import accumulate
+from struct import error
 from typing import Any, Final
 from uuid import UUID
 
@@ -37,6 +39,9 @@ _FIRST_DATE: Final = -62_135_596_800_000
 _LAST_DATE: Final = 253_402_300_799_999
 _UUID_SUBTYPE: Final = 4
 _UUID_BYTES: Final = 16
+_SHORT_STRINGS: Final = [bytes((size << 2 | 1,)) for size in range(_MAX_SHORT_STRING + 1)]
+_read_int32 = rawbson.INT32_LE.unpack_from
+_pack_int32 = rawbson.INT32_LE.pack
 
 Names = dict[bytes, int]
 
@@ -53,6 +58,8 @@ def variant_of(raw: bytes, kind: int, start: int, end: int) -> tuple[bytes, byte
         value = _value(raw, kind, start, end, names)
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None
+    except error:
+        raise BsonError("a document is shorter than its length field") from None
     return value, _metadata(tuple(names))
 
 
@@ -61,9 +68,7 @@ def _metadata(names: tuple[bytes, ...]) -> bytes:
     known = _METADATA.get(names)
     if known is not None:
         return known
-    offsets = [0]
-    for name in names:
-        offsets.append(offsets[-1] + len(name))
+    offsets = [*accumulate(map(len, names), initial=0)]
     width = _width(max(offsets[-1], len(names)))
     header = bytes((_VERSION | (width - 1) << 6,))
     found = b"".join((header, _integers([len(names)], width), _integers(offsets, width), *names))
@@ -89,24 +94,59 @@ def _value(raw: bytes, kind: int, start: int, end: int, names: Names) -> bytes:
 
 
 def _object(raw: bytes, start: int, names: Names) -> bytes:
-    found: dict[bytes, bytes] = {}
-    for kind, name, first, last in rawbson.elements(raw, start):
+    # `rawbson.elements` and the most frequent types spelled out: this is where a task spends its time.
+    end = start + _read_int32(raw, start)[0] - 1
+    if not start + 4 <= end < len(raw) or raw[end]:
+        raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
+    own: list[bytes] = []
+    values: list[bytes] = []
+    keep = values.append
+    position = start + 4
+    while position < end:
+        kind = raw[position]
+        try:
+            value = raw.index(0, position + 1, end) + 1
+        except ValueError:
+            raise BsonError(f"a field name at byte {position + 1} has no end") from None
+        name = raw[position + 1 : value - 1]
+        own.append(name)
         if name not in names:
             names[name] = len(names)
-        found[name] = _value(raw, kind, first, last, names)
-    return _framed_object(found, names)
+        if kind == rawbson.STRING:
+            size = _read_int32(raw, value)[0] - 1
+            if size < 0:
+                raise BsonError(f"impossible length {size + 1} at byte {value}")
+            position = value + 5 + size
+            if size <= _MAX_SHORT_STRING:
+                keep(_SHORT_STRINGS[size] + raw[value + 4 : position - 1])
+            else:
+                keep(_LONG_STRING + _pack_int32(size) + raw[value + 4 : position - 1])
+        elif kind == rawbson.INT32:
+            position = value + 4
+            keep(_INT32 + raw[value:position])
+        elif kind == rawbson.OBJECT_ID:
+            position = value + 12
+            keep(_SHORT_STRINGS[24] + raw[value:position].hex().encode())
+        else:
+            position = rawbson.value_end(raw, kind, value)
+            keep(_value(raw, kind, value, position, names))
+        if position > end:
+            raise BsonError(f"a value that starts at byte {value} runs past the end of its document")
+    return _framed_object(own, values, names)
 
 
-def _framed_object(found: dict[bytes, bytes], names: Names) -> bytes:
-    offsets: dict[bytes, int] = {}
-    size = 0
-    for name, value in found.items():
-        offsets[name] = size
-        size += len(value)
-    ordered = sorted(found)
-    ids = [names[name] for name in ordered]
+def _framed_object(own: list[bytes], values: list[bytes], names: Names) -> bytes:
+    shape = tuple(own)
+    order = _ORDERS.get(shape)
+    if order is None:
+        last = {name: index for index, name in enumerate(own)}
+        if len(last) < len(own):
+            return _framed_object(list(last), [values[index] for index in last.values()], names)
+        order = remember(_ORDERS, shape, [last[name] for name in sorted(last)])
+    offsets = [*accumulate(map(len, values), initial=0)]
+    ids = [names[own[index]] for index in order]
     id_width = _width(max(ids, default=0))
-    offset_width = _width(size)
+    offset_width = _width(offsets[-1])
     count = len(ids)
     is_large = count > 0xFF
     header = _OBJECT | (is_large << 4 | (id_width - 1) << 2 | (offset_width - 1)) << 2
@@ -114,15 +154,17 @@ def _framed_object(found: dict[bytes, bytes], names: Names) -> bytes:
         bytes((header,)),
         _integers([count], 4 if is_large else 1),
         _integers(ids, id_width),
-        _integers([offsets[name] for name in ordered] + [size], offset_width),
-        *found.values(),
+        _integers([*[offsets[index] for index in order], offsets[-1]], offset_width),
+        *values,
     ))  # fmt: skip
 
 
+_ORDERS: Final[dict[tuple[bytes, ...], list[int]]] = {}
+"""The places of an object's names, sorted by name; the documents of a collection have few different ones"""
+
+
 def _array(items: list[bytes]) -> bytes:
-    offsets = [0]
-    for item in items:
-        offsets.append(offsets[-1] + len(item))
+    offsets = [*accumulate(map(len, items), initial=0)]
     offset_width = _width(offsets[-1])
     is_large = len(items) > 0xFF
     header = _ARRAY | (is_large << 2 | (offset_width - 1)) << 2
@@ -147,15 +189,15 @@ def _integers(numbers: list[int], width: int) -> bytes:
 
 def _text(encoded: bytes) -> bytes:
     if len(encoded) <= _MAX_SHORT_STRING:
-        return bytes((len(encoded) << 2 | 1,)) + encoded
-    return _LONG_STRING + rawbson.INT32_LE.pack(len(encoded)) + encoded
+        return _SHORT_STRINGS[len(encoded)] + encoded
+    return _LONG_STRING + _pack_int32(len(encoded)) + encoded
 
 
 def _binary(raw: bytes, start: int, end: int, _names: Names) -> bytes:
     payload = raw[start + 5 : end]
     if raw[start + 4] == _UUID_SUBTYPE and len(payload) == _UUID_BYTES:
         return _text(str(UUID(bytes=payload)).encode())
-    return _BINARY + rawbson.INT32_LE.pack(len(payload)) + payload
+    return _BINARY + _pack_int32(len(payload)) + payload
 
 
 def _date(raw: bytes, start: int, end: int, names: Names) -> bytes:
@@ -189,11 +231,10 @@ def _wrapped(kind: int, value: bytes, names: Names) -> bytes:
 
 def _of_json(value: Any, names: Names) -> bytes:
     if isinstance(value, dict):
-        found = {}
-        for name, item in value.items():
-            found[encoded := name.encode()] = _of_json(item, names)
-            names.setdefault(encoded, len(names))
-        return _framed_object(found, names)
+        own = [name.encode() for name in value]
+        for name in own:
+            names.setdefault(name, len(names))
+        return _framed_object(own, [_of_json(item, names) for item in value.values()], names)
     if isinstance(value, bool):
         return _TRUE if value else _FALSE
     if isinstance(value, int):
