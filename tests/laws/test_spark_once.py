@@ -39,8 +39,9 @@ SECONDS = 240
 class Writer(threading.Thread):
     """Inserts, batches, updates and transactions, until it is told to end."""
 
-    def __init__(self, name: str, seed: int, process: ServedProcess) -> None:
+    def __init__(self, name: str, seed: int, process: ServedProcess, pause: float) -> None:
         super().__init__(name=name)
+        self._longest_pause = pause
         self._rng = random.Random(seed)
         self._process = process
         self._ending = threading.Event()
@@ -50,7 +51,7 @@ class Writer(threading.Thread):
         try:
             with self._process.client() as client:
                 number = 0
-                while not self._ending.wait(self._rng.uniform(0.0, 0.03)):
+                while not self._ending.wait(self._rng.uniform(0.0, self._longest_pause)):
                     number += 1
                     with suppress_lost_connection():
                         self._write(client, f"{self.name}-{number}")
@@ -89,8 +90,8 @@ def suppress_lost_connection() -> Iterator[None]:
 
 
 @contextmanager
-def writing(process: ServedProcess, seed: int) -> Iterator[None]:
-    writers = [Writer(f"w{number}", seed + number, process) for number in range(2)]
+def writing(process: ServedProcess, seed: int, pause: float = 0.05) -> Iterator[None]:
+    writers = [Writer(f"w{number}", seed + number, process, pause) for number in range(2)]
     for writer in writers:
         writer.start()
     try:
@@ -128,7 +129,7 @@ def wait_for_commits(history: Path, more: int) -> None:
     wanted = table.version + more
     while table.version < wanted:
         assert time.monotonic() < deadline, "the history does not go on"
-        time.sleep(0.005)
+        time.sleep(0.02)
         table.refresh()
 
 
@@ -178,7 +179,7 @@ def kill_drivers(seed: int, rounds: int, folder: Path) -> None:
     rng = random.Random(seed)
     history = folder / "history"
     with served(folder, "--log-level", "error") as process:
-        with writing(process, seed):
+        with writing(process, seed, pause=0.2):
             for _ in range(rounds):
                 driver = start_driver(process, history, folder)
                 try:
