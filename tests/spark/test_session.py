@@ -56,6 +56,33 @@ def test_java_is_found_by_its_variable_on_the_path_or_where_it_is_installed(
     assert java.missing_java(installed) is None
 
 
+def test_java_is_installed_by_apt_get_where_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "installed"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    package = fake_java(tmp_path / "package", "17.0.9")
+    java_home = installed / "java-17"
+    scripts = {
+        # It knows its packages after an update only, and what it installs is a Java.
+        "apt-get": f"""case "$1" in
+            update) /bin/touch {tmp_path}/updated ;;
+            install) [ -e {tmp_path}/updated ] && /bin/cp -r {package} {java_home} ;;
+            esac""",
+        "sudo": '[ "$1" = -n ] && shift && exec "$@"',
+        "true": "exit 0",
+    }
+    for name, script in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    installed.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java.install_java([installed]) == java_home
+    assert java.install_java([installed]) == java_home  # nothing is left to do
+
+
 def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> None:
     if java.find_java() is None:
         pytest.skip("there is no Java 17 or newer on this machine, and Spark needs one")

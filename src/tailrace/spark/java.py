@@ -61,15 +61,15 @@ def use_java(installed: Sequence[Path] = _INSTALLED) -> None:
     os.environ["JAVA_HOME"] = str(home)
 
 
-def install_java() -> Path:
+def install_java(installed: Sequence[Path] = _INSTALLED) -> Path:
     """The home of a Java, which is installed if there is none; `UsageError` if that cannot be done."""
-    found = find_java()
+    found = find_java(installed)
     if found is None:
         _install_package()
-        found = find_java()
+        found = find_java(installed)
     if found is None:
         _install_for_user()
-        found = find_java()
+        found = find_java(installed)
     if found is None:
         raise UsageError(_REMEDY)
     return found
