@@ -227,8 +227,10 @@ class PlainFile(ArchivedFile):
         low, high = 0, self._size
         earliest, latest = self.first_time, _FOREVER
         while high - low > NEAR:
-            found = boundary(data, (low + high) // 2, high)
-            if found is None or not earliest < found[1] < latest:
+            # Near the middle; elsewhere if what is found there cannot lie between what was found before.
+            probes = (boundary(data, low + (high - low) * part // 4, high) for part in (2, 1, 3))
+            found = next((probe for probe in probes if probe and earliest < probe[1] < latest), None)
+            if found is None:
                 break
             if found[1] <= after:
                 low, earliest = found

@@ -21,6 +21,7 @@ _TAIL: Final = (
     b"\x11ts\0" + bytes(8) + b"\x12t\0" + bytes(8) + b"\x12v\0" + bytes(8) + b"\x09wall\0" + bytes(9)
 )
 _TAIL_SIZE: Final = len(_TAIL)
+_LAST: Final = (1 << 64) - 1
 _TIME: Final = slice(4, 12)
 _NAMED: Final = np.r_[0:4, 12:15, 23:26, 34:40, 48]
 _NAMES: Final = np.frombuffer(_TAIL, dtype=np.uint8)[_NAMED]
@@ -48,7 +49,7 @@ def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
     if count < len(stops):
         start = stops[count - 1] if count else 0
         damage = _fault(buffer[start : stops[count]])
-    is_late = np.flatnonzero(times[:count] > np.uint64(through))
+    is_late = np.flatnonzero(times[:count] > np.uint64(min(through, _LAST)))
     is_over = len(is_late) > 0
     if is_over:
         count, damage = int(is_late[0]), None
