@@ -59,6 +59,7 @@ class HistoryLog(EventLog):
         self._rows = RowReader()
         self._thread = ThreadPoolExecutor(1, "tailrace-history")
         self._fetching = asyncio.Lock()
+        self._looking = asyncio.Lock()
         self._is_wanted = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
@@ -117,17 +118,21 @@ class HistoryLog(EventLog):
 
     async def look(self) -> None:
         """Take over what was committed since the last look, and wake whom it concerns."""
-        if self.table is None:
-            self.open()
-            return
+        async with self._looking:
+            if self.table is None:
+                self.open()
+            else:
+                await self._take_over(self.table)
+
+    async def _take_over(self, table: HistoryTable) -> None:
         loop = asyncio.get_running_loop()
         is_due = loop.time() >= self._next_refresh
-        if not (is_due or self._next_commit().exists()):
+        if not (is_due or _next_commit(table).exists()):
             return
         # Now and then in any case: of a log that was tidied up meanwhile, the next file is never there.
         self._next_refresh = loop.time() + CALM_SECONDS
-        await loop.run_in_executor(self._thread, self.table.refresh)
-        through = self.table.through
+        await loop.run_in_executor(self._thread, table.refresh)
+        through = table.through
         if through <= self._newest:
             return
         first: Slice | None = None
@@ -138,10 +143,6 @@ class HistoryLog(EventLog):
         if first is not None:
             self._pieces.add(before, first)
         self._wake(first)
-
-    def _next_commit(self) -> Path:
-        assert self.table is not None, "there is a table that may have another commit"
-        return self.path / "_delta_log" / f"{self.table.version + 1:020d}.json"
 
     def _moved_to(self, through: int) -> None:
         self._newest = through
@@ -258,6 +259,10 @@ class HistoryLog(EventLog):
         """Wait until there is something a stream can see; meanwhile new commits are looked for often."""
         self._is_wanted.set()
         return await super().wait(waiter, seconds)
+
+
+def _next_commit(table: HistoryTable) -> Path:
+    return table.path / "_delta_log" / f"{table.version + 1:020d}.json"
 
 
 def check_belongs(table: HistoryTable, store: Store) -> None:

@@ -19,13 +19,13 @@ class HistoryReader:
         self.through = through
         self._rows = rows
         self._batches = table.read(after, through, batch_rows=_PIECE_ROWS)
+        self._next = next(self._batches, None)
 
     def next_piece(self) -> Slice:
-        """The next items; none, and the end of the pass, if there are no more."""
-        batch = next(self._batches, None)
-        if batch is None:
-            self.place = self.through
-            return Slice((), self.through)
-        items = list(self._rows.items(batch))
-        self.place = items[-1].ts
+        """The next items, and the end of the pass with the last of them."""
+        batch = self._next
+        items = [] if batch is None else list(self._rows.items(batch))
+        # One batch ahead: who gets the last items knows that there is nothing behind them.
+        self._next = None if batch is None else next(self._batches, None)
+        self.place = self.through if self._next is None else items[-1].ts
         return Slice(items, self.place)

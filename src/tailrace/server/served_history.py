@@ -36,6 +36,7 @@ class ServedHistory:
         self._store = store
         self._log = _new_log(store, path, server, prompt=head is None)
         self._has_warned = False
+        self._fault = ""
         self._log.images_expired_before = lambda: server.expiry.images_expired_before
         self._log.on_fault = self._report
         self.event_log: EventLog = self._log
@@ -91,7 +92,10 @@ class ServedHistory:
         return shown
 
     def _report(self, error: Exception) -> None:
-        self._server.log.warning("HISTORY", "The history could not be read", error=str(error))
+        """Say what is wrong, once as long as it is the same."""
+        if str(error) != self._fault:
+            self._fault = str(error)
+            self._server.log.warning("HISTORY", "The history could not be read", error=self._fault)
 
 
 def _new_log(store: Store, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
