@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from pymongo import MongoClient
 from tests.server.headless import running_headless
-from tests.server.running import RunningServer, running
+from tests.server.running import Document, RunningServer, connected, running
 
 
 @pytest.fixture(scope="session", params=["head", "history"])
@@ -19,6 +20,13 @@ def shared_server(tier: str) -> Iterator[RunningServer]:
     """One server for all tests that leave it as they found it."""
     with running() if tier == "head" else running_headless() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def shared_client(shared_server: RunningServer) -> Iterator[MongoClient[Document]]:
+    """Its client; one of its own, as other tests have another server."""
+    with connected(shared_server) as client:
+        yield client
 
 
 @pytest.fixture
