@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from tailrace.errors import CommandError, HistoryError
 from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.event_log import EventLog, LogItem, Run, Slice
@@ -102,7 +104,7 @@ class HistoryLog(EventLog):
             try:
                 await self._pause()
                 await self.look()
-            except (OSError, HistoryError) as error:
+            except Exception as error:  # whatever it is, it must not end this
                 self.on_fault(error)
                 await asyncio.sleep(_SECONDS_AFTER_FAULT)
 
@@ -228,10 +230,13 @@ class HistoryLog(EventLog):
     def _read_piece(self, after: int, through: int) -> Slice:
         """The next piece of the table, by the history's thread alone."""
         reader = self._readers.pop(after, None)
-        if reader is None:
-            assert self.table is not None, "a history that goes up to some time is there"
-            reader = HistoryReader(self.table, self._rows, after, through)
-        found = reader.next_piece()
+        try:
+            if reader is None:
+                assert self.table is not None, "a history that goes up to some time is there"
+                reader = HistoryReader(self.table, self._rows, after, through)
+            found = reader.next_piece()
+        except pa.ArrowException as error:
+            raise HistoryError(f"a file of the history in {self.path} is damaged: {error}") from None
         if reader.place < reader.through:
             self._readers[reader.place] = reader
             while len(self._readers) > _MAX_READERS:
