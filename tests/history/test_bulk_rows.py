@@ -144,6 +144,44 @@ def test_odd_entries_between_plain_ones(odd: bytes) -> None:
     check_same({"": [odd]})
 
 
+def apply_ops(number: int, operations: list[dict[str, Any]], **more: Any) -> bytes:
+    times = {"ts": Timestamp(1_700_000_000, number), "t": Int64(1), "v": Int64(2), "wall": DatetimeMS(number)}
+    return bson.encode({"op": "c", "ns": "admin.$cmd", "o": {"applyOps": operations}} | times | more)
+
+
+def test_transactions_and_batches_with_operations_of_all_sorts() -> None:
+    rng = random.Random(5)
+    session = {"lsid": {"id": Binary(bytes(16), 4), "uid": b"u" * 32}, "txnNumber": Int64(5)}
+    none_before = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    entries = []
+    for number in range(1, 30):
+        operations = []
+        for _ in range(rng.choice((1, 3, 150))):
+            key = {"_id": rng.choice(KEYS[:13])}
+            diff = rng.choice(({"u": {"a": 1}}, {"sa": {"u": {"0": 1}}}, {"x": 1}))
+            op, o, o2 = rng.choice((
+                ("i", key | {"v": "x" * rng.randrange(300)}, key),
+                ("u", {"$v": 2, "diff": diff}, key),
+                ("u", key | {"w": 1}, key),
+                ("d", key, None),
+            ))  # fmt: skip
+            operation: dict[str, Any] = {
+                "op": op,
+                "ns": "shop.orders",
+                "ui": Binary(bytes(range(16)), 4),
+                "o": o,
+            }
+            if o2 is not None:
+                operation["o2"] = o2
+            if rng.random() < 0.05:
+                operation["fromMigrate"] = True
+            operations.append(operation)
+        more = rng.choice(({}, session | none_before, {"fromMigrate": True}, session | {"multiOpType": 1}))
+        entries.append(apply_ops(number, operations, **more))
+    rows = check_same({"": entries})
+    assert rows.num_rows > 500
+
+
 def test_more_kinds_than_are_looked_for() -> None:
     entries = [
         entry(number, "i", {"_id": number}, {"_id": number}, ns=f"shop.c{number % 90:02d}")

@@ -1,11 +1,13 @@
 """`tailrace replay` on Spark: pieces in order, and to the user the same as the other engine."""
 
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.cli.console import Here, tailrace
+from tests.cli.console import Here, Outcome, tailrace
 from tests.cli.replay_inputs import write
 from tests.store.archive_samples import entry
 
@@ -74,10 +76,11 @@ def test_a_damaged_input_is_told_like_by_the_other_engine(oplog: Path, tmp_path:
         '[{"$project": {"documentKey": 1}}]',
     ]
     expected = tailrace(*arguments, "--engine", "local")
-    found = tailrace(*arguments, "--engine", "spark", "--master", "local[2]")
+    command = [sys.executable, "-m", "tailrace", *arguments, "--engine", "spark", "--master", "local[2]"]
+    done = subprocess.run(command, capture_output=True, check=False)
     assert expected.code == 1
-    assert "middle of a document" in found.sentence
-    assert found == expected
+    assert "middle of a document" in expected.sentence
+    assert Outcome(done.returncode, done.stdout, done.stderr.decode()) == expected
 
 
 def test_what_can_be_read_only_once_is_refused(here: Here, java: None) -> None:

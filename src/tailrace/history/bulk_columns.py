@@ -38,7 +38,19 @@ class Look:
     names: tuple[str, str, str | None, str | None]
     """operation, database, collection, UUID"""
     token_middle: bytes
-    """what stands between the time and the key"""
+    """what stands between the time and the key; of operations in a transaction, between time and index"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What the rows of operations inside of transactions and batches have besides."""
+
+    index_hex: Slices
+    """the operation's place, as it stands in the token"""
+    lead: Slices
+    """what the event begins with"""
+    logged: Slices | None
+    index: Positions
 
 
 @dataclass(slots=True)
@@ -56,6 +68,7 @@ class PlainRows:
     """`updateDescription`s, if these are updates"""
     images: Sequence[bytes | None] | None = None
     """the documents before the changes, if there are any"""
+    inner: Inner | None = None
 
 
 def bulk_columns(plain: Sequence[PlainRows], general: pa.RecordBatch) -> pa.RecordBatch:
@@ -174,6 +187,10 @@ class _Columns:
         values = np.zeros(self._count, np.int64)
         values[self._others] = finished.fill_null(0).to_numpy()
         is_null = np.ones(self._count, np.bool_)
+        for rows, numbers in zip(self._plain, self._numbers, strict=True):
+            if rows.inner is not None:
+                values[numbers] = rows.inner.index
+                is_null[numbers] = False
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return _with_nulls(values, is_null, self._order, pa.int64())
 
@@ -196,7 +213,10 @@ def _with_nulls(
 
 
 def _token(rows: PlainRows) -> Sequence[Piece]:
-    return (b"82", hexed(big_endian(rows.entries.ts)), rows.look.token_middle, *rows.key_hex, b"000004")
+    middle: tuple[Piece, ...] = (rows.look.token_middle,)
+    if rows.inner is not None:
+        middle += (rows.inner.index_hex, rows.look.kind.token_middle)
+    return (b"82", hexed(big_endian(rows.entries.ts)), *middle, *rows.key_hex, b"000004")
 
 
 def _event(rows: PlainRows, tokens: Slices) -> Sequence[Piece]:
@@ -204,6 +224,7 @@ def _event(rows: PlainRows, tokens: Slices) -> Sequence[Piece]:
     entries, kind = rows.entries, rows.look.kind
     key = Slices(entries.buffer, entries.key, entries.key_size)
     pieces: list[Piece] = [
+        *(() if rows.inner is None else (rows.inner.lead,)),
         b"\x03_id\0",
         little_endian(tokens.lengths + 17, "<i4"),
         b"\x02_data\0",
@@ -232,7 +253,9 @@ def _document_key(rows: PlainRows) -> Sequence[Piece]:
 
 
 def _logged(rows: PlainRows) -> Sequence[Piece]:
-    """Only an update's diff is not told by its event."""
+    """Of a plain entry, only an update's diff is not told by its event."""
+    if rows.inner is not None:
+        return () if rows.inner.logged is None else (rows.inner.logged,)
     entries = rows.entries
     if entries.operation[0] != UPDATE:
         return ()

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from tailrace.errors import CommandError
 from tailrace.history.bulk_columns import Look, PlainRows, bulk_columns
+from tailrace.history.inner_rows import inner_rows
 from tailrace.history.plain_entries import INSERT, UPDATE, PlainEntries, find_plain
 from tailrace.history.rows import RowBuilder
 from tailrace.history.splicing import Slices, hexed, items, lines, slices_of
-from tailrace.model.change_event import ChangeEvent
-from tailrace.model.event_token import single_id_hex
+from tailrace.model.change_event import ChangeEvent, EventKind
+from tailrace.model.event_token import single_id_hex, transaction_index_hex
 from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN
 from tailrace.model.update_diff import describe
@@ -51,6 +52,7 @@ class BulkRows:
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
         self._looks: dict[tuple[str, bytes, int], Look | None] = {}
+        self._inner_looks: dict[EventKind, Look | None] = {}
 
     def batch(self, entries: Mapping[str, Sequence[bytes]]) -> pa.RecordBatch:
         """The rows of a time slice, in the order of their tokens.
@@ -70,7 +72,8 @@ class BulkRows:
                 events += self._events_of(shard, [raws[index] for index in others])
         if self._pre_image_of is not None:
             _add_images(plain, events, self._pre_image_of)
-        return bulk_columns(plain, self._rows.batch(events))
+        inner, events = inner_rows(events, self._inner_look)
+        return bulk_columns(plain + inner, self._rows.batch(events))
 
     def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> list[PlainRows]:
         found = find_plain(raws)
@@ -104,7 +107,21 @@ class BulkRows:
         key_hex = None if key is None else single_id_hex(key)
         if key_hex is None or event.ddl is not None or event.entry.extras is not PLAIN:
             return None
-        ending = key_hex + _TOKEN_END
+        return self._taken_apart(event, key_hex + _TOKEN_END)
+
+    def _inner_look(self, event: ChangeEvent) -> Look | None:
+        """What the rows of operations like this one share, inside of transactions and batches."""
+        if event.kind not in self._inner_looks:
+            key_hex = single_id_hex(event.document_key or b"")
+            if key_hex is None:
+                return None
+            index = transaction_index_hex(event.entry.txn_op_index)
+            ending = index + event.kind.token_middle + key_hex + _TOKEN_END
+            remember(self._inner_looks, event.kind, self._taken_apart(event, ending))
+        return self._inner_looks[event.kind]
+
+    def _taken_apart(self, event: ChangeEvent, ending: bytes) -> Look | None:
+        """The look of a row whose token has this end behind what all of its kind share."""
         row = self._rows.batch([event]).to_pylist()[0]
         token: bytes = row["token"].encode()
         if not token.endswith(ending):

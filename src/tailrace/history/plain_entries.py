@@ -20,8 +20,9 @@ DIFF: Final = 18
 
 _TAIL: Final = 49
 _SMALLEST: Final = 100
-_FIRST_DATE: Final = 0
-_LAST_DATE: Final = 253_402_300_799_999
+FIRST_DATE: Final = 0
+LAST_DATE: Final = 253_402_300_799_999
+"""Milliseconds: earlier and later dates are left to the general road"""
 
 
 def _number(text: bytes) -> int:
@@ -141,8 +142,8 @@ def find_plain(entries: Sequence[bytes]) -> PlainEntries:
         & (buffer[end + 48] == 0)
         & (int32[o - 3] & 0xFFFFFF == _number(b"\x03o\0"))
         & (ts > 0)
-        & (wall >= _FIRST_DATE)
-        & (wall <= _LAST_DATE)
+        & (wall >= FIRST_DATE)
+        & (wall <= LAST_DATE)
         & (is_delete | (is_update & has_o2 & (has_diff | has_id)) | ((op == ord("i")) & has_o2))
     )
     found = PlainEntries(

@@ -93,6 +93,11 @@ def single_id_hex(key: bytes) -> bytes | None:
     return None if write_key is None else write_key(key)
 
 
+def transaction_index_hex(txn_op_index: int) -> bytes:
+    """An operation's place in its transaction as it stands in a token of version 2."""
+    return _index(txn_op_index)
+
+
 _END: Final = b"000004\0\0"
 """The end of the identifier and of the token, then the ends of the text and of the document"""
 _TIME_SIZE: Final = 2 + 16 + 10
