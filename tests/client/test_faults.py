@@ -20,7 +20,7 @@ from tailrace.testing.replica_set import ReplicaSet
 
 REPLICA_SET = "rs0"
 LABEL = ["ResumableChangeStreamError"]
-EAGER = {"serverMonitoringMode": "poll"}
+EAGER = {"serverMonitoringMode": "poll", "appname": "stream"}
 """A client that looks for a lost server at once; streamed heartbeats notice after half a second."""
 
 _numbers = itertools.count()
@@ -160,7 +160,10 @@ class Faults:
 
     def _fail(self, mode: Event, commands: list[str], **data: Any) -> None:
         self._scene.direct.admin.command(
-            "configureFailPoint", "failCommand", mode=mode, data={"failCommands": commands, **data}
+            "configureFailPoint",
+            "failCommand",
+            mode=mode,
+            data={"failCommands": commands, "appName": "stream", **data},
         )
 
     def end(self) -> None:
