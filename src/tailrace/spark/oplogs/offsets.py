@@ -80,10 +80,12 @@ class Offset:
 def before_timestamp(milliseconds: int) -> int:
     """The cluster time behind which everything was written at a wall-clock time or later, to the second.
 
-    >>> before_timestamp(7_999) == (7 << 32) - 1
+    The increments of a second begin with 1.
+
+    >>> before_timestamp(7_999) == 7 << 32
     True
     """
-    return max((milliseconds // 1000 << 32) - 1, 0)
+    return milliseconds // 1000 << 32
 
 
 def through_timestamp(milliseconds: int) -> int:
