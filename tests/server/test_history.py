@@ -79,6 +79,10 @@ class TestTruncation:
                 kept.database.c.insert_one({"_id": number, "x": "y" * 5000})
             size = sum(len(entry["o"]["x"]) for entry in kept.server.oplog() if entry["op"] == "i")
             assert size == 30 * 5000
+            before = kept.times()
+            kept.server.restart()
+            assert kept.times()[: len(before)] == before
+            kept.builder = HistoryBuilder(kept.server.server.store, kept.path)
             kept.server.advance_clock(1)
             kept.server.advance_clock(1)
             assert sum("history is behind" in message for message in kept.server.messages()) == 1

@@ -108,7 +108,11 @@ class Server:
         self._data = DataDirectory(options.data)
         try:
             self._store = Store.open(
-                self._data.path, wall=self.wall, oplog_size=options.oplog_bytes, map_size=options.max_bytes
+                self._data.path,
+                wall=self.wall,
+                oplog_size=options.oplog_bytes,
+                map_size=options.max_bytes,
+                held_through=None if options.history is None or options.replica_set is None else 0,
             )
             self._store.attach(asyncio.get_running_loop())
             self._store.logs_batches = self.release.has(VECTORED_INSERTS)

@@ -112,14 +112,20 @@ class Store:
         wall: WallClock | None = None,
         oplog_size: int = DEFAULT_OPLOG_SIZE,
         map_size: int = DEFAULT_MAP_SIZE,
+        held_through: int | None = None,
     ) -> "Store":
-        """Open or make a data directory; raises `UsageError` if it cannot be used."""
+        """Open or make a data directory; raises `UsageError` if it cannot be used.
+
+        With 0 for ``held_through`` no entry of the oplog is removed before somebody says that a history
+        holds it: opening is a write already.
+        """
         tables = Tables(path, map_size=map_size)
         try:
             store = cls(tables, wall or WallClock(), oplog_size)
         except BaseException:
             tables.close()
             raise
+        store.held_through = held_through
         store.write_now(store._start_term)
         return store
 
