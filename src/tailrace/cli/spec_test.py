@@ -16,10 +16,13 @@ from pymongo.errors import PyMongoError
 
 from tailrace.cli.output import print_line
 from tailrace.errors import UsageError
+from tailrace.server.options import DEFAULT_REPLICA_SET
+from tailrace.server.version import VERSION
 from tailrace.spectest.deployment import Deployment
 from tailrace.spectest.drivers import DRIVERS
 from tailrace.spectest.outcome import Outcome, Status
 from tailrace.spectest.suite import SpecTest, find_tests
+from tailrace.testing.older_servers import older_servers_accepted
 from tailrace.testing.replica_set import ReplicaSet
 
 HELP: Final = "run the drivers' spec tests for change streams"
@@ -38,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="replicaset",
         help="what our own server is to be",
     )
+    add(
+        "--server-version",
+        metavar="X.Y.Z",
+        default=VERSION,
+        help="MongoDB version that our own server presents, from 4.0 on",
+    )
     add("--driver", choices=sorted(DRIVERS), default="tailrace", help="whose change stream runs them")
     add("--json", action="store_true", help="print a JSON object for each test")
 
@@ -45,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the tests; 1 if one failed."""
     tests = find_tests(arguments.paths)
-    with _deployment(arguments.uri, arguments.topology) as deployment:
+    with older_servers_accepted(), _deployment(arguments) as deployment:
         counts: Counter[Status] = Counter()
         file = None
         for test in tests:
@@ -65,15 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _deployment(uri: str | None, topology: str) -> Iterator[Deployment]:
-    if uri is None:
-        with ReplicaSet(replica_set="rs0" if topology == "replicaset" else None) as ours:
+def _deployment(arguments: argparse.Namespace) -> Iterator[Deployment]:
+    if arguments.uri is None:
+        name = DEFAULT_REPLICA_SET if arguments.topology == "replicaset" else None
+        with ReplicaSet(replica_set=name, server_version=arguments.server_version) as ours:
             yield Deployment.at(ours.uri)
         return
     try:
-        deployment = Deployment.at(uri)
+        deployment = Deployment.at(arguments.uri)
     except (PyMongoError, ValueError) as error:
-        raise UsageError(f"there is no server at {uri}: {error}") from None
+        raise UsageError(f"there is no server at {arguments.uri}: {error}") from None
     yield deployment
 
 

@@ -4,7 +4,6 @@ A test opens a stream, runs operations with another client, and says which event
 which commands the driver sends first.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -27,20 +26,18 @@ def is_legacy(document: Document) -> bool:
     return "database_name" in document and "tests" in document
 
 
-def tests_of(document: Document) -> Iterator[tuple[str, Document]]:
-    """The tests of a file, by their descriptions."""
-    for test in document["tests"]:
-        yield test["description"], test
-
-
-def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
-    """Run one test; it raises unless it passes."""
+def check_applies(_document: Document, test: Document, deployment: Deployment) -> None:
+    """Raise `NotApplicable` if a test is for other servers."""
     objection = deployment.objection_to_topologies(test.get("topology"))
     objection = objection or deployment.objection_to_versions(
         test.get("minServerVersion"), test.get("maxServerVersion")
     )
     if objection is not None:
         raise NotApplicable(objection)
+
+
+def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
+    """Run one test; it raises unless it passes."""
     with MongoClient[Document](deployment.uri, **_OPTIONS) as everyone:
         _prepare(everyone, document)
         fail_point = test.get("failPoint")

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from bson import json_util
@@ -30,14 +31,23 @@ class SpecTest:
     document: Document
     definition: Document
 
+    def objection(self, deployment: Deployment) -> str | None:
+        """Why it does not apply to a server, or None if it does."""
+        try:
+            _runner(self.document).check_applies(self.document, self.definition, deployment)
+        except NotApplicable as skip:
+            return str(skip)
+        return None
+
     def run(self, deployment: Deployment, driver: Driver) -> Outcome:
         """Run it to its end; a failure is an outcome, too."""
-        runner = unified if unified.is_unified(self.document) else legacy
         try:
+            objection = self.objection(deployment)
+            if objection is not None:
+                return Outcome(self.file, self.name, Status.SKIPPED, objection)
             # PyMongo adds an `_id` to documents that it inserts; another run must not see it.
-            runner.run_test(copy.deepcopy(self.document), copy.deepcopy(self.definition), deployment, driver)
-        except NotApplicable as skip:
-            return Outcome(self.file, self.name, Status.SKIPPED, str(skip))
+            document, test = copy.deepcopy((self.document, self.definition))
+            _runner(document).run_test(document, test, deployment, driver)
         except (Mismatch, Unsupported, PyMongoError) as error:
             return Outcome(self.file, self.name, Status.FAILED, str(error) or type(error).__name__)
         return Outcome(self.file, self.name, Status.PASSED)
@@ -66,5 +76,10 @@ def _tests(file: Path) -> Iterator[SpecTest]:
         raise UsageError(f"{file} is not Extended JSON: {error}") from None
     if not isinstance(document, dict) or not (unified.is_unified(document) or legacy.is_legacy(document)):
         raise UsageError(f"{file} is no spec test, neither of the legacy nor of the unified format")
-    for name, definition in (unified if unified.is_unified(document) else legacy).tests_of(document):
-        yield SpecTest(file, name, document, definition)
+    for test in document["tests"]:
+        yield SpecTest(file, test["description"], document, test)
+
+
+def _runner(document: Document) -> ModuleType:
+    """The module that runs tests of a file's format."""
+    return unified if unified.is_unified(document) else legacy

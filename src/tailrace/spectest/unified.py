@@ -1,6 +1,5 @@
 """The runner of the unified format, schema version 1: entities, operations, expected results and commands."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from pymongo import MongoClient, WriteConcern
@@ -26,14 +25,8 @@ def is_unified(document: Document) -> bool:
     return "schemaVersion" in document
 
 
-def tests_of(document: Document) -> Iterator[tuple[str, Document]]:
-    """The tests of a file, by their descriptions."""
-    for test in document["tests"]:
-        yield test["description"], test
-
-
-def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
-    """Run one test; it raises unless it passes."""
+def check_applies(document: Document, test: Document, deployment: Deployment) -> None:
+    """Raise `NotApplicable` if a test is for other servers."""
     version = document["schemaVersion"]
     if not parse_version(_OLDEST_SCHEMA) <= parse_version(version) <= parse_version(_NEWEST_SCHEMA):
         raise Unsupported(f"its schema version {version} is not one of {_OLDEST_SCHEMA} to {_NEWEST_SCHEMA}")
@@ -41,6 +34,10 @@ def run_test(document: Document, test: Document, deployment: Deployment, driver:
         _check_requirements(requirements, deployment)
     if "skipReason" in test:
         raise NotApplicable(test["skipReason"])
+
+
+def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
+    """Run one test; it raises unless it passes."""
     with MongoClient[Document](deployment.uri, serverSelectionTimeoutMS=5000) as internal:
         _Run(document, test, deployment, driver, internal).run()
 
