@@ -1,8 +1,9 @@
-"""A replica set in a few seconds: `python -m tailrace.testing.demo`, which is what `make run` does.
+"""The whole system in a minute: `python -m tailrace.testing.demo`, which is what `make run` does.
 
-Starts `tailrace serve`, writes a shop's day with PyMongo, prints the events of a change stream with their
-tokens, kills the server, starts it again on the same data and resumes; then reads the oplog over the wire and
-replays it. The exit code is 0 only if all three give the same events.
+Starts `tailrace serve` with its Spark pipeline, writes a shop's day with PyMongo and prints the events of a
+change stream with their tokens. Then a factory writes until the oplog has lost the shop's entries, the server
+is killed and started again, and the stream resumes from the history. The oplog, saved while it held
+everything, is replayed. The exit code is 0 only if all three give the same events.
 """
 
 import shlex
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import bson
-from bson import Decimal128
+from bson import Decimal128, Timestamp
 from pymongo import MongoClient
 from pymongo.change_stream import ChangeStream
 from pymongo.client_session import ClientSession
@@ -26,6 +28,8 @@ from pymongo.database import Database
 
 from tailrace.bsonio import extjson
 from tailrace.cli.main import main as tailrace
+from tailrace.cli.spark_needs import missing_for_spark
+from tailrace.history.table import HistoryTable
 from tailrace.testing.event_lines import event_line, shortened
 
 Document = dict[str, Any]
@@ -33,34 +37,44 @@ Document = dict[str, Any]
 _EXPANDED: Final = '{"showExpandedEvents": true}'
 _DAY: Final = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 _LAST: Final = "drop"
+_PATIENCE_SECONDS: Final = 120
+_BREATH_SECONDS: Final = 0.05
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the tour; the exit code."""
+    missing = missing_for_spark()
+    if missing is not None:
+        print(f"The tour shows the Spark pipeline too. {missing}", file=sys.stderr)
+        return 1
     with TemporaryDirectory(prefix="tailrace-demo-") as made:
         folder = Path(arguments[0]) if arguments else Path(made)
         with serving(folder) as (server, uri):
             events = _live(uri)
+            oplog = _dump_oplog(uri, folder)
+            _forget(uri, events[-1]["clusterTime"])
             print("\nThe server is killed (SIGKILL) and started again on the same data.\n")
             server.kill()
         with serving(folder) as (_, uri):
             resumed = _resumed(uri, events[2])
-            oplog = _dump_oplog(uri, folder)
+        _show_history(folder)
         replayed = _replayed(oplog, folder)
     if resumed != events[3:] or replayed != events:
         print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
         return 1
-    print(f"\nLive, resumed and replayed, the {len(events)} events are the same.")
+    print(f"\nLive, resumed from the history and replayed, the {len(events)} events are the same.")
     return 0
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`tailrace serve` as a process of its own, and its address; ended by SIGTERM."""
-    command = ["serve", "--no-spark", "--port", "0", "--data", str(folder / "data"), "--log-level", "warning"]
+    command = ["serve", "--port", "0", "--data", str(folder / "data"), "--oplog-size", "1"]
     print(f"$ tailrace {shlex.join(command)}", flush=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tailrace", *command], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tailrace", *command, "--log-level", "warning"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -130,8 +144,32 @@ def _until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
             return
 
 
+def _forget(uri: str, last: Timestamp) -> None:
+    """Write until the oplog has no entry left of a time; it lets go of what the history holds."""
+    print("A factory writes on, until the oplog of 1 MB has lost what the shop did. Entries go only when the")
+    print("Spark pipeline has put them into the history; it starts in the background and needs a moment.\n")
+    started = time.perf_counter()
+    written = 0
+    with MongoClient[Document](uri) as client:
+        oplog = client.local["oplog.rs"]
+        while True:
+            oldest = oplog.find_one(sort=[("$natural", 1)])
+            if oldest is not None and oldest["ts"] > last:
+                break
+            if time.perf_counter() - started > _PATIENCE_SECONDS:
+                raise SystemExit("the history did not come; --log-level info says more of the pipeline")
+            readings = [{"machine": number % 7, "at": _DAY, "trace": bytes(200)} for number in range(100)]
+            client.factory.readings.insert_many(readings)
+            written += len(readings)
+            time.sleep(_BREATH_SECONDS)
+        history = client.admin.command("serverStatus")["history"]
+    took = time.perf_counter() - started
+    print(f"  {written:,} readings later ({took:.0f} s) the oplog begins behind the shop's last event;")
+    print(f"  the history holds {history['events']:,} events and is {history['lagSeconds']} s behind")
+
+
 def _resumed(uri: str, event: Document) -> list[Document]:
-    print(f"\nResumed after the {event['operationType']} of {event.get('documentKey')}:\n")
+    print(f"\nResumed after the {event['operationType']} of {event.get('documentKey')}, from the history:\n")
     with MongoClient[Document](uri) as client:
         started = time.perf_counter()
         with client.shop.watch(resume_after=event["_id"], show_expanded_events=True) as stream:
@@ -141,6 +179,18 @@ def _resumed(uri: str, event: Document) -> list[Document]:
     return events
 
 
+def _show_history(folder: Path) -> None:
+    """What the table tells without any of Tailrace's formats."""
+    table = HistoryTable.open(folder / "data" / "history")
+    found: Counter[tuple[str, str]] = Counter()
+    for batch in table.read(0, columns=["db", "operation"]):
+        found.update(zip(batch["db"].to_pylist(), batch["operation"].to_pylist(), strict=True))
+    print(f"The history is a Delta table, {len(table.files)} files of Parquet, {table.size:,} bytes:\n")
+    for (database, operation), number in sorted(found.items()):
+        print(f"  {database or '-':<9} {operation:<16} {number:>9,}")
+    print()
+
+
 def _dump_oplog(uri: str, folder: Path) -> Path:
     """The oplog as a file, as `mongodump` would write it."""
     path = folder / "oplog.bson"
@@ -148,7 +198,7 @@ def _dump_oplog(uri: str, folder: Path) -> Path:
         batches: Iterable[Any] = client.local["oplog.rs"].find_raw_batches()
         for batch in batches:
             file.write(batch)
-    print(f"The oplog, read over the wire: {path.name}, {path.stat().st_size:,} bytes.\n")
+    print(f"\nThe oplog is saved, read over the wire: {path.name}, {path.stat().st_size:,} bytes.\n")
     return path
 
 
