@@ -6,6 +6,7 @@ Runs are seeded; a failure names its seed. `make test-slow` runs a thousand of t
 import itertools
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ import pymongo.common
 import pytest
 from pymongo import MongoClient
 from pymongo.collection import Collection
+from pymongo.errors import ConnectionFailure, DuplicateKeyError
 from tests.client.cutting_proxy import CuttingProxy
 from tests.client.shells import SHELLS, Event, Stream, keys, opened, take
 
@@ -218,3 +220,83 @@ def test_faults_lose_and_double_nothing(scene: Scene, shell: str) -> None:
 def test_a_thousand_runs_with_faults_lose_and_double_nothing(scene: Scene, shell: str, part: int) -> None:
     for seed in range(1000 + part * 50, 1050 + part * 50):
         run_with_faults(scene, shell, seed)
+
+
+# -- several members --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def members() -> Iterator[ReplicaSet]:
+    with ReplicaSet(members=3) as replica_set:
+        yield replica_set
+
+
+def insert_persistently(collection: Collection[Event], numbers: range) -> None:
+    """Insert numbers in order; during elections a driver gives up after two attempts."""
+    for number in numbers:
+        for _ in range(100):
+            with suppress(DuplicateKeyError):  # an attempt that failed may have been done
+                try:
+                    collection.insert_one({"_id": number})
+                except ConnectionFailure:
+                    continue
+            break
+        else:
+            raise AssertionError("no primary was found")
+
+
+def take_persistently(stream: Stream, count: int) -> list[Event]:
+    """Events of a stream whose one attempt to resume may meet another server that is going away."""
+    events: list[Event] = []
+    for _ in range(100):
+        try:
+            while len(events) < count:
+                events.append(stream.next())
+        except ConnectionFailure:
+            assert stream.alive
+        else:
+            return events
+    raise AssertionError("no server was found")
+
+
+def run_on_members(replica_set: ReplicaSet, shell: str, seed: int) -> None:
+    """A stream while primaries step down and members are cut off, by one of the read preferences."""
+    rng = random.Random(seed)
+    preference = rng.choice(["primary", "secondaryPreferred", "nearest"])
+    settings = {**EAGER, "readPreference": preference}
+    name = f"c{next(_numbers)}"
+    written = 0
+    seen: list[Event] = []
+    try:
+        with (
+            MongoClient[Event](replica_set.uri, serverMonitoringMode="poll") as writer,
+            opened(shell, replica_set.uri, f"members.{name}", client=settings) as stream,
+        ):
+            collection = writer.members[name]
+            for _ in range(3):
+                insert_persistently(collection, range(written, written + 3))
+                written += 3
+                seen += take_persistently(stream, rng.randint(0, written - len(seen)))
+                if rng.random() < 0.5:
+                    replica_set.step_down(0.01)
+                else:
+                    with replica_set.cut_off(rng.randrange(3)):
+                        seen += take_persistently(stream, written - len(seen))
+            seen += take_persistently(stream, written - len(seen))
+            assert keys(seen) == list(range(written))
+            assert nothing_more(stream)
+    except BaseException as error:
+        error.add_note(f"shell {shell}, seed {seed}, read preference {preference}")
+        raise
+
+
+def test_elections_and_lost_members_lose_and_double_nothing(members: ReplicaSet, shell: str) -> None:
+    for seed in range(8):
+        run_on_members(members, shell, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", SHELLS)
+def test_many_elections_and_lost_members_lose_and_double_nothing(members: ReplicaSet, shell: str) -> None:
+    for seed in range(100, 150):
+        run_on_members(members, shell, seed)
