@@ -9,6 +9,7 @@ import sys
 
 from bench import (
     drain,
+    driver_drain,
     engine,
     fan_out,
     history_drain,
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "fan-out": fan_out.main,
     "idle-streams": idle_streams.main,
     "drain": drain.main,
+    "driver-drain": driver_drain.main,
     "insert": insert.main,
     "history-drain": history_drain.main,
     "spark-history": spark_history.main,
