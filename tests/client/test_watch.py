@@ -184,6 +184,19 @@ def test_a_kill_that_fails_is_nobodys_business(
     assert [started.name for started in recorder.commands].count("killCursors") == 2
 
 
+def test_a_lost_connection_leaves_no_cursor(
+    server: ReplicaSet, shell: str, collection: Collection[Event]
+) -> None:
+    before = open_cursors(server)
+    with opened(shell, server.uri, namespace(collection)) as stream:
+        with server.fail_point(
+            mode={"times": 3}, data={"failCommands": ["getMore"], "closeConnection": True}
+        ):
+            collection.insert_one({"_id": 1})
+            stream.next()
+        assert open_cursors(server) == before + 1
+
+
 def test_a_stream_that_is_dropped_leaves_no_cursor(server: ReplicaSet) -> None:
     before = open_cursors(server)
     client = server.client()

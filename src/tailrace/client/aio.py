@@ -20,6 +20,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_preferences import _ServerMode
 
 from tailrace.client.change_stream import ChangeStreamMachine, Verdict
+from tailrace.client.commands import Command
 from tailrace.client.driver import Address, Exchange, Settings, cursor_address
 from tailrace.client.options import Document, Keywords, Pipeline, StreamOptions, Target
 
@@ -74,6 +75,8 @@ class AsyncChangeStream(Generic[T]):
         self._session = client._ensure_session(session)
         self._owns_session = session is None and self._session is not None and self._session._implicit
         self._address: Address | None = None
+        self._abandoned: tuple[Address, Command] | None = None
+        """A cursor that could not be killed yet: its server did not answer."""
         self._seconds: float | None = client.options.timeout
         self._take: Callable[[], T | None] = machine.take  # type: ignore[assignment]
         if settings.decodes_late:
@@ -187,7 +190,7 @@ class AsyncChangeStream(Generic[T]):
             if failure.from_server:
                 await self._release()
             else:
-                self._release_later()
+                self._abandon()
             if verdict is Verdict.RAISE:
                 if not machine.is_alive:
                     await self.close()
@@ -200,6 +203,8 @@ class AsyncChangeStream(Generic[T]):
         else:
             machine.receive(reply, exchange.wire_version)
             self._address = exchange.address
+            if self._abandoned is not None:
+                await self._kill_abandoned()
             return
         await self._exchange()
 
@@ -228,9 +233,22 @@ class AsyncChangeStream(Generic[T]):
     async def _release(self) -> None:
         """Kill the cursor on its server, now."""
         command = self._machine.release()
-        if command is None or self._address is None:
-            return
+        if command is not None and self._address is not None:
+            await self._kill(command, self._address)
 
+    def _abandon(self) -> None:
+        """Leave the cursor to be killed when its server answers again: nobody waits for that."""
+        command = self._machine.release()
+        if command is not None and self._address is not None:
+            self._abandoned = self._address, command
+
+    async def _kill_abandoned(self) -> None:
+        """Kill the cursor of before if it is on the server that has just answered."""
+        abandoned, self._abandoned = self._abandoned, None
+        if abandoned is not None and abandoned[0] == self._address:
+            await self._kill(abandoned[1], abandoned[0])
+
+    async def _kill(self, command: Command, address: Address) -> None:
         async def send(
             session: AsyncClientSession | None,
             _server: object,
@@ -247,12 +265,12 @@ class AsyncChangeStream(Generic[T]):
                 self._settings.read_preference,
                 self._session,
                 operation="killCursors",
-                address=self._address,
+                address=address,
                 retryable=False,
             )
 
     def _release_later(self) -> None:
-        """Let PyMongo kill the cursor in the background: its server cannot be reached now."""
+        """Let PyMongo kill the cursor in the background: this is no moment to send anything."""
         cursor = self._machine.cursor
         command = self._machine.release()
         if command is not None and cursor is not None and self._address is not None:
