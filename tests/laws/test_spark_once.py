@@ -119,8 +119,8 @@ def python_processes_below(pid: int) -> list[int]:
     return found
 
 
-def wait_for_commits(history: Path, more: int) -> None:
-    """Wait until so many more batches are in the table."""
+def wait_for_commits(history: Path, more: int, job: RunningJob | None = None) -> None:
+    """Wait until so many more batches are in the table, which a job in this process makes if it is given."""
     deadline = time.monotonic() + SECONDS
     while not HistoryTable.exists(history):
         assert time.monotonic() < deadline, "no history appears"
@@ -128,6 +128,7 @@ def wait_for_commits(history: Path, more: int) -> None:
     table = HistoryTable.open(history)
     wanted = table.version + more
     while table.version < wanted:
+        assert job is None or job.is_alive(), f"the job ended: {job.error!r}"
         assert time.monotonic() < deadline, "the history does not go on"
         time.sleep(0.02)
         table.refresh()
@@ -155,7 +156,7 @@ def kill_beside_one_jvm(spark: SparkSession, seed: int, rounds: int, folder: Pat
         try:
             with writing(process, seed):
                 for _ in range(rounds):
-                    wait_for_commits(history, rng.choice((0, 0, 1, 2)))  # 0: while it still recovers
+                    wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: while it still recovers
                     time.sleep(rng.uniform(0.0, 0.3))
                     victims = python_processes_below(jvm)
                     if victims and rng.random() < 0.85:

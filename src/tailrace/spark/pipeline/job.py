@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -92,7 +92,8 @@ class HistoryJob:
         self._failure_in_commit = None
         try:
             query = self.start(spark)
-        except (PySparkException, TailraceError) as error:
+        except (PySparkException, Py4JJavaError, TailraceError) as error:
+            # Java's own exceptions come as they are where a worker died while the query was put together.
             return from_exception(error)
         try:
             while query.isActive and not ending.wait(_LOOK_SECONDS):
