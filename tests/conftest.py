@@ -24,7 +24,7 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Spark in this process, two cores; started by the first test that asks for it."""
-    from tailrace.spark.session import build_session
+    from tailrace.spark.session import LIGHT_JAVA, build_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -33,6 +33,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Spa
         "local[2]",
         "tailrace tests",
         {
+            **LIGHT_JAVA,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),

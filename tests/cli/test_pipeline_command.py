@@ -57,7 +57,7 @@ def test_an_unreachable_source_and_a_missing_java(
     outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
     assert "the source at 127.0.0.1:1 cannot be reached" in outcome.sentence
     assert outcome.code == 1
-    monkeypatch.setattr("tailrace.spark.java._homes", lambda: iter(()))
+    monkeypatch.setattr("tailrace.spark.java._homes", lambda _: iter(()))
     outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
     assert outcome.code == 2
     assert outcome.sentence.startswith("Spark needs Java 17 or newer, and there is none; install it")

@@ -311,6 +311,7 @@ def test_a_retried_write_is_known_to_the_next_primary(replica_set: ReplicaSet) -
             command |= {"lsid": session.session_id, "txnNumber": number}
             assert client.shop.command(command)["n"] == 1
             replica_set.step_up(number % 3)
+            eventually(lambda: primary_of(client) == replica_set.primary)
             assert client.shop.command(command)["n"] == 1
     assert client.shop.orders.count_documents({}) == 4
 
@@ -492,6 +493,7 @@ def test_older_releases_have_members_too() -> None:
         client = replica_set.client()
         with client.shop.orders.with_options(read_preference=Secondary()).watch() as stream:
             replica_set.step_down()
+            eventually(lambda: primary_of(client) == replica_set.primary)
             client.shop.orders.insert_one({"_id": 1})
             assert next(stream)["documentKey"] == {"_id": 1}
         assert client.server_info()["version"] == "4.4.0"

@@ -97,9 +97,7 @@ def test_what_does_not_belong_together_is_one_sentence(spark: SparkSession, tmp_
         HistoryJob(source, PipelineSettings(history))
 
 
-def test_batches_and_partitions_do_not_show(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_and_partitions_do_not_show(spark: SparkSession, tmp_path: Path) -> None:
     shards = {}
     entries = list(generate_bulk(7, 6000))
     for number in range(3):
@@ -109,8 +107,7 @@ def test_batches_and_partitions_do_not_show(
     source = FilesSource(shards)
     whole = build_all(spark, source, tmp_path / "whole")
     assert len(whole.files) == 1
-    monkeypatch.setattr("tailrace.spark.pipeline.batch_source.SMALL_BATCH_ENTRIES", 100)
-    few = build_all(spark, source, tmp_path / "few", max_entries=1500)
+    few = build_all(spark, source, tmp_path / "few", max_entries=1500, small_entries=100)
     assert len(few.files) > 4
     assert events_of(tmp_path / "few") == events_of(tmp_path / "whole")
     assert few.rows == whole.rows > 6000

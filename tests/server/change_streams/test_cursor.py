@@ -45,8 +45,11 @@ def test_replies_hold_at_most_16_megabytes(database: Database[Document]) -> None
     text = "x" * 6_000_000
     for number in range(4):
         database.c.insert_one({"_id": number, "text": text})
-    assert ids(get_more(database, cursor)["nextBatch"]) == [0, 1]
-    assert ids(get_more(database, cursor)["nextBatch"]) == [2, 3]
+    batches: list[list[Any]] = []
+    while sum(map(len, batches)) < 4:  # a stream that catches up may send less than would fit
+        batches.append(ids(get_more(database, cursor)["nextBatch"]))
+    assert [number for batch in batches for number in batch] == [0, 1, 2, 3]
+    assert max(map(len, batches)) <= 2
 
 
 def test_the_position_behind_a_batch_is_its_last_event(database: Database[Document]) -> None:

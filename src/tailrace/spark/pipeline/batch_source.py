@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.spark.pipeline.interval import BuiltPart, Interval
 from tailrace.spark.pipeline.offset import from_offset, to_offset
-from tailrace.spark.pipeline.settings import SMALL_BATCH_BYTES, SMALL_BATCH_ENTRIES, PipelineSettings
+from tailrace.spark.pipeline.settings import SMALL_BATCH_BYTES, PipelineSettings
 from tailrace.spark.pipeline.task import build
 
 FORMAT: Final = "tailrace.pipeline"
@@ -151,11 +151,9 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, after: int, promised: int) -> int:
         settings, source = self._plan.settings, self._plan.source
-        entries, size = settings.max_entries, settings.max_bytes
-        least = source.limited(
-            after, promised, min(entries, SMALL_BATCH_ENTRIES), min(size, SMALL_BATCH_BYTES)
-        )
-        if least >= promised or entries <= SMALL_BATCH_ENTRIES or size <= SMALL_BATCH_BYTES:
+        entries, size, small = settings.max_entries, settings.max_bytes, settings.small_entries
+        least = source.limited(after, promised, min(entries, small), min(size, SMALL_BATCH_BYTES))
+        if least >= promised or entries <= small or size <= SMALL_BATCH_BYTES:
             self._small = Interval(after, least)
             return least
         return source.limited(after, promised, entries, size)

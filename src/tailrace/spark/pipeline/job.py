@@ -30,11 +30,8 @@ from tailrace.spark.pipeline.log import COMPONENT, Log, NoLog
 from tailrace.spark.pipeline.progress import Progress
 from tailrace.spark.pipeline.settings import PipelineSettings
 from tailrace.spark.pipeline.upkeep import Upkeep
-from tailrace.spark.session import LOCAL_SETTINGS, build_session
+from tailrace.spark.session import LIGHT_JAVA, build_session
 
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_LIGHT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Rows never get to Java, so there is little to optimise in it: a start takes 40 % less processor time."""
 _LOOK_SECONDS: Final = 0.1
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
@@ -154,7 +151,7 @@ class HistoryJob:
 def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """A session for a pipeline that runs as a program of its own; one sentence if Spark does not start."""
     if master is not None and master.startswith("local"):
-        conf = {_JAVA_OPTIONS: f"{LOCAL_SETTINGS[_JAVA_OPTIONS]} {_LIGHT}", **conf}
+        conf = {**LIGHT_JAVA, **conf}  # rows never get to Java
     try:
         return build_session(master, "tailrace pipeline", conf)
     except (PySparkException, Py4JError) as error:

@@ -25,6 +25,8 @@ class PipelineSettings:
     max_entries: int = DEFAULT_MAX_ENTRIES
     """The most entries of one batch; a batch that fails is done again as a whole."""
     max_bytes: int = DEFAULT_MAX_BYTES
+    small_entries: int = SMALL_BATCH_ENTRIES
+    """A batch of up to so many entries is one task's; a larger one is divided."""
     keep_seconds: float | None = None
     """Age from which on events are given up; None keeps them forever."""
     keep_bytes: int | None = None
