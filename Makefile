@@ -27,7 +27,7 @@ clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.spark.java
 
-run: $(READY) java ## a replica set: write to it, watch it, kill it, resume
+run: $(READY) java ## the whole system: a replica set, its pipeline, a stream resumed from the history
 	$(BIN)/python -m tailrace.testing.demo
 
 serve: $(READY) ## a replica set that stays up until it is interrupted

@@ -7,8 +7,8 @@ from typing import Final
 CHECKPOINT_FOLDER: Final = "_checkpoint"
 """Inside the table; readers of Delta pass over names that begin with an underscore."""
 
-DEFAULT_MAX_ENTRIES: Final = 1_000_000
-DEFAULT_MAX_BYTES: Final = 512 << 20
+DEFAULT_MAX_ENTRIES: Final = 2_000_000
+DEFAULT_MAX_BYTES: Final = 1 << 30
 SMALL_BATCH_ENTRIES: Final = 20_000
 """Up to here one task is faster than several: starting a task costs what a thousand entries cost."""
 SMALL_BATCH_BYTES: Final = 16 << 20

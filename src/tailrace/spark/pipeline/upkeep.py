@@ -14,7 +14,7 @@ from tailrace.spark.pipeline.failure import from_exception
 from tailrace.spark.pipeline.log import COMPONENT, Log
 from tailrace.spark.pipeline.settings import PipelineSettings
 
-_PAUSE_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 60.0
 _VACUUM_SECONDS: Final = 600.0
 
 
