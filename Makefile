@@ -6,6 +6,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := .node
+# The tests start some programs hundreds of times; they need not be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
+# More than cores: tests of servers and of Spark wait as often as they work.
+TESTERS ?= 3
 
 .PHONY: clients java run serve tour test test-slow check bench clean
 
@@ -46,10 +50,10 @@ test: $(READY) $(NODE)/.ready java ## what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/pytest -m "not slow" -n $(TESTERS) --dist worksteal
 
 test-slow: $(READY) java ## long property runs
-	$(BIN)/pytest -m slow -n 2 --dist worksteal
+	$(BIN)/pytest -m slow -n $(TESTERS) --dist worksteal
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench

@@ -210,11 +210,11 @@ def start_driver(process: ServedProcess, history: Path, folder: Path) -> "subpro
 
 
 def test_workers_and_server_are_killed(spark: SparkSession, tmp_path: Path) -> None:
-    kill_beside_one_jvm(spark, BASE_SEED, 46, tmp_path)
+    kill_beside_one_jvm(spark, BASE_SEED, 48, tmp_path)
 
 
 def test_drivers_are_killed(tmp_path: Path) -> None:
-    kill_drivers(BASE_SEED, 4, tmp_path)
+    kill_drivers(BASE_SEED, 2, tmp_path)
 
 
 @pytest.mark.slow

@@ -83,6 +83,7 @@ def test_java_is_installed_by_apt_get_where_that_is_allowed(
     assert java.install_java([installed]) == java_home  # nothing is left to do
 
 
+@pytest.mark.slow
 def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> None:
     if java.find_java() is None:
         pytest.skip("there is no Java 17 or newer on this machine, and Spark needs one")
