@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_LONG = (
+    "tests/laws/test_spark_once.py",
+    "tests/cli/test_pipeline_command.py",
+    "tests/testing/test_demo.py",
+    "tests/laws/test_spark_engine.py",
+)
+"""Tests that wait more than they work: started first, they wait beside the others and not behind them"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
 @pytest.fixture(scope="session")
 def java() -> None:
     """Spark needs a Java; `make test` installs one where that can be done."""
