@@ -84,9 +84,8 @@ def test_java_is_installed_by_apt_get_where_that_is_allowed(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java")
 def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> None:
-    if java.find_java() is None:
-        pytest.skip("there is no Java 17 or newer on this machine, and Spark needs one")
     from tailrace.testing.bulk import generate_bulk
     from tailrace.testing.history import dump
 

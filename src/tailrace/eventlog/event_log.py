@@ -23,7 +23,7 @@ _EVENT_WEIGHT: Final = 1500
 _RUN_EVENT_WEIGHT: Final = 700
 
 
-class LogItem:
+class LogItem(ABC):
     """A piece of the log; `ts` is the cluster time it ends with, and it never ends within one."""
 
     __slots__ = ("ts",)
@@ -32,9 +32,9 @@ class LogItem:
         self.ts = ts
 
     @property
+    @abstractmethod
     def weight(self) -> int:
         """About how many bytes of memory it takes, with its events."""
-        raise NotImplementedError
 
 
 class Run(Protocol):

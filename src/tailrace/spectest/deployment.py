@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pymongo import MongoClient
 
 Document = dict[str, Any]
 Version = tuple[int, ...]
-
-TOPOLOGIES: Final = ("single", "replicaset", "sharded")
 
 
 @dataclass(frozen=True, slots=True)
