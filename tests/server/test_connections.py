@@ -1,16 +1,21 @@
 """Sockets: broken messages, clients that go away, replies that nobody wants."""
 
+import gc
 import socket
 import struct
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
+from pymongo.uri_parser import parse_uri
 from tests.server.raw_client import raw_client
 from tests.server.running import Document, RunningServer, connected, running, wait_for
 
 from tailrace.bsonio.documents import decode, encode
+from tailrace.testing.replica_set import ReplicaSet
 from tailrace.wire import ClientConnection
 
 BROKEN = "Connection closed because it broke the protocol"
@@ -225,3 +230,25 @@ def test_many_clients_at_once(server: RunningServer) -> None:
     with connected(server, maxPoolSize=50) as client, ThreadPoolExecutor(50) as pool:
         replies = list(pool.map(lambda _: client.admin.command("ping"), range(500)))
     assert all(reply["ok"] == 1.0 for reply in replies)
+
+
+def test_a_server_that_stops_leaves_no_socket_of_those_just_connecting() -> None:
+    for _ in range(20):
+        replica_set = ReplicaSet()
+        replica_set.start()
+        sockets: list[socket.socket] = []
+
+        _, port = parse_uri(replica_set.uri)["nodelist"][0]
+
+        def knock(port: int = port, found: list[socket.socket] = sockets) -> None:
+            with suppress(OSError):
+                while True:
+                    found.append(socket.create_connection(("127.0.0.1", port), timeout=10))
+
+        knocking = threading.Thread(target=knock)
+        knocking.start()
+        replica_set.stop()
+        knocking.join()
+        for knocked in sockets:
+            knocked.close()
+    gc.collect()  # an unclosed socket is a warning, and warnings are errors

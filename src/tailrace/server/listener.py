@@ -64,14 +64,21 @@ class Listener:
         for connection in list(self.connections.values()):
             connection.shut()
 
-    def stop_accepting(self) -> None:
-        """Take no new connections."""
-        if self._servers is not None:
-            self._servers.close()
+    async def stop_accepting(self) -> None:
+        """Take no new connections; those that were taken become part of `connections`."""
+        servers = self._servers
+        if servers is None:
+            return
+        loop = asyncio.get_running_loop()
+        for listening in servers.sockets:
+            loop.remove_reader(listening)
+        # A connection just accepted waits for its transport, which asyncio loses if the server closes first.
+        await asyncio.sleep(0)
+        servers.close()
 
     async def close(self) -> None:
         """Close all connections and wait until what still runs on them has ended."""
-        self.stop_accepting()
+        await self.stop_accepting()
         connections = list(self.connections.values())
         for connection in connections:
             connection.shut()

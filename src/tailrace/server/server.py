@@ -177,7 +177,7 @@ class Server:
     async def _end_serving(self) -> None:
         """Let all members come to their end, all at the same time."""
         for member in self.members:
-            member.listener.stop_accepting()
+            await member.listener.stop_accepting()
             member.replication.shut_down()
         self.elections.cancel()
         await asyncio.gather(*(member.come_to_an_end() for member in self.members))
