@@ -182,6 +182,32 @@ def test_transactions_and_batches_with_operations_of_all_sorts() -> None:
     assert rows.num_rows > 500
 
 
+DIFFS: list[dict[str, Any]] = [
+    {"u": {"a": 1, "b": "text", "c": 2.5}},
+    {"u": {"a": "12.5"}, "i": {"n": {"x": [1, 2]}}, "d": {"y": False}},
+    {"d": {"gone": False}, "sc": {"u": {"city": "Ulm"}, "i": {"note": "call first"}}},
+    {"sa": {"a": True, "l": 3, "u0": 7, "s1": {"u": {"x": "y"}}}, "sb": {"d": {"0": False}}},
+    {"u": {"r": bson.Regex("ab+", "i"), "o": ObjectId(bytes(12)), "n": None, "f": Binary(b"1234", 0)}},
+    {"sn": {"u": {"7": "seven", "a.b": Int64(3)}, "sm": {"i": {"k": bson.Code("f()"), "t": True}}}},
+    {"b": {"raw": {"o": 3, "d": Binary(b"xyz", 0)}}},
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_diffs_that_are_built_alike_and_damaged_ones_among_them(seed: int) -> None:
+    rng = random.Random(seed)
+    entries = []
+    for number in range(1, 1_200):
+        raw = bytearray(entry(number, "u", {"$v": 2, "diff": rng.choice(DIFFS)}, {"_id": number}))
+        start = raw.index(b"\x03diff\0") + len(b"\x03diff\0")
+        size = int.from_bytes(raw[start : start + 4], "little")
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            place = start + rng.randrange(4, size)
+            raw[place] = rng.choice((raw[place] ^ 1, 0, 1, rng.randrange(256)))
+        entries.append(bytes(raw))
+    check_same({"": entries})
+
+
 def test_more_kinds_than_are_looked_for() -> None:
     entries = [
         entry(number, "i", {"_id": number}, {"_id": number}, ns=f"shop.c{number % 90:02d}")

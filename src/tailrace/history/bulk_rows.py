@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tailrace.errors import CommandError
 from tailrace.history.bulk_columns import Look, PlainRows, bulk_columns
+from tailrace.history.bulk_descriptions import BulkDescriptions
 from tailrace.history.inner_rows import inner_rows
 from tailrace.history.plain_entries import INSERT, UPDATE, PlainEntries, find_plain
 from tailrace.history.rows import RowBuilder
@@ -23,7 +23,6 @@ from tailrace.model.change_event import ChangeEvent, EventKind
 from tailrace.model.event_token import single_id_hex, transaction_index_hex
 from tailrace.model.memo import remember
 from tailrace.model.oplog_entry import PLAIN
-from tailrace.model.update_diff import describe
 
 EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
 """(shard, entries of it in order): their canonical events"""
@@ -196,17 +195,11 @@ def _described(entries: PlainEntries) -> tuple[PlainEntries, Slices | None]:
     """Updates with their descriptions, without those that cannot be described."""
     if entries.operation[0] != UPDATE:
         return entries, None
-    texts: list[bytes] = []
-    good: list[int] = []
-    for index, diff in enumerate(entries.diffs()):
-        try:
-            texts.append(describe(diff, expanded=True))
-        except CommandError:
-            continue
-        good.append(index)
-    if len(good) < len(entries):
-        entries = entries.at(np.array(good, np.int64))
-    return entries, slices_of(texts)
+    descriptions, is_described = BulkDescriptions(entries).described()
+    if is_described.all():
+        return entries, descriptions
+    good = np.flatnonzero(is_described)
+    return entries.at(good), _some(descriptions, good)
 
 
 def _some(slices: Slices | None, rows: npt.NDArray[np.int64]) -> Slices | None:
