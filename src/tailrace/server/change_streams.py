@@ -73,7 +73,8 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         scope,
         _raw_spec(context) or spec,
         pipeline[1:],
-        is_replica_set=server.replication.is_replica_set,
+        on_router=server.is_router,
+        is_replica_set=server.is_replicated,
         raw_data=raw_data,
         parameters={
             END_OF_TRANSACTION_FLAG: server.parameters[END_OF_TRANSACTION_FLAG],
@@ -83,7 +84,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         let=let,
         release=server.release.stream,
     )
-    _check_target(server.store.catalog, scope, raw_data=raw_data)
+    _check_target(server.states.catalog, scope, raw_data=raw_data)
     if explain:
         return plan.explain()
     cursor = ChangeStreamCursor(server, plan, comment=context.command.get("comment"))

@@ -151,7 +151,7 @@ class Context:
         if self.transaction is not None:
             yield self.transaction.unit
             return
-        with self.server.store.snapshot() as snapshot:
+        with self.server.states.snapshot() as snapshot:
             yield snapshot
 
     @property

@@ -18,7 +18,6 @@ from tailrace.server import replies
 from tailrace.server.client import Client
 from tailrace.server.command import Reply
 from tailrace.server.command_body import read_body
-from tailrace.server.commands import COMMANDS
 from tailrace.server.context import Context
 from tailrace.server.emulation import STREAMING_HELLO
 from tailrace.server.error_labels import Situation, labels_of
@@ -94,7 +93,7 @@ class Dispatcher:
 
     def _context(self, client: Client, request: Request) -> Context:
         name = request.name
-        entry = COMMANDS.get(name)
+        entry = self._server.commands.get(name)
         if (
             entry is None
             or (entry.is_test_command and not self._server.parameters["enableTestCommands"])
@@ -160,8 +159,8 @@ class Dispatcher:
 
     def _hear_time(self, context: Context) -> None:
         heard = cluster_time(context.command)
-        if heard is not None and self._server.replication.is_replica_set:
-            self._server.store.clock.advance_to(heard)
+        if heard is not None and self._server.is_replicated:
+            self._server.states.clock.advance_to(heard)
         if context.lsid is not None:
             context.session = self._server.sessions.use(context.lsid)
 
@@ -194,7 +193,7 @@ class Dispatcher:
 
     def _check_transaction_number(self, context: Context) -> None:
         entry = context.entry
-        if not self._server.replication.is_replica_set:
+        if not self._server.is_replicated:
             reason = "Transaction numbers are only allowed on a replica set member or mongos"
             raise CommandError(ErrorCode.IllegalOperation, reason)
         if context.in_transaction:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
@@ -11,6 +11,8 @@ from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.head import Head
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
+from tailrace.server.command import Command
+from tailrace.server.commands import COMMANDS
 from tailrace.server.concerns import check_not_ahead
 from tailrace.server.context import Context
 from tailrace.server.counters import Counters
@@ -33,7 +35,8 @@ from tailrace.server.served_history import ServedHistory
 from tailrace.server.sessions import Sessions
 from tailrace.server.transactions import Transactions
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
-from tailrace.store.clock import WallClock
+from tailrace.store.clock import ClusterClock, WallClock
+from tailrace.store.states import States
 from tailrace.store.store import Store, no_op
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
@@ -51,6 +54,8 @@ class Server:
 
     owns_data = True
     """Whether it is the one that looks after the data; further members use it."""
+    is_router = False
+    """Whether it stands before the shards of a cluster and has no data of its own."""
 
     def __init__(
         self,
@@ -58,11 +63,16 @@ class Server:
         *,
         wall: WallClock | None = None,
         log: Logbook | None = None,
+        clock: ClusterClock | None = None,
     ) -> None:
+        """Servers of one cluster share a ``clock``."""
         self.options = options or ServerOptions()
         self.wall = wall or WallClock()
         """The time of day; tests move it."""
         self.log = log or Logbook(self.options.log_level)
+        self.commands: Mapping[str, Command] = COMMANDS
+        """What it can be asked, by name and alias."""
+        self._clock = clock
         self.release = Release.parse(self.options.server_version)
         """The MongoDB release it presents."""
         self.parameters = Parameters(self.options.parameters, release=self.release)
@@ -110,6 +120,7 @@ class Server:
             self._store = Store.open(
                 self._data.path,
                 wall=self.wall,
+                clock=self._clock,
                 oplog_size=options.oplog_bytes,
                 map_size=options.max_bytes,
                 held_through=None if options.history is None or options.replica_set is None else 0,
@@ -261,6 +272,16 @@ class Server:
         if self._store is None:
             raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is not running")
         return self._store
+
+    @property
+    def states(self) -> States:
+        """Where what is read comes from."""
+        return self.store
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether there are oplogs: cluster time, transactions and change streams need one."""
+        return self.replication.is_replica_set
 
     @property
     def head(self) -> Head:

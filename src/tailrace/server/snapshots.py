@@ -11,7 +11,7 @@ from tailrace.errors import CommandError
 from tailrace.model.cluster_time import in_words
 from tailrace.server.concerns import check_not_ahead
 from tailrace.store.clock import WallClock
-from tailrace.store.reader import Snapshot
+from tailrace.store.reader import Snapshot, State
 
 if TYPE_CHECKING:
     from tailrace.server.context import Context
@@ -23,7 +23,7 @@ _MOST_KEPT: Final = 32
 class PinnedSnapshot:
     """A state and its time; closed when nobody uses it and it was not asked for lately."""
 
-    def __init__(self, reader: Snapshot, time: int, now: float) -> None:
+    def __init__(self, reader: State, time: int, now: float) -> None:
         self.reader = reader
         self.time = time
         """The cluster time of its newest entry."""
@@ -57,7 +57,7 @@ class SnapshotHistory:
         self.reap()
         return found
 
-    def _newest(self, reader: Snapshot) -> PinnedSnapshot:
+    def _newest(self, reader: State) -> PinnedSnapshot:
         time = reader.newest_time()
         same = next((kept for kept in self._kept if kept.time == time), None)
         if same is not None:
@@ -71,6 +71,7 @@ class SnapshotHistory:
         before = [kept for kept in self._kept if kept.time <= wanted]
         found = max(before, key=lambda kept: kept.time, default=None)
         if found is not None:
+            assert isinstance(newest.reader, Snapshot)  # a store has no others
             following = next(newest.reader.entries(found.time), None)
             if following is None or following[0] > wanted:
                 return found

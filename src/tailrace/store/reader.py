@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from types import TracebackType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from tailrace.store.catalog import Catalog, Collection, Index
 from tailrace.store.tables import (
@@ -286,8 +286,28 @@ class TableReader(Reader):
         return self._transaction.get(name.encode(), db=self._tables.meta)
 
 
-class Snapshot(TableReader):
-    """A committed state that does not change while it is open; close it soon, or the file grows."""
+class State(Reader):
+    """A committed state that does not change while it is open; close it soon, or the files grow."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the state."""
+
+    @abstractmethod
+    def newest_time(self) -> int:
+        """The cluster time of the newest change in it; 0 if there is none."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Snapshot(TableReader, State):
+    """A state of one store."""
 
     def __init__(self, tables: Tables, transaction: Transaction, catalog: Catalog) -> None:
         super().__init__(tables, transaction)
@@ -301,11 +321,3 @@ class Snapshot(TableReader):
     def close(self) -> None:
         """Let go of the state."""
         self._transaction.abort()
-
-    def __enter__(self) -> "Snapshot":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

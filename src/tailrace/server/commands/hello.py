@@ -117,6 +117,8 @@ def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
         reply["topologyVersion"] = replication.topology_version()
     if replication.is_replica_set:
         reply |= _describe_member(context, writable)
+    elif server.is_router:
+        reply |= {writable: True, "msg": "isdbgrid"}
     else:
         reply[writable] = True
     connection = {"connectionId": context.client.id} if release.has(CONNECTION_IDS) else {}

@@ -7,12 +7,10 @@ from tailrace.server.context import Context
 
 async def run(context: Context) -> Reply:
     """The table of commands."""
-    # The table imports this module; it is complete when the first command runs.
-    from tailrace.server.commands import COMMANDS
-
     context.arguments().finish()
+    table = context.server.commands
     enabled = context.parameters["enableTestCommands"]
-    own = {command.name: command for command in COMMANDS.values() if enabled or not command.is_test_command}
+    own = {command.name: command for command in table.values() if enabled or not command.is_test_command}
     return {"commands": {name: _described(command) for name, command in sorted(own.items())}}
 
 

@@ -17,7 +17,7 @@ from tailrace.store.reader import Reader, Record
 if TYPE_CHECKING:
     from tailrace.server.context import Context
     from tailrace.server.snapshots import PinnedSnapshot
-    from tailrace.store.store import Store
+    from tailrace.store.states import States
 
 _COST_BETWEEN_LOOKS: Final = 32_000
 _COST_OF_A_RECORD: Final = 1000
@@ -28,10 +28,10 @@ class ReadState:
     """Gives the reader of the batch under way."""
 
     def __init__(
-        self, store: "Store", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
+        self, states: "States", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
     ) -> None:
         """Without a reader of its own it opens the newest state for each batch."""
-        self._store = store
+        self._states = states
         self._reader = reader
         self._pinned = pinned
         self._paths: list[AccessPath] = []
@@ -42,13 +42,13 @@ class ReadState:
     @classmethod
     async def of(cls, context: "Context") -> "ReadState":
         """The state that a command is to read, by its transaction and its read concern."""
-        store = context.server.store
+        states = context.server.states
         if context.transaction is not None:
-            return cls(store, context.transaction.unit)
+            return cls(states, context.transaction.unit)
         if context.read_concern.level == "snapshot":
             pinned = await context.server.cursors.snapshots.pin(context)
-            return cls(store, pinned.reader, pinned)
-        return cls(store)
+            return cls(states, pinned.reader, pinned)
+        return cls(states)
 
     @property
     def reader(self) -> Reader:
@@ -78,7 +78,7 @@ class ReadState:
             if self._reader is not None:
                 yield self._reader
                 return
-            with self._store.snapshot() as snapshot:
+            with self._states.snapshot() as snapshot:
                 self._reader = snapshot
                 try:
                     for path in self._paths:

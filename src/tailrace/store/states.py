@@ -1,0 +1,24 @@
+"""Where states to read come from: one store, or those of all shards behind a router."""
+
+from typing import Protocol
+
+from tailrace.store.catalog import Catalog
+from tailrace.store.clock import ClusterClock
+from tailrace.store.reader import State
+
+
+class States(Protocol):
+    """The newest states of a deployment's data."""
+
+    clock: ClusterClock
+
+    @property
+    def catalog(self) -> Catalog:
+        """What collections there are now."""
+
+    @property
+    def last_committed(self) -> int:
+        """The cluster time of the newest change that is on disk."""
+
+    def snapshot(self) -> State:
+        """The newest state; to be closed."""
