@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tailrace.history.splicing import PADDING, Bytes, Positions, items
+from tailrace.history.raw_entries import RawEntries
+from tailrace.history.splicing import Bytes, Positions, items
 
 INSERT, REPLACE, UPDATE, DELETE = range(4)
 DIFF: Final = 18
@@ -84,11 +85,11 @@ class PlainEntries:
 
 def find_plain(entries: Sequence[bytes]) -> PlainEntries:
     """The plain ones of some entries, in their order."""
-    sizes = np.fromiter(map(len, entries), np.int64, len(entries))
-    memory = b"".join([*entries, bytes(PADDING)])
+    run = RawEntries.of(entries).padded()
+    memory, ends = run.memory, run.ends
     buffer = np.frombuffer(memory, np.uint8)
-    starts = np.cumsum(sizes) - sizes
-    ends = starts + sizes
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    sizes = ends - starts
     int32, word, time = items(buffer, "<i4"), items(buffer, "<u8"), items(buffer, "<i8")
     last = len(word) - 1
 

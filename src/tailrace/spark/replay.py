@@ -9,7 +9,7 @@ is wrong and where.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -99,7 +99,7 @@ class _Counter:
     def __init__(self) -> None:
         self.entries = 0
 
-    def count(self, batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    def count(self, batches: Iterator[Sequence[bytes]]) -> Iterator[Sequence[bytes]]:
         for batch in batches:
             self.entries += len(batch)
             yield batch

@@ -5,7 +5,7 @@ So the rows are the pipeline's, and a test does not wait for a Java machine.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -52,7 +52,7 @@ class StoreSource(OplogSource):
         after: int,
         through: int,
         condition: object = None,  # noqa: ARG002 - entries that do not meet it may be given
-    ) -> Iterator[list[bytes]]:
+    ) -> Iterator[Sequence[bytes]]:
         """The entries of an interval; it is short enough to read them in one snapshot."""
         batch: list[bytes] = []
         size = 0

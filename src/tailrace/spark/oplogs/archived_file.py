@@ -7,7 +7,7 @@ Compressed files and Extended JSON cannot be entered in the middle; they are rea
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -51,7 +51,7 @@ class ArchivedFile(ABC):
         """About how many bytes its entries have."""
 
     @abstractmethod
-    def batches(self, after: int, through: int) -> Iterator[list[bytes]]:
+    def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """The entries of an interval; `DamagedInputError` behind those that precede a damaged place."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class PlainFile(ArchivedFile):
                 reach *= 4
         return self._end_of_chain(0)[1]
 
-    def batches(self, after: int, through: int) -> Iterator[list[bytes]]:
+    def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """See `ArchivedFile`.
 
         Where the interval begins is only probable at first. A chain of entries inside a stored document
@@ -124,7 +124,7 @@ class PlainFile(ArchivedFile):
         """
         with window(self.path, self._size) as data:
             start = position = self._locate(data, after)
-        held: list[list[bytes]] = []
+        held: list[Sequence[bytes]] = []
         is_proven = not start
         for piece in self._pieces(position, after, through):
             if piece.damage is not None and not is_proven:
@@ -146,7 +146,7 @@ class PlainFile(ArchivedFile):
         else:
             yield from self._from_beginning(after, through)
 
-    def _from_beginning(self, after: int, through: int) -> Iterator[list[bytes]]:
+    def _from_beginning(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """The entries of an interval, found by reading everything before it."""
         position = sum(piece.taken for piece in self._pieces(0, -1, after))
         for piece in self._pieces(position, after, through):
@@ -267,7 +267,7 @@ class WholeFile(ArchivedFile):
             return last  # reported to whoever reads the entries
         return last
 
-    def batches(self, after: int, through: int) -> Iterator[list[bytes]]:
+    def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """See `ArchivedFile`."""
         order = EntryOrder()
         with closing(read_documents(self.path)) as batches:

@@ -6,7 +6,7 @@ deposed and does not know it cannot answer with a hole.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -165,7 +165,7 @@ class DeploymentSource(OplogSource):
 
     def entries(
         self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
-    ) -> Iterator[list[bytes]]:
+    ) -> Iterator[Sequence[bytes]]:
         """See `OplogSource`."""
         position = after
         with (

@@ -4,7 +4,6 @@ This is the innermost loop of everything that reads archived files.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -12,19 +11,21 @@ import numpy.typing as npt
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.errors import CommandError
-from tailrace.history.splicing import lines
+from tailrace.history.raw_entries import RawEntries
+from tailrace.history.splicing import Positions, items
 from tailrace.model.cluster_time import in_words
 from tailrace.store.archive_entries import entry_time
 
-# Nearly all entries end in `ts`, `t`, `v`, `wall` and a NUL; the names, with gaps for the values.
-_TAIL: Final = (
-    b"\x11ts\0" + bytes(8) + b"\x12t\0" + bytes(8) + b"\x12v\0" + bytes(8) + b"\x09wall\0" + bytes(9)
-)
-_TAIL_SIZE: Final = len(_TAIL)
+# Nearly all entries end in `ts`, `t`, `v`, `wall` and a NUL: where the names stand, as parts of 32-bit words.
+_NAMES: Final = tuple(
+    (np.int64(place), np.uint32((1 << 8 * len(name)) - 1), np.uint32(int.from_bytes(name, "little")))
+    for place, name in (
+        (0, b"\x11ts\0"), (12, b"\x12t\0"), (23, b"\x12v\0"), (34, b"\x09wal"), (36, b"all\0"),
+    )
+)  # fmt: skip
+_TAIL_SIZE: Final = 49
+_TIME: Final = 4
 _LAST: Final = (1 << 64) - 1
-_TIME: Final = slice(4, 12)
-_NAMED: Final = np.r_[0:4, 12:15, 23:26, 34:40, 48]
-_NAMES: Final = np.frombuffer(_TAIL, dtype=np.uint8)[_NAMED]
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 
@@ -32,7 +33,7 @@ _read_int32 = rawbson.INT32_LE.unpack_from
 class Piece:
     """The wanted entries at the beginning of a piece of a file, and what ends them."""
 
-    entries: list[bytes]
+    entries: RawEntries
     taken: int
     """bytes up to where they end"""
     last_time: int
@@ -47,8 +48,8 @@ def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
     stops, damage = _ends(buffer)
     times, count = _times(buffer, stops)
     if count < len(stops):
-        start = stops[count - 1] if count else 0
-        damage = _fault(buffer[start : stops[count]])
+        start = int(stops[count - 1]) if count else 0
+        damage = _fault(buffer[start : int(stops[count])])
     is_late = np.flatnonzero(times[:count] > np.uint64(min(through, _LAST)))
     is_over = len(is_late) > 0
     if is_over:
@@ -64,50 +65,54 @@ def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
                 f"the entry's {in_words(int(times[count]))} does not come after the "
                 f"{in_words(int(before[count]))} of the one before it"
             )
-    stops = stops[:count]
-    entries = [buffer[start:stop] for start, stop in pairwise([0, *stops])]
-    if not count:
-        return Piece(entries, 0, last, is_over, damage)
-    return Piece(entries, stops[-1], int(times[count - 1]), is_over, damage)
+    entries = RawEntries(buffer, stops[:count])
+    return Piece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
 
 
-def _ends(buffer: bytes) -> tuple[list[int], str | None]:
+def _ends(buffer: bytes) -> tuple[Positions, str | None]:
     """Where the whole documents at the beginning of a buffer end, and what is wrong behind them."""
     stops: list[int] = []
     keep = stops.append
     read = _read_int32
     position, end = 0, len(buffer)
     last = end - 4
+    damage = None
     while position <= last:
         length: int = read(buffer, position)[0]
         if not 5 <= length <= rawbson.MAX_INTERNAL_SIZE:
-            return stops, f"impossible document length {length}"
-        position += length
-        if position > end:
+            damage = f"impossible document length {length}"
             break
-        if buffer[position - 1]:
-            return stops, "a document does not end in a NUL"
+        position += length
         keep(position)
-    return stops, None
+    if position > end:
+        stops.pop()
+    ends = np.array(stops, np.int64)
+    is_open = np.flatnonzero(np.frombuffer(buffer, np.uint8)[ends - 1])
+    if len(is_open):
+        return ends[: is_open[0]], "a document does not end in a NUL"
+    return ends, damage
 
 
-def _times(buffer: bytes, stops: list[int]) -> tuple[npt.NDArray[np.uint64], int]:
+def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]:
     """The times of the documents that end there, and how many of them are entries before one is none."""
-    ends = np.array(stops, dtype=np.int64)
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    tails = np.zeros((len(ends), _TAIL_SIZE), dtype=np.uint8)
-    starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
-    is_long = ends - starts > _TAIL_SIZE
-    if is_long.any():
-        tails[is_long] = lines(data, ends[is_long] - _TAIL_SIZE, _TAIL_SIZE)
-    times = tails[:, _TIME].copy().view("<u8").reshape(len(ends))
-    is_plain = (tails[:, _NAMED] == _NAMES).all(axis=1)
+    times = np.zeros(len(ends), np.uint64)
+    is_plain = np.zeros(len(ends), np.bool_)
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    long = np.flatnonzero(ends - starts > _TAIL_SIZE)
+    if len(long):
+        tails = ends[long] - _TAIL_SIZE
+        data = np.frombuffer(buffer, np.uint8)
+        words = items(data, "<u4")
+        is_plain[long] = np.logical_and.reduce(
+            [words[tails + at] & mask == name for at, mask, name in _NAMES]
+        )
+        times[long] = items(data, "<u8")[tails + _TIME]
     for index in np.flatnonzero(~is_plain).tolist():
         try:
-            times[index] = entry_time(buffer[stops[index - 1] if index else 0 : stops[index]])
+            times[index] = entry_time(buffer[int(starts[index]) : int(ends[index])])
         except (ValueError, CommandError):
             return times, index
-    return times, len(stops)
+    return times, len(ends)
 
 
 def _fault(raw: bytes) -> str:

@@ -116,7 +116,7 @@ class FilesSource(OplogSource):
         after: int,
         through: int,
         condition: EntryCondition = EVERYTHING,  # noqa: ARG002 - all is read
-    ) -> Iterator[list[bytes]]:
+    ) -> Iterator[Sequence[bytes]]:
         """See `OplogSource`."""
         if self._oldest_of(shard) > after + 1 > 1:
             raise history_lost(after)

@@ -7,7 +7,7 @@ the same interval gives the same entries, on every executor and in every attempt
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from types import TracebackType
 from typing import Final, Self
@@ -53,7 +53,7 @@ class OplogSource(ABC):
     @abstractmethod
     def entries(
         self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
-    ) -> Iterator[list[bytes]]:
+    ) -> Iterator[Sequence[bytes]]:
         """The raw entries of an interval in order, a few megabytes at a time.
 
         Those that do not meet the condition may be left out. Raises `CommandError` 286 if the oplog does not

@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from tailrace.history.bulk_rows import BulkRows, PreImageOf
+from tailrace.history.raw_entries import RawEntries, joined
 from tailrace.model.change_event import ChangeEvent
 from tailrace.spark.oplogs.events import ShardStages
 from tailrace.spark.oplogs.source import OplogSource
@@ -42,7 +43,7 @@ def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.Re
             yield batch
 
 
-def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[str, list[bytes]]]:
+def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[str, RawEntries]]:
     """The entries of an interval by shard; a slice has all of every shard between two cluster times."""
     readers = {shard: _Reader(source.entries(shard, after, through)) for shard in source.shards()}
     while True:
@@ -67,9 +68,9 @@ def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[
 class _Reader:
     """One shard's entries on their way into slices."""
 
-    def __init__(self, batches: Iterator[list[bytes]]) -> None:
+    def __init__(self, batches: Iterator[Sequence[bytes]]) -> None:
         self._batches = batches
-        self._entries: list[bytes] = []
+        self._held: list[RawEntries] = []
         self.position = -1
         """the time of the last entry that was read"""
         self.is_over = False
@@ -81,16 +82,16 @@ class _Reader:
         """Read the next batch."""
         batch = next(self._batches, None)
         self.is_over = batch is None
-        self.last_count = len(batch or ())
-        self.last_size = sum(map(len, batch or ()))
-        if batch:
-            self._entries += batch
-            self.position = entry_time(batch[-1])
+        run = RawEntries.of(batch or ())
+        self.last_count, self.last_size = len(run), run.size
+        if run:
+            self._held.append(run)
+            self.position = entry_time(run[-1])
 
-    def take(self, limit: int) -> list[bytes]:
+    def take(self, limit: int) -> RawEntries:
         """The entries up to a cluster time; they are given up here."""
-        count = len(self._entries)
+        taken, self._held = joined(self._held), []
         if self.position > limit:
-            count = bisect_right(self._entries, limit, key=entry_time)
-        taken, self._entries = self._entries[:count], self._entries[count:]
+            taken, rest = taken.parted(bisect_right(taken, limit, key=entry_time))
+            self._held = [rest]
         return taken

@@ -1,6 +1,6 @@
 """Streams on oplogs: the local engine, fed shard by shard."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tailrace.eventlog.local_engine import LocalEngine
@@ -79,7 +79,7 @@ def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
     return EntryCondition(namespaces=frozenset({scope.cursor_ns, f"{scope.db}.$cmd", _TRANSACTIONS}))
 
 
-def _commands(entries: list[bytes]) -> list[bytes]:
+def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
     # Documents may hold these bytes too, so they are a first sieve only.
     return [raw for raw in entries if _COMMAND in raw and parse_entry(raw).head.op == "c"]
 
@@ -87,7 +87,9 @@ def _commands(entries: list[bytes]) -> list[bytes]:
 class EngineRun(Run):
     """A local engine and what it is fed with."""
 
-    def __init__(self, engine: LocalEngine, feeds: Mapping[str, Iterator[list[bytes]]], after: int) -> None:
+    def __init__(
+        self, engine: LocalEngine, feeds: Mapping[str, Iterator[Sequence[bytes]]], after: int
+    ) -> None:
         self._engine = engine
         self._feeds = feeds
         self._after = after
