@@ -50,10 +50,12 @@ class ErrorCode(IntEnum):
     EmptyFieldName = 56
     DottedFieldName = 57
     CommandNotFound = 59
+    ShardKeyNotFound = 61
     WriteConcernFailed = 64
     ImmutableField = 66
     CannotCreateIndex = 67
     IndexAlreadyExists = 68
+    ShardNotFound = 70
     InvalidOptions = 72
     InvalidNamespace = 73
     NodeNotFound = 74

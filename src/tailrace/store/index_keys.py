@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import decode, encode_value
-from tailrace.bsonio.keystring import END, TypeBits, append_value
+from tailrace.bsonio.keystring import END, NO_BITS, append_value
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.hashed_index import hashed_index_key
@@ -54,21 +54,6 @@ def is_descending(direction: Any) -> bool:
     return not isinstance(direction, str) and float(str(direction)) < 0
 
 
-class _NoBits(TypeBits):
-    """Index keys never need to be read back, so nothing is kept of what makes equal values differ."""
-
-    __slots__ = ()
-
-    def skip(self, count: int) -> None:
-        pass
-
-    def append(self, value: int, count: int) -> None:
-        pass
-
-
-_NO_BITS: Final = _NoBits()
-
-
 # Indexes are replaced when they change, so what is made for one never becomes wrong.
 @lru_cache(maxsize=4096)
 def _maker(index: Index) -> KeyMaker:
@@ -98,7 +83,7 @@ class _Plain:
         self._descending = [is_descending(direction) for _, direction in index.key]
         self._sparse = bool(index.spec.get("sparse"))
         out = bytearray()
-        append_value(out, _NO_BITS, b"", rawbson.NULL, 0, 0)
+        append_value(out, NO_BITS, b"", rawbson.NULL, 0, 0)
         self._null = bytes(out)
 
     def __call__(self, document: bytes) -> list[bytes]:
@@ -130,7 +115,7 @@ class _Plain:
             if value is None:
                 out += self._null
             else:
-                append_value(out, _NO_BITS, document, *value)
+                append_value(out, NO_BITS, document, *value)
             if descending:
                 out[begin:] = out[begin:].translate(_INVERTED)
         out += _END
@@ -185,7 +170,7 @@ class _General:
             if self._collation is not None:
                 kind, raw = collated(self._collation, raw, kind, 0, len(raw))
             begin = len(out)
-            append_value(out, _NO_BITS, raw, kind, 0, len(raw))
+            append_value(out, NO_BITS, raw, kind, 0, len(raw))
             if direction == -1:
                 out[begin:] = out[begin:].translate(_INVERTED)
         out += _END

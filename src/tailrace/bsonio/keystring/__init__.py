@@ -26,10 +26,11 @@ apart (``1`` from ``1.0``, a symbol from a string) is kept beside the key, in th
 from tailrace.bsonio.keystring.decode import decode, decode_prefix
 from tailrace.bsonio.keystring.encode import KeyString, append_value, encode
 from tailrace.bsonio.keystring.layout import END
-from tailrace.bsonio.keystring.type_bits import TypeBits, TypeBitsReader
+from tailrace.bsonio.keystring.type_bits import NO_BITS, TypeBits, TypeBitsReader
 
 __all__ = [
     "END",
+    "NO_BITS",
     "KeyString",
     "TypeBits",
     "TypeBitsReader",

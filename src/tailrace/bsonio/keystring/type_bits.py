@@ -77,6 +77,20 @@ class TypeBits:
         return bytes((_LONG_FORM,)) + len(data).to_bytes(4, "little") + data
 
 
+class _NoBits(TypeBits):
+    __slots__ = ()
+
+    def skip(self, count: int) -> None:
+        pass
+
+    def append(self, value: int, count: int) -> None:
+        pass
+
+
+NO_BITS: Final[TypeBits] = _NoBits()
+"""For keys that are never read back: nothing is kept of what makes equal values differ"""
+
+
 class TypeBitsReader:
     """Reads a stored stream from its first bit on."""
 
