@@ -24,6 +24,7 @@ from typing import Any, Final
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.spark_needs import missing_for_spark
+from tailrace.cluster.cluster import Cluster
 from tailrace.errors import UsageError
 from tailrace.server.emulation import Release, Since
 from tailrace.server.event_loop import new_event_loop
@@ -94,6 +95,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         help="how many members the set has: one process on N ports from --port on",
+    )
+    parser.add_argument(
+        "--shards",
+        metavar="N",
+        type=int,
+        default=0,
+        help="be a sharded cluster of N shards; clients connect to its routers",
+    )
+    parser.add_argument(
+        "--routers",
+        metavar="M",
+        type=int,
+        default=1,
+        help="how many routers the cluster has, on ports from --port on",
     )
     parser.add_argument(
         "--server-version",
@@ -241,6 +256,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         data=arguments.data,
         replica_set=None if arguments.standalone else arguments.replica_set,
         members=arguments.members,
+        shards=arguments.shards,
+        routers=arguments.routers,
         server_version=arguments.server_version,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
@@ -270,7 +287,7 @@ def _parameter(text: str) -> tuple[str, str]:
 
 async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None) -> None:
     loop = asyncio.get_running_loop()
-    server = Server(options, log=log)
+    server = Cluster(options, log=log) if options.shards else Server(options, log=log)
     loop.set_exception_handler(lambda _, fault: _log_fault(server.log, fault))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

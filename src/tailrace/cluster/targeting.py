@@ -8,13 +8,13 @@ without being the same, so they narrow nothing there; a hash tells only what is 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from tailrace.bsonio.values import Undefined
 from tailrace.cluster.placed import ShardedCollection
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.hashed_index import hashed_index_key
 from tailrace.server.query.intervals import (
     Condition,
+    Interval,
     KeySpace,
     conditions_of,
     field_intervals,
@@ -22,8 +22,8 @@ from tailrace.server.query.intervals import (
 )
 from tailrace.store.tables import after_prefix
 
-Range: TypeAlias = tuple[bytes, bytes]
-"""The least key, and what keys may begin with at most"""
+Range: TypeAlias = tuple[bytes, bytes | None]
+"""The least key, and the one behind the last; None has no end"""
 
 _MOST_RANGES: Final = 10_000
 """Beyond that a query with long lists for several fields is narrowed by the first ones only"""
@@ -38,9 +38,7 @@ def target(
     found: frozenset[str] | None = None
     ranges = key_ranges(collection.key, query, collation)
     if ranges is not None:
-        found = frozenset(
-            owner for lower, upper in ranges for owner in chunks.owners_of(lower, after_prefix(upper) or None)
-        )
+        found = frozenset(owner for lower, upper in ranges for owner in chunks.owners_of(lower, upper))
     for branches in _alternatives(query):
         parts = [target(collection, branch, collation) for branch in branches]
         known = [part for part in parts if part is not None]
@@ -79,33 +77,45 @@ def key_ranges(
     """The ranges in which the keys of all matching documents lie; None if that is everywhere."""
     conditions = conditions_of(query)
     keys = KeySpace(has_strings=collation is None)
-    ranges: list[Range] = [(b"", b"")]
-    for number, path in enumerate(key.paths):
+    prefixes = [b""]
+    for path in key.paths:
         found = _conditions_on(path, conditions)
         if path == key.hashed_path:
-            parts = _hashed_points(found, keys)
-            are_points = True
+            points = _hashes(found, keys)
         else:
-            intervals = field_intervals(found, keys, may_have_arrays=False)
-            parts = None if intervals is None else [(part.lower, part.upper) for part in intervals.intervals]
-            are_points = intervals is not None and all(low == high for low, high in parts or ())
-        if parts is None or (number and len(ranges) * len(parts) > _MOST_RANGES):
-            return ranges if number else None
-        ranges = [(low + lower, high + upper) for low, high in ranges for lower, upper in parts]
-        if not are_points:
+            bound = field_intervals(found, keys, may_have_arrays=False)
+            intervals = () if bound is None else tuple(map(_without_arrays, bound.intervals))
+            points = None
+            if bound is not None and all(interval.is_point for interval in intervals):
+                points = [interval.lower for interval in intervals]
+            elif bound is not None and len(prefixes) * len(intervals) <= _MOST_RANGES:
+                return [_range(prefix, interval) for prefix in prefixes for interval in intervals]
+        if points is None or len(prefixes) * len(points) > _MOST_RANGES:
             break
-    return ranges
+        prefixes = [prefix + point for prefix in prefixes for point in points]
+    return None if prefixes == [b""] else [(prefix, after_prefix(prefix) or None) for prefix in prefixes]
 
 
-def _hashed_points(conditions: Sequence[Condition], keys: KeySpace) -> list[Range] | None:
+def _range(prefix: bytes, interval: Interval) -> Range:
+    lower, upper = prefix + interval.lower, prefix + interval.upper
+    return (
+        lower if interval.has_lower else after_prefix(lower),
+        (after_prefix(upper) or None) if interval.has_upper else upper,
+    )
+
+
+def _without_arrays(interval: Interval) -> Interval:
+    """Where no document has an array, nothing but null is found under null."""
+    is_null = interval.least is None and interval.greatest is None
+    return interval._replace(lower=interval.upper) if is_null else interval
+
+
+def _hashes(conditions: Sequence[Condition], keys: KeySpace) -> list[bytes] | None:
     """The hashes of the values that a field may have; None if it may have any."""
     for operator, value in conditions:
         values = [value] if operator == "$eq" else value if operator == "$in" else None
         if isinstance(values, list) and all(has_point(item, keys) for item in values):
-            # Null is also what undefined is equal to.
-            known = [*values, Undefined()] if None in values else values
-            hashes = {_PLAIN.key_of(hashed_index_key(item)) for item in known}
-            return [(key, key) for key in sorted(hashes)]
+            return sorted({_PLAIN.key_of(hashed_index_key(item)) for item in values})
     return None
 
 

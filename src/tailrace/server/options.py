@@ -13,6 +13,8 @@ from tailrace.store.tables import DEFAULT_MAP_SIZE
 DEFAULT_PORT: Final = 27017
 DEFAULT_REPLICA_SET: Final = "rs0"
 MAX_MEMBERS: Final = 50
+MAX_SHARDS: Final = 100
+MAX_ROUTERS: Final = 50
 _PORTS: Final = 1 << 16
 
 
@@ -34,6 +36,10 @@ class ServerOptions:
     """How many members the set has: the others listen on the next ports."""
     member_ports: tuple[int, ...] = ()
     """The ports of the others, if they are not the next ones."""
+    shards: int = 0
+    """How many shards the cluster has; 0 is a replica set without routers."""
+    routers: int = 1
+    """How many routers the cluster has, on `port` and behind it; config server and shards come next."""
     history: Path | None = None
     """Where the pipeline keeps the history of this deployment; None is a server without one."""
     head: bool = True
@@ -53,6 +59,18 @@ class ServerOptions:
     def advertised(self, number: int) -> str | None:
         """The address under which the set names a member; None if it is the one it listens on."""
         return None if self.advertise is None else self.advertise.split(",")[number]
+
+    def check_cluster(self) -> None:
+        """Refuse a cluster that cannot be."""
+        if not 1 <= self.shards <= MAX_SHARDS:
+            raise UsageError(f"a cluster has 1 to {MAX_SHARDS} shards, not {self.shards}")
+        if not 1 <= self.routers <= MAX_ROUTERS:
+            raise UsageError(f"a cluster has 1 to {MAX_ROUTERS} routers, not {self.routers}")
+        if self.members != 1:
+            raise UsageError("the shards of a cluster have one member each; leave out the number of members")
+        ports = self.routers + 1 + self.shards
+        if self.port + ports > _PORTS:
+            raise UsageError(f"there are not {ports} ports from {self.port} on; choose a lower one")
 
     def check_members(self) -> None:
         """Refuse a number of members that cannot be, or addresses for others than these."""

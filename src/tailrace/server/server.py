@@ -214,12 +214,16 @@ class Server:
     def _add_background_jobs(self) -> None:
         no_op_writer = PeriodicNoop(self)
         self.background.add("NoopWriter", no_op_writer.pause, no_op_writer.run)
+        self.background.add("HistoryLag", lambda: _HISTORY_LAG_SECONDS, self._watch_history)
+        self.expiry.register()
+        self._add_reapers()
+
+    def _add_reapers(self) -> None:
+        """What every server does, with data or without."""
         self.background.add(
             "clientcursormon", lambda: self.parameters["clientCursorMonitorFrequencySecs"], self._reap_cursors
         )
         self.background.add("LogicalSessionCacheReap", lambda: _SESSION_REAP_SECONDS, self._reap_sessions)
-        self.background.add("HistoryLag", lambda: _HISTORY_LAG_SECONDS, self._watch_history)
-        self.expiry.register()
         self.parameters.on_change.append(lambda _: self.background.pauses_changed())
 
     async def _reap_cursors(self) -> None:

@@ -51,7 +51,10 @@ class SnapshotHistory:
             # Behind this entry nothing can be written any more that belongs to the moment asked for.
             await server.write_no_op({"msg": "noop write for atClusterTime read concern"})
         newest = self._newest(server.store.snapshot())
-        found = newest if wanted is None else self._at(wanted, newest)
+        return self._used(newest if wanted is None else self._at(wanted, newest))
+
+    def _used(self, found: PinnedSnapshot) -> PinnedSnapshot:
+        """Count another user."""
         found.users += 1
         found.last_use = self._wall.seconds()
         self.reap()
@@ -59,10 +62,16 @@ class SnapshotHistory:
 
     def _newest(self, reader: State) -> PinnedSnapshot:
         time = reader.newest_time()
-        same = next((kept for kept in self._kept if kept.time == time), None)
+        same = self._kept_at(time)
         if same is not None:
             reader.close()
             return same
+        return self._keep(reader, time)
+
+    def _kept_at(self, time: int) -> PinnedSnapshot | None:
+        return next((kept for kept in self._kept if kept.time == time), None)
+
+    def _keep(self, reader: State, time: int) -> PinnedSnapshot:
         pinned = PinnedSnapshot(reader, time, self._wall.seconds())
         self._kept.append(pinned)
         return pinned
@@ -75,8 +84,7 @@ class SnapshotHistory:
             following = next(newest.reader.entries(found.time), None)
             if following is None or following[0] > wanted:
                 return found
-        reason = f"Read timestamp {in_words(wanted)} is older than the oldest available timestamp."
-        raise CommandError(ErrorCode.SnapshotTooOld, reason)
+        raise too_old(wanted)
 
     def reap(self) -> None:
         """Close what was not used for a while; the oldest ones first if there are too many."""
@@ -93,3 +101,9 @@ class SnapshotHistory:
         for kept in self._kept:
             kept.reader.close()
         self._kept.clear()
+
+
+def too_old(wanted: int) -> CommandError:
+    """The error of a reader who wants a state that is not kept."""
+    reason = f"Read timestamp {in_words(wanted)} is older than the oldest available timestamp."
+    return CommandError(ErrorCode.SnapshotTooOld, reason)

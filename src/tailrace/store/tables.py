@@ -14,6 +14,7 @@ oplog       cluster time (8)                                an oplog entry
 preimages   collection UUID (16), cluster time (8), index (8) ``{_id, operationTime, preImage}``
 sessions    session id, user (16 each)                      a record of `config.transactions`
 images      session id, user (16 each)                      a retryable findAndModify's image
+prepared    session id, user (16 each)                      what a prepared transaction needs to end
 garbage     table number (1), ident (4)                     nothing; records or index keys still to be removed
 =========== =============================================== ==============================================
 
@@ -34,7 +35,8 @@ from tailrace.errors import UsageError
 
 FORMAT: Final = 1
 NAMES: Final = (
-    "meta", "catalog", "records", "index", "counts", "oplog", "preimages", "sessions", "images", "garbage",
+    "meta", "catalog", "records", "index", "counts", "oplog", "preimages", "sessions", "images",
+    "prepared", "garbage",
 )  # fmt: skip
 DEFAULT_MAP_SIZE: Final = 64 << 30
 """Address space, not memory or disk: the most that one data directory can grow to."""
@@ -50,6 +52,13 @@ pack_time = TIME.pack
 LONGEST_EXACT_KEY: Final = 440
 _MAX_KEY: Final = LONGEST_EXACT_KEY + 32
 _MAX_MARK: Final = 16
+_FILE: Final = "data.mdb"
+"""What LMDB calls its file"""
+
+
+def holds_store(path: Path) -> bool:
+    """Whether a folder is the data directory of a store."""
+    return (path / _FILE).exists()
 
 
 def fitted(key: bytes) -> bytes:
@@ -147,6 +156,7 @@ class Tables:
         self.preimages = handles["preimages"]
         self.sessions = handles["sessions"]
         self.images = handles["images"]
+        self.prepared = handles["prepared"]
         self.garbage = handles["garbage"]
         self.by_name = handles
 

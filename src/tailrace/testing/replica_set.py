@@ -103,7 +103,7 @@ class ReplicaSet:
             raise RuntimeError("the replica set is running already")
         if self.options.data is None:
             self._folder = tempfile.TemporaryDirectory(
-                prefix="tailrace-", dir=_memory_folder(), ignore_cleanup_errors=True
+                prefix="tailrace-", dir=memory_folder(), ignore_cleanup_errors=True
             )
             self.options = replace(self.options, data=Path(self._folder.name))
         loop = self._loop = asyncio.new_event_loop()
@@ -325,7 +325,7 @@ class ReplicaSet:
         return set_fail_point(self.server.members[member], name, mode, data)
 
 
-def _memory_folder() -> str | None:
+def memory_folder() -> str | None:
     """Where files live in memory, if there is room; None is the system's usual place."""
     if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY:
         return str(_MEMORY)

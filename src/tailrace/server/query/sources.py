@@ -108,7 +108,7 @@ def _collection_statistics(
         found = collection_statistics(state.reader, collection)
         if "storageStats" in spec:
             scale = _scale(spec["storageStats"])
-            figures = described_statistics(collection, found, scale, server.store.oplog_size)
+            figures = described_statistics(collection, found, scale, server.options.oplog_bytes)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:

@@ -1,0 +1,165 @@
+"""A sharded cluster: its shards, its config server and its routers, from start to stop.
+
+Everything runs in one process and one event loop. Each shard is a replica set with a store, an oplog and a
+port of its own, and knows nothing of the others; all stores ask one clock for their times, so there is one
+order over the whole cluster.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from tailrace.cluster.placement import CONFIG_SHARD, Placement
+from tailrace.cluster.router import Router
+from tailrace.cluster.states import ClusterStates
+from tailrace.errors import UsageError
+from tailrace.eventlog.event_log import EventLog
+from tailrace.server.data_directory import DataDirectory
+from tailrace.server.logbook import Logbook
+from tailrace.server.options import ServerOptions
+from tailrace.server.server import Server
+from tailrace.store.clock import ClusterClock, WallClock
+from tailrace.store.store import Store
+from tailrace.store.tables import holds_store
+
+SHARD_NAME: Final = "shard{}"
+
+
+class Cluster:
+    """A cluster as `options` describe it; `start` and `stop` run in one event loop."""
+
+    def __init__(
+        self, options: ServerOptions, *, wall: WallClock | None = None, log: Logbook | None = None
+    ) -> None:
+        self.options = options
+        self.wall = wall or WallClock()
+        self.log = log or Logbook(options.log_level)
+        self.clock = ClusterClock(self.wall)
+        self.is_running = False
+        self.pipeline_status: Callable[[], dict[str, Any]] | None = None
+        """What whoever runs the pipeline tells of it, for serverStatus; set by them."""
+        self.shards: dict[str, Server] = {}
+        """The shards by name, in the order they joined"""
+        self.routers: list[Router] = []
+        self.config: Server
+        self.placement: Placement
+        self.states: ClusterStates
+        self._event_log: EventLog | None = None
+        self._stores: dict[str, Store] = {}
+        self._data: DataDirectory | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start everything; raises `UsageError` if something of it is not possible."""
+        self.options.check_cluster()
+        self._data = DataDirectory(self.options.data)
+        try:
+            _check_directory(self._data.path)
+            await self._start_servers()
+            self.states = ClusterStates(self.clock, self.placement, self._stores)
+            self.is_running = True
+            for number in range(self.options.routers):
+                await self._start_router(number)
+        except BaseException:
+            await self._stop()
+            raise
+
+    async def _start_servers(self) -> None:
+        self.config = await self._start_server(CONFIG_SHARD, 0)
+        self.placement = Placement(self.config.store)
+        await self.placement.load()
+        names = list(self.placement.shards) or [
+            SHARD_NAME.format(number) for number in range(self.options.shards)
+        ]
+        for name in names:
+            await self.start_shard(name)
+
+    async def start_shard(self, name: str) -> Server:
+        """Start a shard on its data; the placement knows it when this returns."""
+        shard = await self._start_server(name, len(self.shards) + 1)
+        self.shards[name] = shard
+        await self.placement.add_shard(name, f"{name}/{shard.member}")
+        return shard
+
+    async def _start_server(self, name: str, number: int) -> Server:
+        options, data = self.options, self._data
+        assert data is not None
+        port = options.port + options.routers + number if options.port else 0
+        own = replace(
+            options,
+            data=data.path / name,
+            port=port,
+            replica_set=name,
+            advertise=None,
+            history=None,
+            head=True,
+            shards=0,
+        )
+        server = Server(own, wall=self.wall, log=self.log, clock=self.clock)
+        await server.start()
+        self._stores[name] = server.store
+        return server
+
+    async def _start_router(self, number: int) -> None:
+        options = self.options
+        port = options.port + number if options.port else 0
+        router = Router(self, replace(options, port=port, replica_set=None, data=None, history=None))
+        await router.start()
+        self.routers.append(router)
+
+    async def stop(self) -> None:
+        """Refuse new work, end what waits, finish writes, close connections and data."""
+        await asyncio.shield(self.begin_stop())
+
+    def begin_stop(self) -> asyncio.Task[None]:
+        """Begin to stop; it happens once, however often it is asked for."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            self._stopping.add_done_callback(lambda _: self._stopped.set())
+        return self._stopping
+
+    async def wait_stopped(self) -> None:
+        """Return when the cluster has stopped, whoever stopped it."""
+        await self._stopped.wait()
+
+    async def _stop(self) -> None:
+        await asyncio.gather(*(router.end() for router in self.routers))
+        self.is_running = False
+        servers = [*self.shards.values()]
+        if CONFIG_SHARD in self._stores:
+            servers.append(self.config)
+        await asyncio.gather(*(server.stop() for server in servers))
+        self._stores.clear()
+        if self._data is not None:
+            self._data.close()
+            self._data = None
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def event_log(self) -> EventLog:
+        """The events of all shards in one order."""
+        assert self._event_log is not None, "the cluster is running"
+        return self._event_log
+
+    @property
+    def uri(self) -> str:
+        """The connection string; it names all routers."""
+        return f"mongodb://{','.join(router.member for router in self.routers)}/"
+
+    def server(self, name: str) -> Server:
+        """A shard, or the config server."""
+        return self.config if name == CONFIG_SHARD else self.shards[name]
+
+
+def _check_directory(path: Path) -> None:
+    if holds_store(path):
+        raise UsageError(
+            f"the data directory {path} holds a replica set, not a cluster; leave out --shards, "
+            "or name another directory"
+        )
