@@ -40,7 +40,8 @@ class WallClock:
 class ClusterClock:
     """Hands out cluster times: each later than all before, seconds from the wall clock.
 
-    Ticks are given out by the writer; a client's `$clusterTime` pushes the clock forward in another thread.
+    Ticks are given out by writers; a client's `$clusterTime` pushes the clock forward in another thread. The
+    stores of a sharded cluster share one clock, so that all their oplogs are in one order.
     """
 
     def __init__(self, wall: WallClock, last: int = 0) -> None:
@@ -70,5 +71,9 @@ class ClusterClock:
                 _CANNOT_ADVANCE,
                 f"the cluster time {heard >> 32} is more than {MAX_DRIFT_SECONDS} seconds ahead of the clock",
             )
+        self.go_on_behind(heard)
+
+    def go_on_behind(self, last: int) -> None:
+        """Give out only times later than ``last`` from now on: that of an entry which is there already."""
         with self._lock:
-            self._last = max(self._last, heard)
+            self._last = max(self._last, last)

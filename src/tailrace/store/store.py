@@ -31,6 +31,7 @@ from tailrace.store.catalog import (
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.locks import Blocked, LockTable
 from tailrace.store.oplog_truncation import keep_within, remove_before, truncated_through
+from tailrace.store.prepared import PreparedTransactions
 from tailrace.store.reader import Snapshot, TableReader
 from tailrace.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.store.tables import (
@@ -72,14 +73,17 @@ class Store:
     shop.orders ['shop.orders']
     """
 
-    def __init__(self, tables: Tables, wall: WallClock, oplog_size: int) -> None:
+    def __init__(self, tables: Tables, clock: ClusterClock, oplog_size: int) -> None:
         self.tables = tables
         self.locks = LockTable()
         self.oplog_size = oplog_size
         self.on_commit: list[Callable[[Commit], None]] = []
         """called in the event loop's thread for every commit, before its writers are told"""
+        self.on_settled: list[Callable[[], None]] = []
+        """called there whenever `promised` may have moved on: also when jobs have changed nothing"""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_keys: dict[int, int] = {}
+        self.prepared = PreparedTransactions()
         self.held_through: int | None = None
         """cluster time before which entries may be removed, as a history holds them; None is no such limit"""
         self.logs_batches = True
@@ -96,12 +100,16 @@ class Store:
                 "id"
             ]
             self._catalogs = [(transaction.id(), catalog)]
+        with Snapshot(tables, tables.begin(), catalog) as reader:
+            self.prepared.restore(self, reader, self._next_keys)
         self.term = 0 if term is None else int(TIME.unpack(term)[0])
         self.catalog = catalog
         self.last_committed = last
         self.truncated_through = truncated
         """cluster time of the newest entry that was removed from the oplog"""
-        self.clock = ClusterClock(wall, last)
+        clock.go_on_behind(last)
+        self.clock = clock
+        self._promised = last
         self._writer = Writer(self, self._published)
 
     @classmethod
@@ -110,18 +118,19 @@ class Store:
         path: Path,
         *,
         wall: WallClock | None = None,
+        clock: ClusterClock | None = None,
         oplog_size: int = DEFAULT_OPLOG_SIZE,
         map_size: int = DEFAULT_MAP_SIZE,
         held_through: int | None = None,
     ) -> "Store":
         """Open or make a data directory; raises `UsageError` if it cannot be used.
 
-        With 0 for ``held_through`` no entry of the oplog is removed before somebody says that a history
-        holds it: opening is a write already.
+        Stores that are given the same ``clock`` write oplogs of one order. With 0 for ``held_through`` no
+        entry of the oplog is removed before somebody says that a history holds it: opening is a write already.
         """
         tables = Tables(path, map_size=map_size)
         try:
-            store = cls(tables, wall or WallClock(), oplog_size)
+            store = cls(tables, clock or ClusterClock(wall or WallClock()), oplog_size)
         except BaseException:
             tables.close()
             raise
@@ -154,6 +163,19 @@ class Store:
         with self.snapshot() as snapshot:
             found = snapshot.oldest_entry()
         return 0 if found is None else found[0]
+
+    @property
+    def promised(self) -> int:
+        """A cluster time behind which all entries are that listeners have not been told of.
+
+        It moves on with the clock, also while nothing is written here, so that whoever merges the oplogs of
+        several stores never waits for an idle one. To be asked in the thread that is told of commits.
+        """
+        # The order matters: a commit that begins behind the first line takes its times behind this one.
+        now = self.clock.now
+        pending = self._writer.pending_since
+        self._promised = max(self._promised, now if pending is None else pending)
+        return self._promised
 
     async def write(
         self,
@@ -231,7 +253,7 @@ class Store:
 
     def retire(self, state: WriteState) -> None:
         """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
-        keep_within(WriteUnit(state), self.oplog_size, self.held_through)
+        keep_within(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
         if state.has_garbage:
             self._reap(state)
 
@@ -270,7 +292,7 @@ class Store:
 
     def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
         """A job that removes the entries older than a cluster time, for tests and tools."""
-        return lambda unit: remove_before(unit, before, self.held_through)
+        return lambda unit: remove_before(unit, before, self.prepared.oldest_needed(self.held_through))
 
     def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
         loop = self._loop
@@ -291,6 +313,9 @@ class Store:
                 self.last_committed = commit.entries[-1][0]
             for listener in self.on_commit:
                 listener(commit)
+        self._writer.settle()
+        for notice in self.on_settled:
+            notice()
         for job in jobs:
             job.done(job.result, job.error)
 

@@ -9,6 +9,7 @@ run again, each on its own; jobs therefore keep their effects to the unit they a
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -59,6 +60,8 @@ class Writer:
         self._waiting: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
+        self._began: deque[int] = deque()
+        """the cluster times at which the commits began that were not delivered yet, oldest first"""
         self._thread = threading.Thread(target=self._run, name="tailrace-writer", daemon=True)
         self._thread.start()
 
@@ -69,6 +72,18 @@ class Writer:
                 raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
             self._waiting.append(job)
             self._wake.notify()
+
+    @property
+    def pending_since(self) -> int | None:
+        """A cluster time before all entries that were not delivered; None if nothing is under way."""
+        try:
+            return self._began[0]
+        except IndexError:
+            return None
+
+    def settle(self) -> None:
+        """Take note that the oldest outcome was delivered."""
+        self._began.popleft()
 
     def stop(self) -> None:
         """Finish what is queued and end the thread."""
@@ -91,6 +106,7 @@ class Writer:
 
     def _commit(self, jobs: list[Job]) -> None:
         store = self._store
+        self._began.append(store.clock.now)
         try:
             transaction = store.tables.begin(write=True)
             state = store.begin_write(transaction)
@@ -104,14 +120,15 @@ class Writer:
                 raise
         except BaseException as error:
             # Nothing of this transaction remains; whose fault it is shows when each job runs alone.
-            if len(jobs) == 1:
-                jobs[0].error = _translated(error)
-                self._publish(None, jobs)
-            else:
+            if len(jobs) > 1:
+                self._began.pop()
                 for job in jobs:
                     job.result = job.error = None
                     self._commit([job])
-            return
+                return
+            for job in jobs:
+                job.error = _translated(error)
+            commit = None
         self._publish(commit, jobs)
 
     def _run_job(self, job: Job, state: WriteState) -> None:
