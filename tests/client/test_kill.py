@@ -1,4 +1,7 @@
-"""A server that is killed and started again while a stream is read and documents are written."""
+"""A server that is killed and started again while a stream is read and documents are written.
+
+`make test-slow` kills it a thousand times.
+"""
 
 import random
 import threading
@@ -82,6 +85,6 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, shell: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(100))
 def test_many_kills_lose_and_double_nothing(tmp_path: Path, shell: str, seed: int) -> None:
     read_through_kills(tmp_path / "server", shell, seed=100 + seed, kills=5)
