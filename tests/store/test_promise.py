@@ -125,7 +125,12 @@ def test_jobs_that_fail_or_change_nothing_settle_the_promise_too(
             store.attach(loop)
         settled: list[int] = []
         gate, gate_entered = threading.Event(), threading.Event()
-        gated = loop.create_task(failing.write(lambda _: (gate_entered.set(), gate.wait())))
+
+        def hold(_unit: WriteUnit) -> None:
+            gate_entered.set()
+            gate.wait()
+
+        gated = loop.create_task(failing.write(hold))
         await asyncio.to_thread(gate_entered.wait)
         jobs = [loop.create_task(failing.write(work)) for work in (fail, *[lambda _: None] * others)]
         await asyncio.sleep(0)

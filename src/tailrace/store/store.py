@@ -126,7 +126,8 @@ class Store:
         """Open or make a data directory; raises `UsageError` if it cannot be used.
 
         Stores that are given the same ``clock`` write oplogs of one order. With 0 for ``held_through`` no
-        entry of the oplog is removed before somebody says that a history holds it: opening is a write already.
+        entry of the oplog is removed before somebody says that a history holds it: opening is a write
+        already.
         """
         tables = Tables(path, map_size=map_size)
         try:
