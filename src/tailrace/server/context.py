@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.server.parameters import Parameters
     from tailrace.server.server import Server
     from tailrace.server.sessions import Session
-    from tailrace.server.transactions import Transaction
+    from tailrace.server.transaction import Transaction
 
 _operation_ids: Final = itertools.count(1)
 _NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
@@ -149,7 +149,7 @@ class Context:
     def reader(self) -> Iterator[Reader]:
         """The state this command reads: the transaction's if it runs in one, else the newest."""
         if self.transaction is not None:
-            yield self.transaction.unit
+            yield self.transaction.reader
             return
         with self.server.states.snapshot() as snapshot:
             yield snapshot

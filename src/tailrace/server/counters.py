@@ -38,6 +38,7 @@ class TransactionCounters:
     """Transactions by their end."""
 
     started: int = 0
+    prepared: int = 0
     committed: int = 0
     aborted: int = 0
 

@@ -19,7 +19,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.store.sessions import NO_USER
 
 if TYPE_CHECKING:
-    from tailrace.server.transactions import Transaction
+    from tailrace.server.transaction import Transaction
 
 MAX_SESSIONS: Final = 1_000_000
 _UUID_SIZE: Final = 16

@@ -160,8 +160,10 @@ def transactions(server: "Server") -> dict[str, Any]:
         "currentActive": Int64(number_active),
         "currentInactive": Int64(len(open_now) - number_active),
         "currentOpen": Int64(len(open_now)),
+        "currentPrepared": Int64(0 if server.is_router else len(server.store.prepared)),
         "totalAborted": Int64(counted.aborted),
         "totalCommitted": Int64(counted.committed),
+        "totalPrepared": Int64(counted.prepared),
         "totalStarted": Int64(counted.started),
     }
 

@@ -5,10 +5,15 @@ from typing import Any, Final
 from tailrace.bsonio import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.model.cluster_time import in_words
 from tailrace.server.context import Context
 from tailrace.store.catalog import INTERNAL_DATABASES
+from tailrace.store.prepared import Prepared
 
-_NEVER_FIRST: Final = frozenset({"getMore", "killCursors", "commitTransaction", "abortTransaction"})
+_NEVER_FIRST: Final = frozenset(
+    {"getMore", "killCursors", "prepareTransaction", "commitTransaction", "abortTransaction"}
+)
+_ON_PREPARED: Final = frozenset({"prepareTransaction", "commitTransaction", "abortTransaction"})
 _REFUSED_STAGES: Final = frozenset(
     {
         "$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions",
@@ -22,13 +27,37 @@ def check_allowed(context: Context) -> None:
     name = context.entry.name
     if context.starts_transaction and name in _NEVER_FIRST:
         raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
-    if context.entry.ends_transaction:
+    if name in _ON_PREPARED:
         return
     for database in _databases(context):
         if database in INTERNAL_DATABASES:
             raise _refused(f"Cannot run command against the '{database}' database in a transaction.")
     if name == "aggregate":
         _check_stages(context.command.get("pipeline"))
+
+
+def check_not_prepared(context: Context) -> None:
+    """Refuse (267) a statement of a transaction that is prepared: what it does is settled."""
+    if context.entry.name not in _ON_PREPARED:
+        raise CommandError(
+            ErrorCode.PreparedTransactionInProgress,
+            f"Cannot run {context.entry.name} in transaction {context.txn_number}: it is prepared, and can "
+            "only be committed or aborted.",
+        )
+
+
+def check_commit_time(commit_time: int | None, prepared: Prepared | None) -> None:
+    """Refuse (72) a commit with a time where none belongs, without one, or with one that is too early."""
+    if prepared is None:
+        if commit_time is not None:
+            raise _invalid("commitTimestamp is only for transactions that are prepared")
+    elif not commit_time:
+        raise _invalid("a prepared transaction is committed with a commitTimestamp, which is not null")
+    elif commit_time < prepared.time.ts:
+        raise _invalid(
+            f"commitTimestamp {in_words(commit_time)} is before the transaction was prepared, at "
+            f"{in_words(prepared.time.ts)}"
+        )
 
 
 def _databases(context: Context) -> list[str]:
@@ -52,6 +81,10 @@ def _check_stages(pipeline: Any) -> None:
                     "Operation not permitted in transaction :: caused by :: Aggregation stage "
                     f"{operator} cannot run within a multi-document transaction"
                 )
+
+
+def _invalid(reason: str) -> CommandError:
+    return CommandError(ErrorCode.InvalidOptions, reason)
 
 
 def _refused(reason: str) -> CommandError:

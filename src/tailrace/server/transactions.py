@@ -4,26 +4,29 @@ A session has one transaction number at a time. Under it there is a transaction,
 writes; a higher number ends what went on under the old one. Everything here happens in the event loop's
 thread, with the session's lock held by the command under way, so a transaction has at most one user. One that
 is ended while a command uses it lets go of its snapshot when that command has left it.
+
+A prepared transaction takes no further statements and is ended by nothing from outside. It is the store that
+keeps it; a session that is asked for it again, here or on another member, finds it there.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
-
-from bson import DatetimeMS, Int64
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.cluster_time import in_words, to_timestamp
+from tailrace.model.cluster_time import in_words
 from tailrace.server.command import Reply
 from tailrace.server.concerns import check_not_ahead
 from tailrace.server.context import Context
-from tailrace.server.transaction_rules import check_allowed
+from tailrace.server.transaction import State, StoredTransaction, Transaction, no_such_transaction
+from tailrace.server.transaction_rules import check_allowed, check_commit_time, check_not_prepared
+from tailrace.store.prepared import Prepared
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.store import Store
 from tailrace.store.transaction import TransactionUnit
-from tailrace.store.transaction_log import TRANSIENT
+from tailrace.store.transaction_log import ABORTED, PREPARED, TRANSIENT
 
 if TYPE_CHECKING:
     from tailrace.server.server import Server
@@ -31,73 +34,6 @@ if TYPE_CHECKING:
 
 EXPIRY_CHECK_SECONDS: Final = 1.0
 """How often transactions that are too old are looked for"""
-
-
-class State(Enum):
-    """Where a transaction stands."""
-
-    IN_PROGRESS = "inProgress"
-    COMMITTING = "committing"
-    """Handed in to be committed; nothing can stop that"""
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
-class Transaction:
-    """One transaction of a session, open or ended."""
-
-    def __init__(
-        self,
-        session: "Session",
-        number: int,
-        unit: TransactionUnit | None,
-        *,
-        read_concern: str | None = None,
-        started: float = 0.0,
-        expires: float = 0.0,
-    ) -> None:
-        """Without a unit it is one that was committed before the server started."""
-        self.session = session
-        self.number = number
-        self.state = State.COMMITTED if unit is None else State.IN_PROGRESS
-        self.started = started
-        """Seconds since 1970"""
-        self.expires = expires
-        self.user: Context | None = None
-        """The command that works in it now"""
-        self._unit = unit
-        self._read_concern = read_concern
-
-    @property
-    def unit(self) -> TransactionUnit:
-        """What its statements read and change."""
-        if self._unit is None:
-            raise _no_such_transaction(f"Transaction {self.number} has ended.")
-        return self._unit
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can still be committed or aborted."""
-        return self.state is State.IN_PROGRESS
-
-    def end_as(self, state: State) -> None:
-        """Let go of everything; an open unit is aborted."""
-        self.state = state
-        unit, self._unit = self._unit, None
-        if unit is not None and state is State.ABORTED:
-            unit.abort()
-
-    def describe(self) -> dict[str, Any]:
-        """The field `transaction` of a currentOp entry."""
-        parameters: dict[str, Any] = {"txnNumber": Int64(self.number), "autocommit": False}
-        if self._read_concern is not None:
-            parameters["readConcern"] = {"level": self._read_concern}
-        return {
-            "parameters": parameters,
-            "readTimestamp": to_timestamp(0 if self._unit is None else self._unit.read_time),
-            "startWallClockTime": DatetimeMS(int(self.started * 1000)),
-            "expiryTime": DatetimeMS(int(self.expires * 1000)),
-        }
 
 
 class Transactions:
@@ -162,7 +98,16 @@ class Transactions:
         writes = SessionWrites.from_bson(record)
         session.txn_number = writes.txn_number
         if writes.state is not None:
-            session.transaction = Transaction(session, writes.txn_number, None)
+            session.transaction = self._recalled(session, writes)
+
+    def _recalled(self, session: "Session", writes: SessionWrites) -> Transaction:
+        state = State.ABORTED if writes.state == ABORTED else State.COMMITTED
+        prepared = self._server.store.prepared.of_session(session.lsid) if writes.state == PREPARED else None
+        if prepared is None:
+            return StoredTransaction.recalled(session, writes.txn_number, state, None)
+        transaction = StoredTransaction.recalled(session, writes.txn_number, State.PREPARED, prepared)
+        self._open[transaction] = None
+        return transaction
 
     @staticmethod
     def _check_number(context: Context, session: "Session", number: int) -> None:
@@ -183,6 +128,12 @@ class Transactions:
         """Go on to a number; a transaction under the old one ends."""
         old = session.transaction
         if old is not None and number > session.txn_number:
+            if old.state is State.PREPARED:
+                raise CommandError(
+                    ErrorCode.PreparedTransactionInProgress,
+                    f"The session cannot go on to transaction number {number}: its transaction {old.number} "
+                    "is prepared and waits for its commit or abort.",
+                )
             self.abort(old)
         if number > session.txn_number:
             session.txn_number = number
@@ -193,38 +144,64 @@ class Transactions:
             return self._begin(context, session, number)
         transaction = session.transaction
         if number != session.txn_number or transaction is None:
-            raise _no_such_transaction(
+            raise no_such_transaction(
                 f"Given transaction number {number} does not match any in-progress transactions. "
                 f"The active transaction number is {session.txn_number}"
             )
         if transaction.is_open and self._server.wall.seconds() >= transaction.expires:
             self._expire(transaction)
         if transaction.state is State.ABORTED:
-            raise _no_such_transaction(f"Transaction {number} has been aborted.")
-        if not transaction.is_open and context.entry.name != "commitTransaction":
+            raise no_such_transaction(f"Transaction {number} has been aborted.")
+        if transaction.state is State.COMMITTED and context.entry.name != "commitTransaction":
             raise CommandError(ErrorCode.TransactionCommitted, f"Transaction {number} has been committed.")
+        if transaction.state is State.PREPARED:
+            check_not_prepared(context)
         return transaction
 
     def _begin(self, context: Context, session: "Session", number: int) -> Transaction:
-        server = self._server
         if number == session.txn_number:
             raise CommandError(
                 ErrorCode.ConflictingOperationInProgress,
                 "Only servers in a sharded cluster can start a new transaction at the active transaction "
                 f"number: {number}",
             )
-        now = server.wall.seconds()
-        transaction = Transaction(
+        now = self._server.wall.seconds()
+        transaction = self._opened(
+            context,
             session,
             number,
-            _unit_at(server.store, context.read_concern.at_cluster_time),
             read_concern=context.read_concern.level,
             started=now,
-            expires=now + server.parameters["transactionLifetimeLimitSeconds"],
+            expires=now + self._server.parameters["transactionLifetimeLimitSeconds"],
         )
-        self._take_number(session, number, transaction)
+        self._enter_as_open(transaction)
+        return transaction
+
+    def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
+        unit = _unit_at(self._server.store, context.read_concern.at_cluster_time)
+        return StoredTransaction.opened(session, number, unit, **facts)
+
+    def _enter_as_open(self, transaction: Transaction) -> None:
+        try:
+            self._take_number(transaction.session, transaction.number, transaction)
+        except CommandError:
+            transaction.end_as(State.ABORTED)
+            raise
         self._open[transaction] = None
-        server.counters.transactions.started += 1
+        self._server.counters.transactions.started += 1
+
+    async def adopt(self, lsid: bytes, number: int, unit: TransactionUnit) -> Transaction:
+        """Take in a transaction that a router has begun here and looks after; it ends it, too."""
+        session = self._server.sessions.use(lsid)
+        async with session.lock:
+            self._recall(session)
+            if number <= session.txn_number:
+                raise no_such_transaction(
+                    f"The session has gone on to transaction number {session.txn_number} on this shard."
+                )
+            now = self._server.wall.seconds()
+            transaction = StoredTransaction.opened(session, number, unit, started=now, expires=inf)
+            self._enter_as_open(transaction)
         return transaction
 
     async def _wait_for_read_time(self, context: Context) -> None:
@@ -239,19 +216,57 @@ class Transactions:
 
     # -- ends -------------------------------------------------------------------------------------------
 
-    async def commit(self, transaction: Transaction) -> None:
-        """Commit; once more for one that is committed does nothing."""
-        if transaction.state is State.COMMITTED:
-            return
+    async def prepare(self, transaction: StoredTransaction) -> Prepared:
+        """Prepare for a decision that others make; once more for one that is prepared does nothing."""
+        if transaction.prepared is not None:
+            return transaction.prepared
         session = transaction.session
-        transaction.state = State.COMMITTING
-        self._server.cursors.kill_transaction(session.lsid, transaction.number)
+        unit = transaction.unit
+        self._begin_end(transaction)
         try:
-            await transaction.unit.commit(session.lsid, transaction.number)
+            prepared = await unit.prepare(session.lsid, transaction.number)
         except Exception:
             self._ended(transaction, State.ABORTED)
             raise
+        transaction.end_as(State.PREPARED)
+        transaction.prepared = prepared
+        self._server.counters.transactions.prepared += 1
+        return prepared
+
+    async def commit(self, transaction: Transaction, commit_time: int | None = None) -> None:
+        """Commit; once more for one that is committed does nothing.
+
+        A prepared one needs the time that it commits at everywhere. It stays prepared if it cannot commit.
+        """
+        if transaction.state is State.COMMITTED:
+            return
+        prepared = _prepared_of(transaction)
+        check_commit_time(commit_time, prepared)
+        if prepared is not None and commit_time is not None:
+            await prepared.commit(commit_time)
+        else:
+            unit = transaction.unit
+            self._begin_end(transaction)
+            try:
+                await unit.commit(transaction.session.lsid, transaction.number)
+            except Exception:
+                self._ended(transaction, State.ABORTED)
+                raise
         self._ended(transaction, State.COMMITTED)
+
+    def _begin_end(self, transaction: Transaction) -> None:
+        """From now on nothing from outside ends it."""
+        transaction.state = State.ENDING
+        self._server.cursors.kill_transaction(transaction.session.lsid, transaction.number)
+
+    async def give_up(self, transaction: Transaction) -> None:
+        """Abort at the client's wish, also one that is prepared."""
+        prepared = _prepared_of(transaction)
+        if prepared is None:
+            self.abort(transaction)
+        else:
+            await prepared.abort()
+            self._ended(transaction, State.ABORTED)
 
     def abort(self, transaction: Transaction, error: CommandError | None = None) -> None:
         """Abort a transaction that is open; a command that works in it is interrupted by ``error``."""
@@ -283,9 +298,13 @@ class Transactions:
             counters.aborted += 1
 
     def _session_ended(self, session: "Session") -> None:
-        if session.transaction is not None:
-            error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session ended")
-            self.abort(session.transaction, error)
+        transaction = session.transaction
+        if transaction is None:
+            return
+        if transaction.state is State.PREPARED:
+            self._open.pop(transaction, None)  # the store has it, for the next time that session is used
+        error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session ended")
+        self.abort(transaction, error)
 
     async def _reap(self) -> None:
         now = self._server.wall.seconds()
@@ -330,5 +349,5 @@ def _unit_at(store: Store, time: int | None) -> TransactionUnit:
     return unit
 
 
-def _no_such_transaction(reason: str) -> CommandError:
-    return CommandError(ErrorCode.NoSuchTransaction, reason, [TRANSIENT])
+def _prepared_of(transaction: Transaction) -> Prepared | None:
+    return transaction.prepared if isinstance(transaction, StoredTransaction) else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tailrace.bsonio import documents
+from tailrace.store.id_keys import document_key, sharded_document_key
 from tailrace.store.tables import pack_ident
 
 ID_INDEX_NAME: Final = "_id_"
@@ -67,6 +68,8 @@ class Collection:
     indexes: tuple[Index, ...]
     table: str = "records"
     """Where its documents are; the server's own collections have tables of their own"""
+    shard_key: tuple[str, ...] = ()
+    """The paths of its shard key on a shard, which document keys begin with; clients do not see them here"""
     ns: str = field(init=False)
     prefix: bytes = field(init=False)
     """What its record keys begin with in the table"""
@@ -104,24 +107,29 @@ class Collection:
         """The index of that name."""
         return next((index for index in self.indexes if index.name == name), None)
 
+    def document_key(self, document: bytes) -> bytes:
+        """By what the oplog names a document: the fields of the shard key, if there is one, and `_id`."""
+        paths = self.shard_key
+        return sharded_document_key(document, paths) if paths else document_key(document)
+
     def having(self, **changes: Any) -> "Collection":
         """A copy with other options, indexes or names."""
         return replace(self, **changes)
 
     def to_bson(self) -> bytes:
         """The catalog's document."""
-        indexes = [{"ident": index.ident, "spec": dict(index.spec)} for index in self.indexes]
-        return documents.encode(
-            {
-                "db": self.database,
-                "coll": self.name,
-                "uuid": self.uuid,
-                "ident": self.ident,
-                "options": dict(self.options),
-                "indexes": indexes,
-                "table": self.table,
-            }
-        )
+        entry: dict[str, Any] = {
+            "db": self.database,
+            "coll": self.name,
+            "uuid": self.uuid,
+            "ident": self.ident,
+            "options": dict(self.options),
+            "indexes": [{"ident": index.ident, "spec": dict(index.spec)} for index in self.indexes],
+            "table": self.table,
+        }
+        if self.shard_key:
+            entry["shardKey"] = list(self.shard_key)
+        return documents.encode(entry)
 
     @classmethod
     def from_bson(cls, raw: bytes) -> "Collection":
@@ -136,6 +144,7 @@ class Collection:
             found["options"],
             indexes,
             found["table"],
+            tuple(found.get("shardKey", ())),
         )
 
 

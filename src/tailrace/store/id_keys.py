@@ -5,6 +5,7 @@ a number, a text or a UUID, is worked out from a few bytes. Anything else takes 
 key.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from tailrace.bsonio import keystring
@@ -71,6 +72,34 @@ def document_key(document: bytes) -> bytes:
     if found is None:
         raise CommandError(ErrorCode.BadValue, "a stored document has no _id")
     return rawbson.document(rawbson.element(found[0], b"_id", document[found[2] : found[3]]))
+
+
+def sharded_document_key(document: bytes, paths: Collection[str]) -> bytes:
+    """The same for a document of a sharded collection: the fields of the shard key, then `_id`.
+
+    A path stays one field whose name has the dots in it; a field that the document lacks is left out.
+
+    >>> from tailrace.bsonio.documents import decode, encode
+    >>> decode(sharded_document_key(encode({"_id": 1, "a": {"b": 2}}), ("a.b", "c")))
+    {'a.b': 2, '_id': 1}
+    """
+    found = [_element_at(document, path) for path in paths]
+    if "_id" not in paths:
+        found.append(rawbson.body(document_key(document)))
+    return rawbson.document(*found)
+
+
+def _element_at(document: bytes, path: str) -> bytes:
+    """The value at the end of a path as an element named by the path; empty without one."""
+    start, kind, end = 0, rawbson.DOCUMENT, len(document)
+    for part in path.encode().split(b"."):
+        if kind != rawbson.DOCUMENT:
+            return b""
+        found = next((element for element in rawbson.elements(document, start) if element[1] == part), None)
+        if found is None:
+            return b""
+        kind, _, start, end = found
+    return rawbson.element(kind, path.encode(), document[start:end])
 
 
 def _integer_key(value: int) -> bytes:

@@ -87,6 +87,19 @@ class LockTable:
         """Whether somebody waits to change a collection itself."""
         return prefix in self._wanted
 
+    def held(self, holder: Holder) -> tuple[list[bytes], list[bytes]]:
+        """The keys a transaction has locked, and the collections it uses."""
+        return list(self._held.get(holder, ())), list(self._used.get(holder, ()))
+
+    def hand_over(self, holder: Holder, heir: Holder) -> None:
+        """Let another have everything that a transaction has locked."""
+        locked, used = self.held(holder)
+        self.release(holder)
+        for key in locked:
+            self.lock(key, heir)
+        for prefix in used:
+            self.use(prefix, heir)
+
     def release(self, holder: Holder) -> None:
         """Free everything a transaction has locked."""
         for key in self._held.pop(holder, ()):

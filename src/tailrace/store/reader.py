@@ -281,6 +281,12 @@ class TableReader(Reader):
         """The image that a session's last retryable findAndModify left."""
         return self._transaction.get(key, db=self._tables.images)
 
+    def prepared_records(self) -> Iterator[bytes]:
+        """What is stored about the prepared transactions."""
+        with closing(self._transaction.cursor(db=self._tables.prepared)) as cursor:
+            if cursor.first():
+                yield from cursor.iternext(keys=False)
+
     def meta(self, name: str) -> bytes | None:
         """A fact about the whole store."""
         return self._transaction.get(name.encode(), db=self._tables.meta)

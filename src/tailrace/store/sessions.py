@@ -39,7 +39,9 @@ class SessionWrites:
     last: OpTime = NULL_OPTIME
     """the newest entry under this number"""
     state: str | None = None
-    """`committed` once a transaction under this number is; None for retryable writes"""
+    """how far a transaction under this number is; None for retryable writes"""
+    start: OpTime | None = None
+    """the first entry of a transaction that is prepared"""
     changed: bool = False
 
     @property
@@ -55,6 +57,8 @@ class SessionWrites:
             "lastWriteOpTime": {"ts": to_timestamp(self.last.ts), "t": Int64(self.last.term)},
             "lastWriteDate": DatetimeMS(wall),
         }
+        if self.start is not None:
+            record["startOpTime"] = {"ts": to_timestamp(self.start.ts), "t": Int64(self.start.term)}
         if self.state is not None:
             record["state"] = self.state
         return documents.encode(record)

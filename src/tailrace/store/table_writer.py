@@ -14,7 +14,7 @@ from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
 from tailrace.store.id_keys import id_key_of
 from tailrace.store.index_keys import index_keys
-from tailrace.store.locks import Blocked, LockTable
+from tailrace.store.locks import Blocked, Holder, LockTable
 from tailrace.store.reader import TableReader, multikey_mark
 from tailrace.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
 
@@ -62,6 +62,8 @@ class TableWriter(TableReader):
         super().__init__(state.tables, state.transaction)
         self.state = state
         """For what is kept beside documents and indexes: the oplog, the images, the term"""
+        self.acts_for: Holder | None = None
+        """Whose locks do not count, because this is the commit of that transaction"""
         self._counts: dict[int, list[int]] = {}
 
     @property
@@ -207,7 +209,7 @@ class TableWriter(TableReader):
         locks = self.state.locks
         if locks:
             holder = locks.holder(key)
-            if holder is not None:
+            if holder is not None and holder is not self.acts_for:
                 raise Blocked(holder)
 
     @staticmethod

@@ -20,7 +20,7 @@ from tailrace.model.entry_bytes import Operation
 from tailrace.store.catalog import ID_INDEX, INTERNAL_DATABASES, Catalog, Collection, Index
 from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
-from tailrace.store.id_keys import document_key, id_key_of
+from tailrace.store.id_keys import id_key_of
 from tailrace.store.locks import name_key
 from tailrace.store.overlaid_reader import OverlaidReader
 from tailrace.store.overlay import Overlay, keys_in, unique_keys
@@ -168,7 +168,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self._claim_keys(overlay, unique_keys(collection.indexes, document), document)
         key = by_id if collection.is_clustered else self._new_record_key(overlay)
         overlay.put(key, None, document)
-        self._change("i", collection, document, document_key(document))
+        self._change("i", collection, document, collection.document_key(document))
         return key
 
     def update(
@@ -191,7 +191,7 @@ class TransactionUnit(OverlaidReader, Unit):
                 self._claim_keys(overlay, [(index, k) for k in new if k not in old], after)
                 self._lock_keys(collection, [(index, k) for k in old if k not in new])
         overlay.put(key, before, after)
-        self._change("u", collection, o, document_key(before), before)
+        self._change("u", collection, o, collection.document_key(before), before)
 
     def delete(
         self,
@@ -208,7 +208,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self._claim_record(overlay, key)
         self._lock_keys(collection, unique_keys(collection.indexes, before))
         overlay.put(key, before, None)
-        self._change("d", collection, document_key(before), None, before)
+        self._change("d", collection, collection.document_key(before), None, before)
 
     def _change(
         self, op: str, collection: Collection, o: bytes, o2: bytes | None, before: bytes | None = None

@@ -1,17 +1,19 @@
-"""The commit of a transaction: its changes put into the tables, its operations into the oplog.
+"""The end of a transaction: its changes put into the tables, its operations into the oplog.
 
 All operations are one `applyOps` entry, or a chain of them if they do not fit into one; the times of a chain
 are consecutive. Pre-images are stored under the entry that holds their operation.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from tailrace.bsonio import documents
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.entry_bytes import Operation, apply_ops
+from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.overlay import Overlay, keys_in
 from tailrace.store.sessions import SessionWrites
@@ -20,6 +22,8 @@ from tailrace.store.write_unit import WriteUnit
 MAX_ENTRY_BYTES: Final = rawbson.MAX_USER_SIZE
 """The most that the operations of one entry have together, unless it is a single one"""
 COMMITTED: Final = "committed"
+PREPARED: Final = "prepared"
+ABORTED: Final = "aborted"
 TRANSIENT: Final = "TransientTransactionError"
 """The label of errors after which the whole transaction may be tried again"""
 _OPERATION_FRAME: Final = 96
@@ -39,24 +43,62 @@ class Change:
         operation = self.operation
         return len(operation.o) + len(operation.o2 or b"") + 4 * len(operation.ns) + _OPERATION_FRAME
 
+    @property
+    def namespace(self) -> str:
+        """What it changes: for a command, the collection that is named first."""
+        operation = self.operation
+        if operation.op != "c":
+            return operation.ns
+        target = next(iter(documents.decode(operation.o).values()))
+        return f"{operation.ns.partition('.')[0]}.{target}"
+
+
+class PreImage(NamedTuple):
+    """A document before one operation of a transaction, and where that operation is logged."""
+
+    uuid: bytes
+    ts: int
+    position: int
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a transaction leaves in the tables."""
+
+    created: Sequence[Collection]
+    """The collections it made, with numbers of its own for them and their indexes"""
+    records: Mapping[bytes, Sequence[tuple[bytes, bytes | None]]]
+    """By the UUIDs of collections: record keys and the documents they lead to from now on; None is none"""
+
+    @classmethod
+    def of(cls, created: Iterable[Collection], overlays: Iterable[Overlay]) -> "Effects":
+        """What overlays hold."""
+        return cls(
+            list(created),
+            {
+                overlay.collection.uuid: [(key, overlay.records.get(key)) for key in overlay.records]
+                for overlay in overlays
+            },
+        )
+
+    def apply(self, writer: WriteUnit) -> None:
+        """Put everything into the tables."""
+        for collection in self.created:
+            _create(writer, collection)
+        for uuid, records in self.records.items():
+            _apply(writer, uuid, records)
+
 
 def commit_changes(
-    writer: WriteUnit,
-    changes: Sequence[Change],
-    created: Iterable[Collection],
-    overlays: Iterable[Overlay],
-    session: SessionWrites,
+    writer: WriteUnit, changes: Sequence[Change], effects: Effects, session: SessionWrites
 ) -> None:
     """Apply and log a transaction; part of a job that has nothing else to do.
 
-    ``created`` are the collections that the transaction made, with numbers of its own for them and their
-    indexes. ``session`` is new: it has no entry under this transaction number.
+    ``session`` is new: it has no entry under this transaction number.
     """
-    for collection in created:
-        _create(writer, collection)
-    for overlay in overlays:
-        _apply(writer, overlay)
-    _log(writer, changes, session)
+    effects.apply(writer)
+    put_pre_images(writer, log_changes(writer, changes, session))
     session.state = COMMITTED
     writer.put_session(session)
 
@@ -70,14 +112,14 @@ def _create(writer: WriteUnit, collection: Collection) -> None:
     writer.put_collection(collection.having(ident=writer.new_ident(), indexes=indexes))
 
 
-def _apply(writer: WriteUnit, overlay: Overlay) -> None:
-    collection = writer.catalog.by_uuid(overlay.collection.uuid)
+def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    collection = writer.catalog.by_uuid(uuid)
     if collection is None:
-        raise RuntimeError(f"{overlay.collection.ns} has gone although a transaction uses it")
+        raise RuntimeError(f"the collection {uuid.hex()} has gone although a transaction uses it")
     # Documents may have exchanged keys of unique indexes: all are taken away before one is given.
     to_put: list[tuple[bytes, bytes]] = []
-    for key in overlay.records:
-        before, after = writer.record(collection, key), overlay.records.get(key)
+    for key, after in records:
+        before = writer.record(collection, key)
         if before is None:
             if after is not None:
                 to_put.append((key, after))
@@ -99,24 +141,39 @@ def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
     )
 
 
-def _log(writer: WriteUnit, changes: Sequence[Change], session: SessionWrites) -> None:
+def log_changes(
+    writer: WriteUnit, changes: Sequence[Change], session: SessionWrites, *, prepares: bool = False
+) -> list[PreImage]:
+    """Log the operations, to be committed at once or later; what they need of images is returned."""
     parts = list(_parts(changes))
     first = writer.clock.tick(len(parts))
+    if prepares:
+        session.start = OpTime(first, writer.term)
+    images: list[PreImage] = []
     for number, part in enumerate(parts):
-        operations = [change.operation for change in part]
+        flags: dict[str, bool | int] = {}
         if number < len(parts) - 1:
-            entry = apply_ops(operations, partialTxn=True)
-        elif number:
-            entry = apply_ops(operations, count=len(changes))
+            flags["partialTxn"] = True
         else:
-            entry = apply_ops(operations)
+            if prepares:
+                flags["prepare"] = True
+            if number:
+                flags["count"] = len(changes)
+        entry = apply_ops([change.operation for change in part], from_migrate=None, **flags)
         ts = writer.log(entry, session=session, ts=first + number)
         for index, change in enumerate(part):
             uuid = change.operation.uuid
             if change.pre_image is not None and uuid is not None:
-                collection = writer.catalog.by_uuid(uuid)
-                if collection is not None:
-                    writer.put_pre_image(collection, ts, index, change.pre_image)
+                images.append(PreImage(uuid, ts, index, change.pre_image))
+    return images
+
+
+def put_pre_images(writer: WriteUnit, images: Iterable[PreImage], wall: int | None = None) -> None:
+    """Keep images for streams; ``wall`` is when their operations were logged, if that was not now."""
+    for image in images:
+        collection = writer.catalog.by_uuid(image.uuid)
+        if collection is not None:
+            writer.put_pre_image(collection, image.ts, image.position, image.document, wall=wall)
 
 
 def _parts(changes: Sequence[Change]) -> Iterator[list[Change]]:

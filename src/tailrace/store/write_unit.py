@@ -19,7 +19,6 @@ from tailrace.model.entry_bytes import APPLIED_SEPARATELY, Operation, entry_arou
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import Catalog, Collection
 from tailrace.store.clock import ClusterClock
-from tailrace.store.id_keys import document_key
 from tailrace.store.locks import Blocked, LockTable, name_key
 from tailrace.store.operation_group import OperationGroup
 from tailrace.store.reader import multikey_mark
@@ -70,7 +69,7 @@ class WriteUnit(TableWriter, Unit):
         key = self.put_new(collection, document)
         if collection.is_logged:
             self._group_for("i", collection, len(document)).add_insert(
-                document, document_key(document), stmt_id
+                document, collection.document_key(document), stmt_id
             )
         return key
 
@@ -96,7 +95,7 @@ class WriteUnit(TableWriter, Unit):
                 collection.ns,
                 o,
                 collection.uuid,
-                document_key(before),
+                collection.document_key(before),
                 is_timeseries=collection.is_timeseries,
                 needs_retry_image=retry_image,
                 statement_ids=() if stmt_id is None else (stmt_id,),
@@ -121,12 +120,12 @@ class WriteUnit(TableWriter, Unit):
             # Pre-images wait for the entry of their group, so they count: a group must not fill the memory.
             group = self._group_for("d", collection, len(before) if collection.records_images else 0)
             pre_image = before if collection.records_images else None
-            group.add_delete(document_key(before), stmt_id, pre_image)
+            group.add_delete(collection.document_key(before), stmt_id, pre_image)
             return
         operation = Operation(
             "d",
             collection.ns,
-            document_key(before),
+            collection.document_key(before),
             collection.uuid,
             is_timeseries=collection.is_timeseries,
             needs_retry_image=retry_image,

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.model.cluster_time import from_timestamp
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 
@@ -11,11 +12,13 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     # A router's clients send the token back that a router gave them; here it says nothing.
     arguments.document("recoveryToken", None)
-    arguments.ignore("commitTimestamp")
+    commit_time = arguments.timestamp("commitTimestamp", None)
     arguments.finish()
     if context.transaction is None:
         raise CommandError(ErrorCode.CommandFailed, "commitTransaction must be run within a transaction")
-    await context.server.transactions.commit(context.transaction)
+    await context.server.transactions.commit(
+        context.transaction, None if commit_time is None else from_timestamp(commit_time)
+    )
     return {}
 
 

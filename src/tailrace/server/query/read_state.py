@@ -44,7 +44,7 @@ class ReadState:
         """The state that a command is to read, by its transaction and its read concern."""
         states = context.server.states
         if context.transaction is not None:
-            return cls(states, context.transaction.unit)
+            return cls(states, context.transaction.reader)
         if context.read_concern.level == "snapshot":
             pinned = await context.server.cursors.snapshots.pin(context)
             return cls(states, pinned.reader, pinned)
