@@ -11,8 +11,8 @@ Reading a collection does not lock it: whatever happens to it, the snapshot has 
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -24,11 +24,12 @@ from tailrace.store.id_keys import id_key_of
 from tailrace.store.locks import name_key
 from tailrace.store.overlaid_reader import OverlaidReader
 from tailrace.store.overlay import Overlay, keys_in, unique_keys
+from tailrace.store.prepared import Prepared, prepare_changes
 from tailrace.store.reader import TableReader
-from tailrace.store.sessions import SessionWrites
+from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.store import Store
 from tailrace.store.tables import pack_time
-from tailrace.store.transaction_log import TRANSIENT, Change, commit_changes
+from tailrace.store.transaction_log import TRANSIENT, Change, Effects, commit_changes
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
@@ -53,7 +54,9 @@ class TransactionUnit(OverlaidReader, Unit):
         self._writer: WriteUnit | None = None
         self._failure: CommandError | None = None
         self._has_locks = False
-        self._commit: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self.prepared: Prepared | None = None
+        """What became of it, if it was prepared"""
         self._ended = asyncio.Event()
         self.wall = store.clock.wall.milliseconds()
 
@@ -101,22 +104,34 @@ class TransactionUnit(OverlaidReader, Unit):
         A commit that was handed in cannot be taken back: it goes on if this call is cancelled, and calling
         again waits for the same outcome.
         """
-        if self._commit is None:
-            self._commit = asyncio.get_running_loop().create_task(self._run_commit(lsid, txn_number))
-            self._commit.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.shield(self._commit)
+        await self._end_by(lambda: self._run_commit(lsid, txn_number))
+
+    async def prepare(self, lsid: bytes, txn_number: int) -> Prepared:
+        """Log the changes and keep them locked, so that a later decision can make them visible or not.
+
+        What is returned takes the place of this unit, which has ended. It cannot be taken back either.
+        """
+        await self._end_by(lambda: self._run_prepare(lsid, txn_number))
+        if self.prepared is None:
+            raise RuntimeError("a transaction was prepared that had ended")
+        return self.prepared
+
+    async def _end_by(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(end())
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._ending)
 
     async def _run_commit(self, lsid: bytes, txn_number: int) -> None:
         if not self._changes:
             self.abort()
             return
-        created = [c for c in map(self._catalog.by_uuid, self._created) if c is not None]
-        overlays = list(self._overlays.values())
+        effects = self._effects()
 
         def job(writer: WriteUnit) -> None:
             # The documents must be free for the commit itself; nobody can come between in this thread.
             writer.locks.release(self)
-            commit_changes(writer, self._changes, created, overlays, SessionWrites(lsid, txn_number))
+            commit_changes(writer, self._changes, effects, SessionWrites(lsid, txn_number))
 
         try:
             await self._store.write(job)
@@ -125,6 +140,38 @@ class TransactionUnit(OverlaidReader, Unit):
             raise
         self._snapshot.close()
         self._ended.set()
+
+    async def _run_prepare(self, lsid: bytes, txn_number: int) -> None:
+        effects = self._effects()
+
+        def job(writer: WriteUnit) -> Prepared:
+            session = SessionWrites(lsid, txn_number)
+            prepared = prepare_changes(self._store, writer, self._changes, effects, session)
+            # The writer may run this again: the locks are handed over when it is done for good.
+            locked, used = writer.locks.held(self)
+            writer.put_prepared(session_key(lsid), prepared.to_bson(locked, used))
+            self._store.prepared.hold(prepared)
+            return prepared
+
+        self._has_locks = True
+        try:
+            prepared = self.prepared = await self._store.write(job)
+        except BaseException:
+            self._store.prepared.forget(lsid)
+            self.abort()
+            raise
+        # Whoever waits for this unit is woken behind that, and waits for its heir.
+        self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
+        self._snapshot.close()
+
+    def _effects(self) -> Effects:
+        created = [c for c in map(self._catalog.by_uuid, self._created) if c is not None]
+        return Effects.of(created, self._overlays.values())
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it leaves anything if it commits."""
+        return bool(self._changes)
 
     def abort(self) -> None:
         """Give up all changes and free what is locked. Does nothing if the transaction has ended."""

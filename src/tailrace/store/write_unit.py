@@ -145,10 +145,16 @@ class WriteUnit(TableWriter, Unit):
 
     # -- pre-images and sessions ----------------------------------------------------------------------
 
-    def put_pre_image(self, collection: Collection, ts: int, index: int, before: bytes) -> None:
-        """Keep the document as it was before a change, for streams that show it."""
+    def put_pre_image(
+        self, collection: Collection, ts: int, index: int, before: bytes, *, wall: int | None = None
+    ) -> None:
+        """Keep the document as it was before a change, for streams that show it.
+
+        ``wall`` is that of the change's entry, if this unit did not write it.
+        """
         key = {"nsUUID": Binary(collection.uuid, 4), "ts": to_timestamp(ts), "applyOpsIndex": Int64(index)}
-        head = documents.encode({"_id": key, "operationTime": DatetimeMS(self.wall)})
+        time = DatetimeMS(self.wall if wall is None else wall)
+        head = documents.encode({"_id": key, "operationTime": time})
         image = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"preImage", before))
         stored = collection.uuid + pack_time(ts) + pack_time(index)
         self.state.transaction.put(stored, image, db=self.state.tables.preimages)
@@ -177,6 +183,15 @@ class WriteUnit(TableWriter, Unit):
         key = session_key(session.lsid)
         self.state.transaction.put(key, session.to_bson(self.wall), db=self.state.tables.sessions)
         self.state.changes += 1
+
+    def put_prepared(self, key: bytes, record: bytes | None) -> None:
+        """Store what the prepared transaction of a session needs to end; None if it has ended."""
+        state = self.state
+        if record is None:
+            state.transaction.delete(key, db=state.tables.prepared)
+        else:
+            state.transaction.put(key, record, db=state.tables.prepared)
+        state.changes += 1
 
     def _keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
         head = documents.encode(
