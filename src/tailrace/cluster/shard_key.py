@@ -5,7 +5,7 @@ pattern, a hashed field by its hash. The order of the bytes is the order of chun
 lacks counts as null; an array has no place.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -105,21 +105,6 @@ class ShardKey:
         """The values of the key's fields as they are, by path; missing ones are left out."""
         found = ((path, _follow(document, parts, path)) for path, parts, _ in self._parts)
         return {path: decode_value(document, *value) for path, value in found if value is not None}
-
-    def document_key(self, document: bytes) -> bytes:
-        """The `documentKey` of a stored document: the key's fields in their order, then `_id`."""
-        return rawbson.document(*self._document_key_elements(document))
-
-    def _document_key_elements(self, document: bytes) -> Iterator[bytes]:
-        for path, parts, _ in self._parts:
-            found = _follow(document, parts, path)
-            if found is not None:
-                kind, start, end = found
-                yield rawbson.element(kind, path.encode(), document[start:end])
-        if "_id" not in self.pattern:
-            identity = rawbson.field(document, b"_id")
-            if identity is not None:
-                yield rawbson.element(identity[0], b"_id", identity[1])
 
     def hashed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """A bound from values as documents have them: missing ones are null, the hashed one is its hash."""
