@@ -1,5 +1,6 @@
 """One transaction of a session: where it stands, and what its statements work on."""
 
+import math
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -82,12 +83,14 @@ class Transaction(ABC):
         parameters: dict[str, Any] = {"txnNumber": Int64(self.number), "autocommit": False}
         if self._read_concern is not None:
             parameters["readConcern"] = {"level": self._read_concern}
-        return {
+        shown = {
             "parameters": parameters,
             "readTimestamp": to_timestamp(self.read_time),
             "startWallClockTime": DatetimeMS(int(self.started * 1000)),
-            "expiryTime": DatetimeMS(int(self.expires * 1000)),
         }
+        if math.isfinite(self.expires):
+            shown["expiryTime"] = DatetimeMS(int(self.expires * 1000))
+        return shown
 
 
 class StoredTransaction(Transaction):

@@ -9,8 +9,8 @@ A prepared transaction takes no further statements and is ended by nothing from 
 keeps it; a session that is asked for it again, here or on another member, finds it there.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bsonio import raw as rawbson
@@ -42,6 +42,7 @@ class Transactions:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._open: dict[Transaction, None] = {}
+        self._lent: dict[tuple[bytes, int], TransactionUnit] = {}
         server.sessions.on_end.append(self._session_ended)
         server.background.add("abortExpiredTransactions", lambda: EXPIRY_CHECK_SECONDS, self._reap)
 
@@ -69,7 +70,7 @@ class Transactions:
             return await body(context)
         check_allowed(context)
         await self._wait_for_read_time(context)
-        transaction = self._enter(context, session, number)
+        transaction = await self._enter(context, session, number)
         context.transaction = transaction
         transaction.user = context
         try:
@@ -139,9 +140,10 @@ class Transactions:
             session.txn_number = number
             session.transaction = transaction
 
-    def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
+    async def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
         if context.starts_transaction:
-            return self._begin(context, session, number)
+            return await self._begin(context, session, number)
+        self._take_up(session, number)
         transaction = session.transaction
         if number != session.txn_number or transaction is None:
             raise no_such_transaction(
@@ -158,7 +160,7 @@ class Transactions:
             check_not_prepared(context)
         return transaction
 
-    def _begin(self, context: Context, session: "Session", number: int) -> Transaction:
+    async def _begin(self, context: Context, session: "Session", number: int) -> Transaction:
         if number == session.txn_number:
             raise CommandError(
                 ErrorCode.ConflictingOperationInProgress,
@@ -166,7 +168,7 @@ class Transactions:
                 f"number: {number}",
             )
         now = self._server.wall.seconds()
-        transaction = self._opened(
+        transaction = await self._opened(
             context,
             session,
             number,
@@ -177,7 +179,7 @@ class Transactions:
         self._enter_as_open(transaction)
         return transaction
 
-    def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
+    async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
         unit = _unit_at(self._server.store, context.read_concern.at_cluster_time)
         return StoredTransaction.opened(session, number, unit, **facts)
 
@@ -190,19 +192,30 @@ class Transactions:
         self._open[transaction] = None
         self._server.counters.transactions.started += 1
 
-    async def adopt(self, lsid: bytes, number: int, unit: TransactionUnit) -> Transaction:
-        """Take in a transaction that a router has begun here and looks after; it ends it, too."""
-        session = self._server.sessions.use(lsid)
-        async with session.lock:
-            self._recall(session)
-            if number <= session.txn_number:
-                raise no_such_transaction(
-                    f"The session has gone on to transaction number {session.txn_number} on this shard."
-                )
+    # -- what routers begin -----------------------------------------------------------------------------
+
+    def lend(self, lsid: bytes, number: int, unit: TransactionUnit) -> None:
+        """Have a transaction ready that a router has begun; the first statement that comes takes it up.
+
+        The router looks after it: how long it may live, and what becomes of it.
+        """
+        self._lent[lsid, number] = unit
+
+    def take_back(self, lsid: bytes, number: int) -> None:
+        """Let go of a transaction that a router has begun, unless it is committed or prepared."""
+        self._lent.pop((lsid, number), None)
+        session = self._server.sessions.get(lsid)
+        transaction = None if session is None or session.txn_number != number else session.transaction
+        if transaction is not None:
+            self.abort(transaction)
+
+    def _take_up(self, session: "Session", number: int) -> None:
+        unit = self._lent.pop((session.lsid, number), None)
+        if unit is not None and number > session.txn_number:
             now = self._server.wall.seconds()
-            transaction = StoredTransaction.opened(session, number, unit, started=now, expires=inf)
-            self._enter_as_open(transaction)
-        return transaction
+            self._enter_as_open(
+                StoredTransaction.opened(session, number, unit, started=now, expires=math.inf)
+            )
 
     async def _wait_for_read_time(self, context: Context) -> None:
         """See to it that nothing can be written any more that belongs to the moment asked for."""

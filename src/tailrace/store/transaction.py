@@ -58,6 +58,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self.prepared: Prepared | None = None
         """What became of it, if it was prepared"""
         self._ended = asyncio.Event()
+        self._is_over = False
         self.wall = store.clock.wall.milliseconds()
 
     # -- life -------------------------------------------------------------------------------------------
@@ -138,6 +139,7 @@ class TransactionUnit(OverlaidReader, Unit):
         except BaseException:
             self.abort()
             raise
+        self._is_over = True
         self._snapshot.close()
         self._ended.set()
 
@@ -162,6 +164,7 @@ class TransactionUnit(OverlaidReader, Unit):
             raise
         # Whoever waits for this unit is woken behind that, and waits for its heir.
         self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
+        self._is_over = True
         self._snapshot.close()
 
     def _effects(self) -> Effects:
@@ -175,8 +178,9 @@ class TransactionUnit(OverlaidReader, Unit):
 
     def abort(self) -> None:
         """Give up all changes and free what is locked. Does nothing if the transaction has ended."""
-        if self._ended.is_set():
+        if self._is_over:
             return
+        self._is_over = True
         if self._has_locks:
             # A statement that was given up may still run in the writer's thread: it is finished before this.
             self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)
