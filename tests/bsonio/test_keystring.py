@@ -65,7 +65,7 @@ def test_round_trip_is_byte_for_byte(document: dict[str, Any]) -> None:
     assert rebuild(decode(key.data, key.type_bits), [name.encode() for name in document]) == raw
 
 
-@settings(quick, max_examples=1000)
+@settings(quick, max_examples=500)
 @given(numbers)
 def test_numbers_round_trip(number: Any) -> None:
     raw = bsondocuments.encode({"": number})
@@ -73,7 +73,7 @@ def test_numbers_round_trip(number: Any) -> None:
     assert rebuild(decode(key.data, key.type_bits), [b""]) == raw
 
 
-@settings(quick, max_examples=1000)
+@settings(quick, max_examples=500)
 @given(numbers, numbers)
 def test_numbers_order_like_bson(a: Any, b: Any) -> None:
     key, other = encode_one(a).data, encode_one(b).data
@@ -107,13 +107,13 @@ def test_a_value_appended_alone_is_what_a_document_holds(value: Any) -> None:
     assert bits.serialize() == key.type_bits
 
 
-@settings(quick, max_examples=1500)
+@settings(quick, max_examples=700)
 @given(st.binary(max_size=40), st.binary(max_size=6))
 def test_random_bytes_fail_only_as_documented(data: bytes, type_bits: bytes) -> None:
     assert_decodes_or_fails_as_documented(data, type_bits)
 
 
-@settings(quick, max_examples=1500)
+@settings(quick, max_examples=700)
 @given(documents | numbers, st.data())
 def test_damaged_keys_fail_only_as_documented(value: Any, data: st.DataObject) -> None:
     key = encode_one(value)
