@@ -56,9 +56,10 @@ class Placement:
 
     async def load(self) -> None:
         """Read what the config server has, and make what it has to have."""
-        await self._store.write(config_catalog.begin)
-        with self._store.snapshot() as snapshot:
-            self._swap(config_catalog.load(snapshot))
+        async with self._changing:
+            await self._store.write(config_catalog.begin)
+            with self._store.snapshot() as snapshot:
+                self._swap(config_catalog.load(snapshot))
 
     # -- what is where --------------------------------------------------------------------------------------
 

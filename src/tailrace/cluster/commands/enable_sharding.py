@@ -1,0 +1,41 @@
+"""`enableSharding`: a database, on a shard of the client's choice or of the cluster's."""
+
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.generic_arguments import check_database_name
+from tailrace.store.catalog import INTERNAL_DATABASES
+
+
+async def run(context: Context) -> Reply:
+    """Make sure that the database is there, and where it has to be."""
+    arguments = context.arguments()
+    name = arguments.text(context.name)
+    shard = arguments.text("primaryShard", None)
+    arguments.finish()
+    check_database_name(name)
+    if name in INTERNAL_DATABASES:
+        raise CommandError(ErrorCode.InvalidOptions, f"collections of the database {name} cannot be sharded")
+    placement = cluster_of(context).placement
+    wanted = None if shard is None else placement.shard(shard).name
+    async with placement.using(name):
+        primary = await placement.create_database(name, wanted)
+    if wanted is not None and primary != wanted:
+        raise CommandError(
+            ErrorCode.NamespaceExists,
+            f"the database {name} is there already, with {primary} as its primary shard; "
+            "movePrimary gives it another one",
+        )
+    return {}
+
+
+COMMAND = Command(
+    "enableSharding",
+    run,
+    help="Makes a database, if it is not there, on a shard of the client's choice.",
+    aliases=("enablesharding",),
+    admin_only=True,
+    is_write=True,
+)

@@ -1,0 +1,35 @@
+"""No-op entries by which change streams hear of what sharding does to a collection."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.bsonio.documents import encode
+from tailrace.model.entry_bytes import Operation
+from tailrace.server.server import Server
+
+
+async def log_payload(
+    shard: Server,
+    ns: str,
+    uuid: bytes | None,
+    payload: Mapping[str, Any],
+    *,
+    message: Mapping[str, Any] | None = None,
+    from_migrate: bool | None = None,
+    destined_recipient: str | None = None,
+) -> int:
+    """Log a payload, whose first field names the event, in a shard's oplog; the cluster time of the entry.
+
+    Without a ``message`` the entry says what the first field says.
+    """
+    name, value = next(iter(payload.items()))
+    operation = Operation(
+        "n",
+        ns,
+        encode({"msg": {name: value} if message is None else dict(message)}),
+        uuid,
+        encode(payload),
+        destined_recipient=destined_recipient,
+        from_migrate=from_migrate,
+    )
+    return await shard.store.write(lambda unit: unit.log(operation))
