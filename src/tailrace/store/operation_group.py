@@ -17,6 +17,7 @@ _OVERHEAD: Final = 256
 """What an operation may take besides its document"""
 _KEY: Final = b"\x03o2\0"
 _TIMESERIES: Final = b"\x08isTimeseries\0\x01"
+_FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
 _STATEMENT: Final = b"\x10stmtId\0"
 _pack: Final = rawbson.INT32_LE.pack
 
@@ -24,9 +25,18 @@ _pack: Final = rawbson.INT32_LE.pack
 class OperationGroup:
     """Inserts or deletes that are to be logged together."""
 
-    __slots__ = ("_bytes", "_elements", "_marks", "_pre_images", "_start", "collection", "op")
+    __slots__ = (
+        "_bytes",
+        "_elements",
+        "_from_migrate",
+        "_marks",
+        "_pre_images",
+        "_start",
+        "collection",
+        "op",
+    )
 
-    def __init__(self, op: str, collection: Collection) -> None:
+    def __init__(self, op: str, collection: Collection, *, from_migrate: bool = False) -> None:
         self.op = op
         self.collection = collection
         self._start = (
@@ -35,7 +45,11 @@ class OperationGroup:
             + uuid_element(b"ui", collection.uuid)
             + b"\x03o\0"
         )
-        self._marks = _TIMESERIES if collection.is_timeseries else b""
+        self._from_migrate = from_migrate
+        # A document that is moved is no statement of anybody's, so nothing comes between the two marks.
+        self._marks = (_TIMESERIES if collection.is_timeseries else b"") + (
+            _FROM_MIGRATE if from_migrate else b""
+        )
         self._elements: list[bytes] = []
         self._pre_images: list[bytes] = []
         self._bytes = 0
@@ -81,7 +95,8 @@ class OperationGroup:
         # Batched deletes are listed in reverse of the order they happened.
         operations = self._elements[::-1] if self.op == "d" else self._elements
         array = rawbson.element(rawbson.ARRAY, b"applyOps", operations_array(operations))
-        return Operation("c", "admin.$cmd", rawbson.document(array)).elements()
+        from_migrate = True if self._from_migrate else None
+        return Operation("c", "admin.$cmd", rawbson.document(array), from_migrate=from_migrate).elements()
 
     def pre_images(self) -> list[bytes]:
         """The documents as they were, in the order of the operations in the entry; empty if none is kept."""

@@ -40,6 +40,8 @@ class WriteUnit(TableWriter, Unit):
         """Milliseconds since 1970, the same for all of this unit's entries"""
         self.session: SessionWrites | None = None
         """Set by `open_session` for retryable writes: entries then carry the session's fields"""
+        self.moves_data = False
+        """Whether what follows only moves documents between shards: its entries say `fromMigrate`"""
         self._group: OperationGroup | None = None
 
     # -- what others need ---------------------------------------------------------------------------
@@ -118,8 +120,8 @@ class WriteUnit(TableWriter, Unit):
             return
         if grouped:
             # Pre-images wait for the entry of their group, so they count: a group must not fill the memory.
-            group = self._group_for("d", collection, len(before) if collection.records_images else 0)
-            pre_image = before if collection.records_images else None
+            pre_image = before if collection.records_images and not self.moves_data else None
+            group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
             group.add_delete(collection.document_key(before), stmt_id, pre_image)
             return
         operation = Operation(
@@ -138,7 +140,7 @@ class WriteUnit(TableWriter, Unit):
             self.clock.tick()  # the slot in front, where a migration would put the image
         # What is no statement of the client's, like making room in a capped collection, is not the session's.
         ts = self.log(operation, session=self.session if operation.statement_ids else None)
-        if collection.records_images:
+        if collection.records_images and not self.moves_data:
             self.put_pre_image(collection, ts, 0, before)
         if operation.needs_retry_image is not None and self.session is not None:
             self._keep_image(self.session, ts, operation.needs_retry_image, image)
@@ -218,6 +220,8 @@ class WriteUnit(TableWriter, Unit):
     ) -> int:
         """Append an entry and return its cluster time; ``session`` is whose write it is, if that matters."""
         self.end_group()
+        if self.moves_data:
+            operation.from_migrate = True
         return self._append(operation.elements(), session, multi_op_type, ts)
 
     def _append(
@@ -246,7 +250,7 @@ class WriteUnit(TableWriter, Unit):
         group = self._group
         if group is None or not (self.state.logs_batches and group.takes(op, collection, size)):
             self.end_group()
-            group = self._group = OperationGroup(op, collection)
+            group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
         return group
 
     def end_group(self) -> None:
