@@ -57,6 +57,10 @@ def id_element(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
             size = _TIME_SIZE + len(index) + len(middle) + len(key_hex) + len(_END) - 2
             frame = _FRAMES.get(size) or _frame(size)
             return b"".join((frame, _time_and_version(entry.ts), index, middle, key_hex, _END))
+    elif version == 2 and event.ddl is not None and event.ddl.description is not None:
+        numbered = _numbered_id(event, event.ddl.description)
+        if numbered is not None:
+            return numbered
     return b"\x03_id\0" + resume_token(event, version).to_bson()
 
 
@@ -84,6 +88,42 @@ def id_elements(kind: EventKind, cluster_time: int, keys: Sequence[bytes]) -> li
     return found
 
 
+def _numbered_id(event: ChangeEvent, description: bytes) -> bytes | None:
+    """The field of an event whose description ends in the number of a transaction; None of any other.
+
+    The transactions of a session differ in nothing else, so the encoder is asked once for each session.
+    """
+    shared = description[:-9]
+    if not shared.endswith(_NUMBER_NAME) or event.cause is not None:
+        return None
+    number: int = _read_int64(description, len(shared))[0]
+    if not 0 < number < _LARGE_NUMBER:
+        return None
+    lead = _time_and_version(event.entry.ts) + _index(event.entry.txn_op_index)
+    ending = _positive_int(number) + _TOKEN_END
+    place = (event.kind, shared)
+    found = _NUMBERED.get(place)
+    if found is None:
+        *_, (kind, name, _, _) = rawbson.elements(description)
+        # The same bytes may be a part of another value.
+        is_number = (kind, name) == (rawbson.INT64, b"txnNumber")
+        found = _around_number(event, lead, ending) if is_number else (b"", b"")
+        remember(_NUMBERED, place, found)
+    middle, type_bits = found
+    if not middle:
+        return None
+    text = rawbson.string(b"_data", b"".join((lead, middle, ending)))
+    return b"\x03_id\0" + rawbson.document(text, type_bits)
+
+
+def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[bytes, bytes]:
+    """What stands before the number in the text of a token, and the element behind the text."""
+    document = resume_token(event, 2).to_bson()
+    _, _, start, end = next(rawbson.elements(document))
+    text = document[start + 4 : end - 1]
+    return text[len(lead) : -len(ending)], document[end:-1]
+
+
 def single_id_hex(key: bytes) -> bytes | None:
     """How a document key continues a token of version 2, up to the token's last three bytes.
 
@@ -98,8 +138,14 @@ def transaction_index_hex(txn_op_index: int) -> bytes:
     return _index(txn_op_index)
 
 
-_END: Final = b"000004\0\0"
-"""The end of the identifier and of the token, then the ends of the text and of the document"""
+_TOKEN_END: Final = b"000004"
+"""The ends of the identifier's documents and of the token"""
+_END: Final = _TOKEN_END + b"\0\0"
+"""The same, then the ends of the text and of the document"""
+_NUMBER_NAME: Final = b"\x12txnNumber\0"
+_LARGE_NUMBER: Final = 1 << 53
+"""Numbers from here on are left to the encoder"""
+_NUMBERED: Final[dict[tuple[EventKind, bytes], tuple[bytes, bytes]]] = {}
 _TIME_SIZE: Final = 2 + 16 + 10
 _NO_TRANSACTION: Final = b"29"
 
@@ -128,6 +174,7 @@ def _positive_int(value: int) -> bytes:
 
 
 _read_int32: Final = rawbson.INT32_LE.unpack_from
+_read_int64: Final = rawbson.INT64_LE.unpack_from
 _FRAMES: Final[dict[int, bytes]] = {}
 
 

@@ -13,9 +13,9 @@ from tailrace.spark.oplogs.events import ShardStages
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.store.archive_entries import entry_time
 
-SLICE_ENTRIES: Final = 16_384
+SLICE_ENTRIES: Final = 8_192
 """About how many entries a slice has: enough that work done once for all of them costs little"""
-SLICE_BYTES: Final = 16 << 20
+SLICE_BYTES: Final = 8 << 20
 """A slice with this many bytes is large enough whatever it counts"""
 
 
