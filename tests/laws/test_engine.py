@@ -51,7 +51,7 @@ def run(stream: Stream, head: Head, rng: random.Random) -> Outcome:
     history = stream.history
     plan = Plan.open(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
     lookups = Lookups(history.entry, history.pre_image, history.document)
-    shown = LogStream(plan, head, lookups)
+    shown = LogStream(plan, head, {"": lookups})
     outcome = Outcome()
     try:
         while shown.is_behind and not shown.is_done:

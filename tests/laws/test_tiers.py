@@ -41,7 +41,7 @@ from tailrace.testing.streams import Outcome, Stream
 def run(stream: Stream, log: EventLog, lookups: Lookups, rng: random.Random) -> Outcome:
     """Take everything a log has for a stream, in bites of any size."""
     plan = Plan.open(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
-    shown = LogStream(plan, log, lookups)
+    shown = LogStream(plan, log, {"": lookups})
     outcome = Outcome()
     try:
         while shown.is_behind and not shown.is_done:
@@ -78,7 +78,7 @@ def _compare(history: History, store: Store, path: Path, rng: random.Random) -> 
     try:
         log.open()
         store.write_now(store.truncate_oplog(rng.choice(history.timestamps)))
-        tiers = Tiers(store, head, log)
+        tiers = Tiers(head, log)
         for _ in range(3):
             stream = any_stream(history, rng)
             if stream.spec.keys().isdisjoint({"resumeAfter", "startAfter", "startAtOperationTime"}):

@@ -7,7 +7,7 @@ history (`recorded.py`) has its events already.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from tailrace.eventlog.common_steps import CommonSteps
@@ -52,11 +52,13 @@ class Run(Protocol):
 class EntryItem(LogItem):
     """One entry and its events; `events` is None until somebody asked, or if they could not be worked out."""
 
-    __slots__ = ("_run", "entry", "events", "is_unsound")
+    __slots__ = ("_run", "entry", "events", "is_unsound", "shard")
 
-    def __init__(self, entry: OplogEntry) -> None:
+    def __init__(self, entry: OplogEntry, shard: str = "") -> None:
         super().__init__(entry.ts)
         self.entry = entry
+        self.shard = shard
+        """Whose oplog it stands in; "" on a replica set"""
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
         """Whether its events cannot be worked out: a stream that sees the entry fails with the reason"""
@@ -93,8 +95,8 @@ class EventLog(ABC):
     """who wants to be told of new items"""
     steps: CommonSteps
     """what streams have worked out for each other"""
-    lookups: Lookups
-    """what the view parts of streams look up"""
+    lookups: Mapping[str, Lookups]
+    """what the view parts of streams look up, by shard; that of a replica set is called """ ""
     marks_end: bool
     """whether the end of a transaction is an event of its own"""
 
@@ -134,6 +136,11 @@ class EventLog(ABC):
     @abstractmethod
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
         """The canonical events of an item; None if they cannot be worked out."""
+
+    @property
+    def lost_through(self) -> int:
+        """The cluster time up to which some of its items may be gone."""
+        return 0
 
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
         """Wait until there is something a stream can see; whether it came in time."""

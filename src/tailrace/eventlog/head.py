@@ -16,6 +16,7 @@ from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.segments import Segments
 from tailrace.eventlog.waiting import Waiters, holds_operations
+from tailrace.history.untold import events_or_untold
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.cluster_time import in_words
 from tailrace.model.oplog_entry import Head as EntryHead
@@ -40,15 +41,19 @@ _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 class Head(EventLog):
     """The event log of one store."""
 
-    def __init__(self, store: Store, *, max_weight: int = MAX_WEIGHT, marks_end: bool = False) -> None:
+    def __init__(
+        self, store: Store, *, shard: str = "", max_weight: int = MAX_WEIGHT, marks_end: bool = False
+    ) -> None:
+        """``shard`` is the store's name in a cluster."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
-        self.lookups = store_lookups(store)
+        self.lookups = {shard: store_lookups(store)}
+        self.shard = shard
         self.marks_end = marks_end
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""
         self._store = store
-        self._part = DeploymentPart("", self.lookups, marks_end=marks_end)
+        self._part = DeploymentPart(shard, self.lookups[shard], marks_end=marks_end)
         self._max_weight = max_weight
         self._begins_after = store.last_committed
         self._newest = store.last_committed
@@ -71,8 +76,13 @@ class Head(EventLog):
     def check_place(self, after: int) -> None:
         """Raise CappedPositionLost if entries behind a cluster time were removed."""
         # Also if memory still had them: what a stream gets must not depend on how much of it there is.
-        if self._store.truncated_through > after:
+        if self.lost_through > after:
             raise place_lost(after)
+
+    @property
+    def lost_through(self) -> int:
+        """The cluster time of the newest entry that was removed."""
+        return self._store.truncated_through
 
     def read(self, after: int) -> Slice:
         """The next items behind a cluster time."""
@@ -84,7 +94,7 @@ class Head(EventLog):
         first = bisect_right(times, after)
         items = self._items[first : first + SLICE_ITEMS]
         if len(items) > 1:
-            _cut(items)
+            cut(items)
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 
@@ -142,7 +152,7 @@ class Head(EventLog):
                 if len(items) >= SLICE_ITEMS or size >= SLICE_BYTES:
                     scanned = items[-1].entry.ts
                     break
-                items.append(EntryItem(self._part.read(raw)))
+                items.append(EntryItem(self._part.read(raw), self.shard))
                 size += len(raw)
         found = Slice(items, scanned)
         self._older.add(after, found)
@@ -151,17 +161,28 @@ class Head(EventLog):
     def _accept(self, commit: Commit) -> None:
         """Take over the entries of a commit and wake whom they concern."""
         for ts, raw in commit.entries:
-            item = EntryItem(self._part.read(raw))
+            item = EntryItem(self._part.read(raw), self.shard)
             self._items.append(item)
             self._times.append(ts)
             self._weight += item.weight
             self._newest = ts
             if self.waiters:
-                self.waiters.offer(item.entry, self._heads_in(item))
+                self.waiters.offer(item.entry, self.heads_in(item))
         if self._weight > self._max_weight:
             self._trim()
 
-    def _heads_in(self, item: EntryItem) -> Collection[EntryHead] | None:
+    def in_memory(self, after: int, through: int) -> Sequence[EntryItem] | None:
+        """The items of an interval; None if memory no longer has them all."""
+        if after < self._begins_after:
+            return None
+        times = self._times
+        return self._items[bisect_right(times, after) : bisect_right(times, through)]
+
+    def told_by(self, item: EntryItem) -> list[ChangeEvent]:
+        """The events of an item, as a history would hold them: an untold entry stands for itself."""
+        return events_or_untold(self._part, item.entry, self.shard)
+
+    def heads_in(self, item: EntryItem) -> Collection[EntryHead] | None:
         """What the operations of a transaction or batch are; None for other entries."""
         if not holds_operations(item.entry):
             return None
@@ -181,7 +202,7 @@ class Head(EventLog):
             del self._items[:-keep], self._times[:-keep]
 
 
-def _cut(items: list[EntryItem]) -> None:
+def cut(items: list[EntryItem]) -> None:
     """Leave no more items than a slice has."""
     size = 0
     for number, item in enumerate(items, 1):

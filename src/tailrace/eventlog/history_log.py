@@ -44,7 +44,7 @@ class HistoryLog(EventLog):
         """With ``prompt``, streams wait for what comes into the history; else nobody does."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
-        self.lookups = store_lookups(store)
+        self.lookups = {"": store_lookups(store)}
         self.marks_end = marks_end
         self.path = path
         self.images_expired_before: Callable[[], int | None] = lambda: None

@@ -3,7 +3,7 @@
 The stream keeps its place in the log and takes from it what its scope and options let it see.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tailrace.errors import CommandError
@@ -19,7 +19,7 @@ from tailrace.model.oplog_entry import PLAIN, OplogEntry
 from tailrace.model.scope import ScopeKind
 from tailrace.model.stream_release import CURRENT_RELEASE
 from tailrace.stages.lookups import Lookups
-from tailrace.stages.plan import Plan
+from tailrace.stages.plan import Plan, SharedPart
 from tailrace.stages.stage import Batch
 
 _VIEWS: Final = "system.views"
@@ -33,16 +33,19 @@ class LogStream:
     Without a start point in its options, a stream begins behind what the log holds when it is opened.
     """
 
-    def __init__(self, plan: Plan, log: EventLog, lookups: Lookups) -> None:
+    def __init__(self, plan: Plan, log: EventLog, lookups: Mapping[str, Lookups]) -> None:
+        """``lookups`` are those of each shard; there may be more of them later."""
         self._plan = plan
         self._log = log
         self._visible = plan.visibility()
         # One tick behind the newest entry, so that a resume from the first position does not show it either.
-        view = plan.view_part({"": lookups}, shares_events=True)
-        self._output = StreamOutput(plan, view, now=log.now + 1)
+        now = log.now
+        view = plan.view_part(lookups, shares_events=True)
+        self._output = StreamOutput(plan, view, now=now + 1)
         self._resume = view.resume
         # For what other streams do not show like this one: it is worked out for this stream alone.
-        self._own_part = plan.shared_part("", lookups)
+        self._lookups = lookups
+        self._own_parts: dict[str, SharedPart] = {}
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
         self._own_noops = plan.options.supported_events is not None
         self._shows_runs = plan.shows_inserts_as_they_are
@@ -50,7 +53,7 @@ class LogStream:
         self._expanded = plan.options.show_expanded_events
         start = plan.start
         self._is_checked = start is None
-        self._scanned = log.now if start is None else max(start - 1, 0)
+        self._scanned = now if start is None else max(start - 1, 0)
         self._waiter = Waiter(plan.scope, self._visible)
         likeness = plan.likeness
         self._likeness = None if likeness is None else log.steps.of(likeness)
@@ -209,7 +212,7 @@ class LogStream:
             if not (visible.sees(entry) if decision is None else decision):
                 return None
             if self._is_own(entry) or (events := self._log.events_of(item)) is None:
-                own = self._own_part(Batch([entry.raw]))
+                own = self._own_part(item.shard)(Batch([entry.raw]))
                 selected += own.items
                 if own.failure is not None:
                     return Batch(selected, own.failure, own.failed_at)
@@ -247,8 +250,14 @@ class LogStream:
     def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:
         """What only this stream makes of something that the history holds."""
         if is_untold(event):
-            return self._own_part(Batch([event.entry.raw]))
-        return self._own_part.transform(Batch([event.entry]))
+            return self._own_part(event.shard)(Batch([event.entry.raw]))
+        return self._own_part(event.shard).transform(Batch([event.entry]))
+
+    def _own_part(self, shard: str) -> SharedPart:
+        part = self._own_parts.get(shard)
+        if part is None:
+            part = self._own_parts[shard] = self._plan.shared_part(shard, self._lookups[shard])
+        return part
 
     def _is_own(self, entry: OplogEntry) -> bool:
         """Whether this stream does not show an entry as others do."""

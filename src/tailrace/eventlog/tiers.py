@@ -7,22 +7,20 @@ when the history holds them, so the two always meet; a reader cannot tell which 
 from collections.abc import Sequence
 
 from tailrace.errors import CommandError
-from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Run, Slice
-from tailrace.eventlog.head import Head
+from tailrace.eventlog.event_log import EventLog, LogItem, Run, Slice
 from tailrace.eventlog.history_log import HistoryLog
+from tailrace.eventlog.recorded import RecordedItem
 from tailrace.model.change_event import ChangeEvent
-from tailrace.store.store import Store
 
 
 class Tiers(EventLog):
-    """The event log of a store whose history somebody builds."""
+    """The event log of a deployment whose history somebody builds; ``head`` is that of its oplogs."""
 
-    def __init__(self, store: Store, head: Head, history: HistoryLog) -> None:
+    def __init__(self, head: EventLog, history: HistoryLog) -> None:
         self.waiters = head.waiters
         self.steps = head.steps
         self.lookups = head.lookups
         self.marks_end = head.marks_end
-        self._store = store
         self._head = head
         self._history = history
 
@@ -30,6 +28,11 @@ class Tiers(EventLog):
     def newest(self) -> int:
         """That of the head."""
         return self._head.newest
+
+    @property
+    def now(self) -> int:
+        """That of the head, too."""
+        return self._head.now
 
     def check_start(self, start: int) -> None:
         """Raise ChangeStreamHistoryLost if neither has everything from ``start`` on."""
@@ -69,9 +72,9 @@ class Tiers(EventLog):
         """The canonical events of an item."""
         return self._of(item).events_of(item)
 
-    def _of(self, item: LogItem) -> Head | HistoryLog:
-        return self._head if isinstance(item, EntryItem) else self._history
+    def _of(self, item: LogItem) -> EventLog:
+        return self._history if isinstance(item, RecordedItem) else self._head
 
     def _is_past(self, after: int) -> bool:
-        """Whether the oplog has lost some of what is behind a cluster time."""
-        return self._store.truncated_through > after
+        """Whether an oplog has lost some of what is behind a cluster time."""
+        return self._head.lost_through > after

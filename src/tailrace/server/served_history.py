@@ -44,7 +44,7 @@ class ServedHistory:
         if head is not None:
             from tailrace.eventlog.tiers import Tiers
 
-            self.event_log = Tiers(store, head, self._log)
+            self.event_log = Tiers(head, self._log)
         self._log.start()
 
     async def close(self) -> None:

@@ -124,7 +124,7 @@ class HistoryRun(Run):
     ) -> None:
         self._documents = DocumentFiles({name: list(paths) for name, paths in documents.items()})
         log = _IntervalLog(plan, batches, through)
-        self._stream = LogStream(plan, log, Lookups(document=self._documents.find))
+        self._stream = LogStream(plan, log, {"": Lookups(document=self._documents.find)})
 
     @property
     def is_invalidated(self) -> bool:
@@ -153,7 +153,7 @@ class _IntervalLog(EventLog):
     def __init__(self, plan: Plan, batches: Iterator[pa.RecordBatch], through: int) -> None:
         self.waiters = Waiters()
         self.steps = CommonSteps()
-        self.lookups = Lookups()
+        self.lookups = {"": Lookups()}
         self.marks_end = bool(plan.parameters.get(END_OF_TRANSACTION_FLAG))
         self._batches = batches
         self._through = through
