@@ -21,7 +21,7 @@ def retain(
     """Remove what is older than an age or too much for a size; how many files went.
 
     The age of a file is that of its newest row, by wall time; one without wall times has none, and stays
-    until the size decides. ``now`` is in seconds since 1970.
+    until the size decides. The newest file stays whatever its size. ``now`` is in seconds since 1970.
     """
     table.refresh()
     limit = None
@@ -31,7 +31,7 @@ def retain(
     gone: list[AddedFile] = []
     for file in table.files:
         is_old = limit is not None and file.last_wall is not None and file.last_wall < limit
-        is_too_much = max_bytes is not None and size > max_bytes
+        is_too_much = max_bytes is not None and size > max_bytes and file is not table.files[-1]
         if not (is_old or is_too_much):
             break
         size -= file.size

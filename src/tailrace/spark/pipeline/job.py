@@ -81,6 +81,8 @@ class HistoryJob:
                 pause = min(pause * 2, _LONGEST_PAUSE)
         finally:
             upkeep.stop()
+        if not ending.is_set():
+            upkeep.finish()
         self.progress.summary()
         return self.progress
 

@@ -37,21 +37,29 @@ class Upkeep:
         self._ending.set()
         self._thread.join()
 
+    def finish(self) -> None:
+        """Look once more, behind a job that has done everything: it may have been too short for a pause."""
+        self.stop()
+        self._look(HistoryTable.open(self._settings.history))
+
     def _run(self) -> None:
         table = HistoryTable.open(self._settings.history)
         while not self._ending.wait(_PAUSE_SECONDS):
-            try:
-                self._tidy(table)
-            except (TailraceError, OSError) as error:
-                reason = from_exception(error).sentence
-                self._log.warning(COMPONENT, "The history could not be tidied", reason=reason)
+            self._look(table)
+
+    def _look(self, table: HistoryTable) -> None:
+        try:
+            self._tidy(table)
+        except (TailraceError, OSError) as error:
+            reason = from_exception(error).sentence
+            self._log.warning(COMPONENT, "The history could not be tidied", reason=reason)
 
     def _tidy(self, table: HistoryTable) -> None:
         settings = self._settings
         table.refresh()
         tidy_log(table)
-        merged = compact(table)
         given_up = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
+        merged = compact(table)
         deleted = 0
         if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
             self._vacuumed = time.monotonic()
