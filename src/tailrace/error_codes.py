@@ -127,6 +127,7 @@ class ErrorCode(IntEnum):
     FailPointSetFailed = 266
     PreparedTransactionInProgress = 267
     ChangeStreamFatalError = 280
+    WouldChangeOwningShard = 283
     ChangeStreamHistoryLost = 286
     ChecksumMismatch = 288
     TransactionExceededLifetimeLimitSeconds = 290
@@ -140,6 +141,7 @@ class ErrorCode(IntEnum):
     UnsupportedOpQueryCommand = 352
     CannotConvertIndexToUnique = 359
     CollectionUUIDMismatch = 361
+    CannotDropShardKeyIndex = 370
     ShardRemovedError = 464
     SocketException = 9001
     NotWritablePrimary = 10107

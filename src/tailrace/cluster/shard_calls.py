@@ -12,6 +12,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.client import Client
 from tailrace.server.context import Context
+from tailrace.server.ownership import Ownership
 from tailrace.server.server import Server
 from tailrace.wire import OpCode, Request
 
@@ -37,6 +38,9 @@ _TOLD_SHARDS: Final = (
 def passed_on(context: Context, *, but: Iterable[str] = ()) -> dict[str, Any]:
     """The generic fields of a client's command that shards are told as well."""
     left_out = set(but)
+    if context.transaction is not None:
+        # The shards have the transaction already, with the state that it reads.
+        left_out |= {"startTransaction", "readConcern"}
     command = context.command
     return {name: command[name] for name in _TOLD_SHARDS if name in command and name not in left_out}
 
@@ -46,14 +50,16 @@ async def call(
     command: Mapping[str, Any],
     database: str,
     sequences: Mapping[str, Sequence[bytes]] | None = None,
+    ownership: Ownership | None = None,
 ) -> dict[str, Any]:
     """Run a command on a shard; its reply. Raises what the shard answers if that is an error.
 
-    ``sequences`` are arrays of documents as bytes, which are not looked at on the way.
+    ``sequences`` are arrays of documents as bytes, which are not looked at on the way. ``ownership`` says
+    which documents are the shard's own.
     """
     body = encode({**command, "$db": database})
     request = Request(_NO_CONNECTION, OpCode.OP_MSG, database, body, sequences or {})
-    client = Client(_NO_CONNECTION, "router")
+    client = Client(_NO_CONNECTION, "router", ownership=ownership)
     outcome = await shard.dispatcher.run(client, request)
     if outcome.close:
         raise CommandError(ErrorCode.HostUnreachable, f"the connection to {shard.member} was closed")

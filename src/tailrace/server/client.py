@@ -10,6 +10,7 @@ from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
     from tailrace.server.context import Context
+    from tailrace.server.ownership import Ownership
 
 _MAX_METADATA_SIZE: Final = 512
 _MAX_APP_NAME_SIZE: Final = 128
@@ -27,6 +28,8 @@ class Client:
     app_name: str | None = None
     operation: "Context | None" = None
     """The command that runs for it now."""
+    ownership: "Ownership | None" = None
+    """Which documents are this shard's own, if the client is a router that says so."""
 
     @property
     def name(self) -> str:

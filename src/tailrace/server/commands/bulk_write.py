@@ -28,8 +28,8 @@ async def run(context: Context) -> Reply:
     """A cursor over what each operation did, and the sums."""
     raw_operations = context.documents("ops")
     check_batch_size(len(raw_operations))
-    namespaces = _namespaces(context.documents("nsInfo"))
-    operations = [_operation(raw, position, namespaces) for position, raw in enumerate(raw_operations)]
+    namespaces = read_namespaces(context.documents("nsInfo"))
+    operations = [read_operation(raw, position, namespaces) for position, raw in enumerate(raw_operations)]
     arguments = context.arguments()
     size = batch_size(arguments)
     spec = BulkSpec(
@@ -54,7 +54,8 @@ async def run(context: Context) -> Reply:
     return rawbson.document(rawbson.body(cursor), rawbson.body(encode(sums)))
 
 
-def _namespaces(specs: list[bytes]) -> list[Namespace]:
+def read_namespaces(specs: list[bytes]) -> list[Namespace]:
+    """The namespaces that the operations number."""
     found: list[Namespace] = []
     for spec in specs:
         arguments = Arguments("bulkWrite.nsInfo", decode(spec))
@@ -69,7 +70,8 @@ def _namespaces(specs: list[bytes]) -> list[Namespace]:
     return found
 
 
-def _operation(raw: bytes, position: int, namespaces: list[Namespace]) -> BulkOperation:
+def read_operation(raw: bytes, position: int, namespaces: list[Namespace]) -> BulkOperation:
+    """An operation as the client wrote it."""
     kind = rawbson.first_name(raw)
     reader = _READERS.get(kind or b"")
     if reader is None:

@@ -19,7 +19,7 @@ _PATH: Final = "delete.deletes"
 
 async def run(context: Context) -> Reply:
     """How many documents were removed, and which statements failed and why."""
-    specs = [_statement(decode(raw)) for raw in context.documents("deletes")]
+    specs = [read_statement(decode(raw)) for raw in context.documents("deletes")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
     arguments.ignore("deletes")
@@ -29,7 +29,8 @@ async def run(context: Context) -> Reply:
     return await run_write(context, lambda unit: _delete(unit, batch, specs))
 
 
-def _statement(fields: dict[str, Any]) -> DeleteSpec:
+def read_statement(fields: dict[str, Any]) -> DeleteSpec:
+    """A statement as the client wrote it."""
     arguments = Arguments(_PATH, fields)
     query = arguments.document("q")
     limit = arguments.number("limit")

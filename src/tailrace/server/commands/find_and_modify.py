@@ -21,7 +21,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     name = context.collection_name()
     namespace = Namespace(context.database, name, collection_uuid(arguments))
-    spec = _read(arguments)
+    spec = read_change(arguments)
     arguments.ignore(
         context.name,
         "encryptionInformation",
@@ -39,7 +39,8 @@ async def run(context: Context) -> Reply:
     return rawbson.document(facts, value, rawbson.body(encode(retried)))
 
 
-def _read(arguments: Arguments) -> FindAndModifySpec:
+def read_change(arguments: Arguments) -> FindAndModifySpec:
+    """What the command asks for."""
     removes = arguments.boolean("remove", False)
     update = arguments.value("update", None)
     upserts = arguments.boolean("upsert", False)

@@ -19,7 +19,7 @@ _PATH: Final = "update.updates"
 
 async def run(context: Context) -> Reply:
     """How many documents matched, were changed and were inserted, and which statements failed and why."""
-    specs = [_statement(decode(raw)) for raw in context.documents("updates")]
+    specs = [read_statement(decode(raw)) for raw in context.documents("updates")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
     arguments.ignore("updates")
@@ -29,7 +29,8 @@ async def run(context: Context) -> Reply:
     return await run_write(context, lambda unit: _update(unit, batch, specs))
 
 
-def _statement(fields: dict[str, Any]) -> UpdateSpec:
+def read_statement(fields: dict[str, Any]) -> UpdateSpec:
+    """A statement as the client wrote it."""
     arguments = Arguments(_PATH, fields)
     spec = read_update(arguments, query="q", update="u", constants="c")
     arguments.finish()

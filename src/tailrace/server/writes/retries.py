@@ -5,6 +5,7 @@ through `prevOpTime`. Each statement that changed something is in one of them by
 statement is not executed again, and its first result is told from the entry.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ from tailrace.model.oplog_entry import OpTime
 from tailrace.server.context import Context
 from tailrace.server.writes.delete import DeleteOutcome
 from tailrace.server.writes.update import UpdateOutcome
+from tailrace.store.reader import TableReader
 from tailrace.store.sessions import SessionWrites
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
@@ -52,13 +54,13 @@ class LoggedWrite:
 class RetryHistory:
     """The statements that a session has executed under its current transaction number."""
 
-    def __init__(self, unit: WriteUnit, session: SessionWrites) -> None:
+    def __init__(self, reader: TableReader, session: SessionWrites) -> None:
         self._session = session
         self._by_statement: dict[int, LoggedWrite] = {}
         self._is_complete = True
         last = session.last
         while not last.is_null:
-            entry = unit.entry(last.ts)
+            entry = reader.entry(last.ts)
             if entry is None:
                 self._is_complete = False
                 return
@@ -78,6 +80,16 @@ class RetryHistory:
             reason = "Must specify autocommit=false on all operations of a multi-statement transaction."
             raise CommandError(ErrorCode.InvalidOptions, reason)
         return cls(unit, session)
+
+    @property
+    def statements(self) -> Set[int]:
+        """The ids of those that the oplog still has."""
+        return self._by_statement.keys()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the oplog still has all of them."""
+        return self._is_complete
 
     def find(self, statement_id: int) -> LoggedWrite | None:
         """What this statement did; None if it has not been executed."""

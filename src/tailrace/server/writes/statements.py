@@ -128,7 +128,11 @@ class StatementRunner:
 
     def _upsert(self, namespace: Namespace, document: bytes, statement_id: int | None) -> bytes:
         document = storable(document, self.unit.clock, fill_timestamps=False)
-        self._put(*self._open(namespace), document, statement_id)
+        collection, validator = self._open(namespace)
+        ownership = self._context.client.ownership
+        if ownership is not None:
+            ownership.check_upsert(collection, document)
+        self._put(collection, validator, document, statement_id)
         return document
 
     def _put(

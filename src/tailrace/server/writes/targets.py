@@ -1,6 +1,6 @@
 """Finding the documents that an update or a delete is about."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -90,11 +90,12 @@ class Selection:
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
         """The first document, in the order asked for."""
+        owns = _ownership(collection, context)
         if self._id_key is not None:
             record = reader.find_id(collection, self._id_key)
-            return None if record is None else Target(*record)
+            return None if record is None or (owns and not owns(record[1])) else Target(*record)
         access = self._access(reader, collection)
-        found = self._matching(access, _unhurried(access.records(reader), context))
+        found = self._matching(access, _unhurried(access.records(reader), context), owns)
         if self._ordering is None or access.is_ordered:
             return next(found, None)
         selector: TopSelector[Target] = TopSelector(self._ordering, 1)
@@ -106,7 +107,8 @@ class Selection:
         """Every document, each once, whatever is done to those that have come already."""
         access = self._access(reader, collection)
         seen: set[bytes] = set()
-        for target in self._matching(access, _in_batches(access, reader, context)):
+        owns = _ownership(collection, context)
+        for target in self._matching(access, _in_batches(access, reader, context), owns):
             # A change may move a document forward in the index that is being read.
             if target.key not in seen:
                 seen.add(target.key)
@@ -125,7 +127,11 @@ class Selection:
         wanted = Wanted(self._query, self._sort, self._ordering, self._hint, self.collation)
         return choose_access(reader, collection, wanted)
 
-    def _matching(self, access: AccessPath, records: Iterator[Record]) -> Iterator[Target]:
+    def _matching(
+        self, access: AccessPath, records: Iterator[Record], owns: Callable[[bytes], bool] | None
+    ) -> Iterator[Target]:
+        if owns is not None:
+            records = (record for record in records if owns(record[1]))
         if access.is_exact:
             for key, raw in records:
                 yield Target(key, raw)
@@ -135,6 +141,12 @@ class Selection:
             document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
             if matches(document):
                 yield Target(key, raw, document)
+
+
+def _ownership(collection: Collection, context: Context) -> Callable[[bytes], bool] | None:
+    """Tells the documents that a statement may see from those that belong to another shard."""
+    ownership = context.client.ownership
+    return None if ownership is None else ownership.filter(collection)
 
 
 def _unhurried(records: Iterator[Record], context: Context) -> Iterator[Record]:

@@ -117,6 +117,11 @@ class CompiledUpdate:
         )
         return encode(result.document)
 
+    def preview(self, target: Target) -> bytes:
+        """A document as the update would leave it."""
+        result = self._applied(target.document)
+        return encode(result.document) if result.modified else target.raw
+
     def _supplied(self) -> dict[str, Any]:
         document = (self._spec.constants or {}).get("new")
         if not isinstance(document, dict):
@@ -140,6 +145,9 @@ class CompiledUpdate:
         if len(after) > rawbson.MAX_USER_SIZE:
             reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
             raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+        ownership = scope.context.client.ownership
+        if ownership is not None:
+            ownership.check_update(scope.context, scope.collection, target.raw, after, multi=self._spec.multi)
         if scope.validator is not None:
             scope.validator.check_update(target.document, result.document)
         scope.unit.update(
