@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tailrace.cluster.placement import CONFIG_SHARD, Placement
+from tailrace.cluster.placed import CONFIG_SHARD
+from tailrace.cluster.placement import Placement
 from tailrace.cluster.router import Router
 from tailrace.cluster.states import ClusterStates
+from tailrace.cluster.two_phase_commit import TwoPhaseCommit
 from tailrace.errors import UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.server.data_directory import DataDirectory
@@ -46,6 +48,7 @@ class Cluster:
         self.config: Server
         self.placement: Placement
         self.states: ClusterStates
+        self.two_phase_commit = TwoPhaseCommit(self)
         self._event_log: EventLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
@@ -61,6 +64,7 @@ class Cluster:
         try:
             _check_directory(self._data.path)
             await self._start_servers()
+            await self.two_phase_commit.recover()
             self.states = ClusterStates(self.clock, self.placement, self._stores)
             self.is_running = True
             for number in range(self.options.routers):

@@ -3,16 +3,22 @@
 A collection that is spread over shards is one collection; `admin` and `config` are the config server's. The
 numbers by which a store tells collections and indexes apart mean nothing elsewhere, so the cluster's have
 numbers of their own, which stay the same wherever the collection moves.
+
+A collection with a place of its own is the one with the UUID that the placement says, whatever a shard calls
+it. So a collection that takes another's place does so when the placement changes, for all shards at once.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace.cluster.placement import CONFIG_DATABASES, CONFIG_SHARD, Placement
+from tailrace.cluster.placed import CONFIG_DATABASES, CONFIG_SHARD, PlacementState
 from tailrace.store.catalog import Catalog, Collection, Index, View
 
 _NOT_SHOWN: Final = frozenset({"local"})
+_KEPT: Final = 4
+"""Catalogs that are kept: cursors that are open read under the placement of their beginning"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +36,42 @@ class ClusterCatalog:
 class CatalogMerger:
     """Makes the catalog of a cluster from those of its shards, anew only when something has changed."""
 
-    placement: Placement
     _numbers: dict[tuple[bytes, str], int] = field(default_factory=dict)
-    _last: ClusterCatalog | None = None
-    _made_of: tuple[object, ...] = ()
+    _made: "deque[tuple[PlacementState, Mapping[str, Catalog], ClusterCatalog]]" = field(
+        default_factory=lambda: deque(maxlen=_KEPT)
+    )
 
-    def merged(self, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
+    def merged(self, placement: PlacementState, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
         """The cluster's catalog; ``catalogs`` are those of all shards and of the config server."""
-        made_of = (self.placement.state, *catalogs.items())
-        if self._last is None or made_of != self._made_of:
-            self._last = self._merge(catalogs)
-            self._made_of = made_of
-        return self._last
+        for made_under, made_of, merged in self._made:
+            if made_under is placement and _are_same(made_of, catalogs):
+                return merged
+        merged = self._merge(placement, catalogs)
+        self._made.appendleft((placement, dict(catalogs), merged))
+        return merged
 
-    def _merge(self, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
+    def _merge(self, placement: PlacementState, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
         collections: dict[str, Collection] = {}
         views: dict[str, View] = {}
         places: dict[bytes, tuple[str, ...]] = {}
         for shard, catalog in catalogs.items():
             for collection in catalog.collections():
                 ns = collection.ns
-                if ns in collections or not self._shows(shard, collection):
+                if ns in placement.collections or not self._shows(shard, collection):
                     continue
-                owners = self.placement.shards_of(ns)
-                if shard not in owners:
-                    continue
-                having = tuple(owner for owner in owners if _has(catalogs.get(owner), collection))
-                collections[ns] = self._renumbered(collection)
-                places[collection.uuid] = having
+                if shard == placement.primary_of(collection.database):
+                    collections[ns] = self._renumbered(collection)
+                    places[collection.uuid] = (shard,)
             for view in catalog.views():
-                if shard == self.placement.primary_of(view.database):
+                if shard == placement.primary_of(view.database):
                     views[view.ns] = view
+        for placed in placement.collections.values():
+            found = {shard: _found(catalogs.get(shard), placed.uuid) for shard in placed.shards}
+            having = {shard: collection for shard, collection in found.items() if collection is not None}
+            if having:
+                named = next(iter(having.values())).having(name=placed.ns.partition(".")[2])
+                collections[placed.ns] = self._renumbered(named)
+                places[placed.uuid] = tuple(having)
         indexed = {index.ident: own for own in collections.values() for index in own.indexes}
         return ClusterCatalog(Catalog(collections, views), places, indexed)
 
@@ -79,5 +90,9 @@ class CatalogMerger:
         return self._numbers.setdefault((uuid, index), len(self._numbers) + 1)
 
 
-def _has(catalog: Catalog | None, collection: Collection) -> bool:
-    return catalog is not None and catalog.by_uuid(collection.uuid) is not None
+def _found(catalog: Catalog | None, uuid: bytes) -> Collection | None:
+    return None if catalog is None else catalog.by_uuid(uuid)
+
+
+def _are_same(some: Mapping[str, Catalog], others: Mapping[str, Catalog]) -> bool:
+    return some.keys() == others.keys() and all(some[name] is others[name] for name in some)

@@ -18,7 +18,14 @@ from bson import ObjectId
 
 from tailrace.cluster import config_catalog
 from tailrace.cluster.chunk_map import ChunkMap
-from tailrace.cluster.placed import Database, PlacementState, Shard, ShardedCollection
+from tailrace.cluster.placed import (
+    CONFIG_DATABASES,
+    CONFIG_SHARD,
+    Database,
+    PlacementState,
+    Shard,
+    ShardedCollection,
+)
 from tailrace.cluster.placement_locks import HeldLocks, PlacementLocks
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.error_codes import ErrorCode
@@ -26,10 +33,6 @@ from tailrace.errors import CommandError
 from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 
-CONFIG_SHARD: Final = "config"
-"""What the config server is called where a shard's name is expected"""
-CONFIG_DATABASES: Final = frozenset({"admin", "config"})
-"""Databases that live on the config server"""
 _BY_ID: Final = ShardKey({"_id": 1})
 
 Change = Callable[[PlacementState], PlacementState]
@@ -90,10 +93,7 @@ class Placement:
 
     def primary_of(self, database: str) -> str | None:
         """The shard a database's unsharded collections live on; None if there is no such database."""
-        if database in CONFIG_DATABASES:
-            return CONFIG_SHARD
-        found = self._state.databases.get(database)
-        return None if found is None else found.primary
+        return self._state.primary_of(database)
 
     def sharded(self, ns: str) -> ShardedCollection | None:
         """A sharded collection; None if it is not sharded or not there."""
@@ -102,11 +102,14 @@ class Placement:
 
     def shards_of(self, ns: str) -> tuple[str, ...]:
         """The shards that hold, or would hold, the data of a namespace; none without its database."""
+        return self._state.shards_of(ns)
+
+    def ownership_of(self, ns: str) -> object:
+        """Something that is equal for two placements that have the documents of a namespace in one place."""
         found = self._state.collections.get(ns)
-        if found is not None:
-            return found.shards
-        primary = self.primary_of(ns.partition(".")[0])
-        return () if primary is None else (primary,)
+        if found is None:
+            return self.primary_of(ns.partition(".")[0])
+        return found.uuid, found.timestamp, found.chunks.version.major
 
     def may_have_orphans(self, ns: str) -> bool:
         """Whether a shard may have documents of a collection that belong to another."""

@@ -10,10 +10,29 @@ database, which is named without a dot, waits for everybody in it.
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 
 _Waiter = tuple["asyncio.Future[None]", bool]
 """Who waits, and whether for the whole name"""
+
+
+_held: ContextVar[frozenset[str]] = ContextVar("_held", default=frozenset())
+
+
+@contextmanager
+def held_already(names: frozenset[str]) -> Iterator[None]:
+    """Around a statement of a transaction: it uses these names until its end, so nobody asks for them again.
+
+    Who asked again would wait behind whoever waits to change them, and so for ever.
+    """
+    token = _held.set(names)
+    try:
+        yield
+    finally:
+        _held.reset(token)
 
 
 class PlacementLocks:
@@ -96,7 +115,10 @@ class HeldLocks:
 
     async def __aenter__(self) -> None:
         try:
+            held = _held.get()
             for name, is_exclusive in self._wanted:
+                if name in held and not is_exclusive:
+                    continue
                 lock = self._locks.get(name)
                 if lock is None:
                     lock = self._locks[name] = _Lock()
@@ -106,7 +128,7 @@ class HeldLocks:
                     await self._wait(name, lock, is_exclusive=is_exclusive)
                 self._taken.append(name)
         except BaseException:
-            self._release()
+            self.release()
             raise
 
     async def _wait(self, name: str, lock: _Lock, *, is_exclusive: bool) -> None:
@@ -124,9 +146,10 @@ class HeldLocks:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
+        self.release()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Let go of everything."""
         for name in reversed(self._taken):
             lock = self._locks[name]
             lock.holders -= 1

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.cluster.commands import COMMANDS
 from tailrace.cluster.snapshots import ClusterSnapshots
+from tailrace.cluster.transactions import ClusterTransactions
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.eventlog.event_log import EventLog
@@ -25,6 +26,7 @@ class Router(Server):
 
     owns_data = False
     is_router = True
+    kind_of_transactions = ClusterTransactions
 
     def __init__(self, cluster: "Cluster", options: ServerOptions) -> None:
         super().__init__(options, wall=cluster.wall, log=cluster.log)

@@ -3,12 +3,15 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
+from weakref import WeakSet
 
 from tailrace.cluster.cluster_catalog import CatalogMerger, ClusterCatalog
 from tailrace.cluster.cluster_reader import ClusterReader
-from tailrace.cluster.placement import CONFIG_SHARD, Placement
+from tailrace.cluster.placed import CONFIG_SHARD
+from tailrace.cluster.placement import Placement
 from tailrace.store.catalog import Catalog
 from tailrace.store.clock import ClusterClock
 from tailrace.store.reader import Reader, Snapshot, State
@@ -17,6 +20,8 @@ from tailrace.store.write_unit import WriteUnit
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=ClusterReader)
+
+_SECONDS_BETWEEN_LOOKS: Final = 0.05
 
 
 class ClusterState(ClusterReader, State):
@@ -41,8 +46,10 @@ class ClusterStates:
         """``stores`` are those of the shards and of the config server, by name; it may change."""
         self.clock = clock
         self._placement = placement
+        self._newest_placement = placement
         self._stores = stores
-        self._merger = CatalogMerger(placement)
+        self._merger = CatalogMerger()
+        self._readers: WeakSet[ClusterStates] = WeakSet()
         self._numbers: dict[str, int] = {CONFIG_SHARD: 0}
         self.steady = asyncio.Lock()
         """Held while something happens on several shards that has to look like one moment"""
@@ -68,17 +75,48 @@ class ClusterStates:
         """The cluster as some readers of its shards see it: those of a transaction."""
         return self._over(ClusterReader, readers)
 
+    def frozen(self) -> "ClusterStates":
+        """States that take the placement for what it is now, whatever changes."""
+        states = copy(self)
+        states._placement = copy(self._placement)
+        return states
+
+    def for_reader(self) -> "ClusterStates":
+        """States for a cursor from its first batch to its last: each document stays where it was for it.
+
+        A document that is moved is on two shards for a while. The cursor goes on reading the one that it
+        began with, which stays there until the cursor is gone.
+        """
+        states = self.frozen()
+        self._readers.add(states)
+        return states
+
+    async def without_readers_before(self, version: int) -> None:
+        """Return when no cursor is open any more that began under an earlier placement than this one."""
+        while any(states._placement.version < version for states in list(self._readers)):
+            # A cursor may go in any thread, with the last reference to it; looking is all that can be done.
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def places_as(self, placement: Placement, ns: str) -> bool:
+        """Whether a namespace lives where another placement says."""
+        return self._placement.ownership_of(ns) == placement.ownership_of(ns)
+
     def _over(self, kind: type[Kind], readers: Mapping[str, Reader]) -> Kind:
-        placement = self._placement
+        placement = self._placement.state
+        newest = self._newest_placement.state
         merged = self._merged({name: reader.catalog for name, reader in readers.items()})
         sharded = [own for own in placement.collections.values() if not own.is_unsplittable]
-        filters = {own.uuid: own.owns for own in sharded if placement.may_have_orphans(own.ns)}
+        filters = {
+            own.uuid: own.owns
+            for own in sharded
+            if own.may_have_orphans or newest.collections.get(own.ns) is not own
+        }
         return kind(readers, merged, self._numbers, filters, frozenset(own.uuid for own in sharded))
 
     def _merged(self, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
         for name in catalogs:
             self._numbers.setdefault(name, len(self._numbers))
-        return self._merger.merged(catalogs)
+        return self._merger.merged(self._placement.state, catalogs)
 
     async def while_still(self, take: Callable[[], T]) -> T:
         """Call a function while no store commits: what it looks at belongs to one moment everywhere.

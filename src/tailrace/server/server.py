@@ -56,6 +56,7 @@ class Server:
     """Whether it is the one that looks after the data; further members use it."""
     is_router = False
     """Whether it stands before the shards of a cluster and has no data of its own."""
+    kind_of_transactions: type[Transactions] = Transactions
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Server:
         """What is done again and again; more can be added before `start`."""
         self.cluster_parameters = ClusterParameters()
         self.default_concerns = DefaultConcerns()
-        self.transactions = Transactions(self)
+        self.transactions = self.kind_of_transactions(self)
         self.expiry = ExpiryTask(self)
         self.operations: dict[int, Context] = {}
         """Commands under way, by operation id."""

@@ -11,9 +11,19 @@ from tailrace.store.catalog import INTERNAL_DATABASES
 from tailrace.store.prepared import Prepared
 
 _NEVER_FIRST: Final = frozenset(
-    {"getMore", "killCursors", "prepareTransaction", "commitTransaction", "abortTransaction"}
+    {
+        "getMore",
+        "killCursors",
+        "prepareTransaction",
+        "commitTransaction",
+        "abortTransaction",
+        "coordinateCommitTransaction",
+    }
 )
-_ON_PREPARED: Final = frozenset({"prepareTransaction", "commitTransaction", "abortTransaction"})
+_ON_PREPARED: Final = frozenset(
+    {"prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"}
+)
+_ON_COMMITTED: Final = frozenset({"commitTransaction", "coordinateCommitTransaction"})
 _REFUSED_STAGES: Final = frozenset(
     {
         "$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions",
@@ -29,7 +39,7 @@ def check_allowed(context: Context) -> None:
         raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
     if name in _ON_PREPARED:
         return
-    for database in _databases(context):
+    for database in {ns.partition(".")[0] for ns in namespaces_of(context)}:
         if database in INTERNAL_DATABASES:
             raise _refused(f"Cannot run command against the '{database}' database in a transaction.")
     if name == "aggregate":
@@ -43,6 +53,14 @@ def check_not_prepared(context: Context) -> None:
             ErrorCode.PreparedTransactionInProgress,
             f"Cannot run {context.entry.name} in transaction {context.txn_number}: it is prepared, and can "
             "only be committed or aborted.",
+        )
+
+
+def check_not_committed(context: Context) -> None:
+    """Refuse (256) what cannot be done with a transaction that is committed."""
+    if context.entry.name not in _ON_COMMITTED:
+        raise CommandError(
+            ErrorCode.TransactionCommitted, f"Transaction {context.txn_number} has been committed."
         )
 
 
@@ -60,14 +78,17 @@ def check_commit_time(commit_time: int | None, prepared: Prepared | None) -> Non
         )
 
 
-def _databases(context: Context) -> list[str]:
-    """The databases a command works on; bulkWrite is sent to `admin` and names them itself."""
+def namespaces_of(context: Context) -> list[str]:
+    """What a command works on; bulkWrite is sent to `admin` and names it itself.
+
+    A command that names no collection works on its database.
+    """
     if context.entry.name != "bulkWrite":
-        return [context.database]
+        return [context.namespace or context.database]
     spaces = context.request.sequences.get("nsInfo") or ()
     named: Any = [documents.decode(raw) for raw in spaces] or context.command.get("nsInfo")
     return [
-        space["ns"].partition(".")[0]
+        space["ns"]
         for space in (named if isinstance(named, list) else ())
         if isinstance(space, dict) and isinstance(space.get("ns"), str)
     ]

@@ -21,7 +21,12 @@ from tailrace.server.command import Reply
 from tailrace.server.concerns import check_not_ahead
 from tailrace.server.context import Context
 from tailrace.server.transaction import State, StoredTransaction, Transaction, no_such_transaction
-from tailrace.server.transaction_rules import check_allowed, check_commit_time, check_not_prepared
+from tailrace.server.transaction_rules import (
+    check_allowed,
+    check_commit_time,
+    check_not_committed,
+    check_not_prepared,
+)
 from tailrace.store.prepared import Prepared
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.store import Store
@@ -154,8 +159,8 @@ class Transactions:
             self._expire(transaction)
         if transaction.state is State.ABORTED:
             raise no_such_transaction(f"Transaction {number} has been aborted.")
-        if transaction.state is State.COMMITTED and context.entry.name != "commitTransaction":
-            raise CommandError(ErrorCode.TransactionCommitted, f"Transaction {number} has been committed.")
+        if transaction.state is State.COMMITTED:
+            check_not_committed(context)
         if transaction.state is State.PREPARED:
             check_not_prepared(context)
         return transaction

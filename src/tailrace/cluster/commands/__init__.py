@@ -10,9 +10,10 @@ from tailrace.server.commands import COMMANDS as SERVER_COMMANDS
 
 _AS_ON_A_SERVER: Final = frozenset(
     {
-        "aggregate", "buildInfo", "configureFailPoint", "connectionStatus", "count", "currentOp", "distinct",
-        "endSessions", "explain", "find", "getClusterParameter", "getCmdLineOpts", "getDefaultRWConcern",
-        "getLog", "getMore", "getParameter", "hello", "hostInfo", "killAllSessions",
+        "abortTransaction", "aggregate", "buildInfo", "commitTransaction", "configureFailPoint",
+        "connectionStatus", "count", "currentOp", "distinct", "endSessions", "explain", "find",
+        "getClusterParameter", "getCmdLineOpts", "getDefaultRWConcern", "getLog", "getMore", "getParameter",
+        "hello", "hostInfo", "killAllSessions",
         "killAllSessionsByPattern", "killCursors", "killOp", "killSessions", "listCollections",
         "listCommands", "listIndexes", "logRotate", "logout", "ping", "refreshSessions", "saslStart",
         "serverStatus", "setParameter", "shutdown", "startSession", "waitForFailPoint", "whatsmyuri",
