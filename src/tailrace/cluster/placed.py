@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from bson import ObjectId
 
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.shard_key import ShardKey
+
+CONFIG_SHARD: Final = "config"
+"""What the config server is called where a shard's name is expected"""
+CONFIG_DATABASES: Final = frozenset({"admin", "config"})
+"""Databases that live on the config server"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +83,18 @@ class PlacementState:
     collections: Mapping[str, ShardedCollection] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
     """Shards that were removed, and the cluster time of that"""
+
+    def primary_of(self, database: str) -> str | None:
+        """The shard a database's unsharded collections live on; None if there is no such database."""
+        if database in CONFIG_DATABASES:
+            return CONFIG_SHARD
+        found = self.databases.get(database)
+        return None if found is None else found.primary
+
+    def shards_of(self, ns: str) -> tuple[str, ...]:
+        """The shards that hold, or would hold, the data of a namespace; none without its database."""
+        found = self.collections.get(ns)
+        if found is not None:
+            return found.shards
+        primary = self.primary_of(ns.partition(".")[0])
+        return () if primary is None else (primary,)

@@ -41,9 +41,6 @@ def passed_on(context: Context, *, but: Iterable[str] = ()) -> dict[str, Any]:
     if context.transaction is not None:
         # The shards have the transaction already, with the state that it reads.
         left_out |= {"startTransaction", "readConcern"}
-    if context.transaction is not None:
-        # The shards have the transaction already, with the state that it reads.
-        left_out |= {"startTransaction", "readConcern"}
     command = context.command
     return {name: command[name] for name in _TOLD_SHARDS if name in command and name not in left_out}
 

@@ -22,3 +22,6 @@ class States(Protocol):
 
     def snapshot(self) -> State:
         """The newest state; to be closed."""
+
+    def for_reader(self) -> "States":
+        """States in which a reader who takes one after the other meets no document twice."""

@@ -158,6 +158,10 @@ class Store:
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
 
+    def for_reader(self) -> "Store":
+        """See `States`: here every document is in one place."""
+        return self
+
     @property
     def oldest(self) -> int:
         """The cluster time of the oldest entry the oplog has; 0 if it has none."""

@@ -1,7 +1,7 @@
 """`getShardMap`: which replica set and which host is which shard."""
 
 from tailrace.cluster.cluster_of import cluster_of
-from tailrace.cluster.placement import CONFIG_SHARD
+from tailrace.cluster.placed import CONFIG_SHARD
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 

@@ -48,7 +48,7 @@ class ReadState:
         if context.read_concern.level == "snapshot":
             pinned = await context.server.cursors.snapshots.pin(context)
             return cls(states, pinned.reader, pinned)
-        return cls(states)
+        return cls(states.for_reader())
 
     @property
     def reader(self) -> Reader:
