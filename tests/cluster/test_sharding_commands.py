@@ -215,3 +215,103 @@ def test_who_is_there(cluster: ShardedCluster, client: "MongoClient[Document]") 
     assert found["hosts"][shards[1]["host"].partition("/")[2]] == "shard1"
     assert client.admin.command("flushRouterConfig")["flushed"] is True
     assert isinstance(config(client, "version", 1)["clusterId"], ObjectId)
+
+
+def sharded_numbers(client: "MongoClient[Document]", cluster: ShardedCluster, database: str) -> str:
+    """A collection with the documents 0 to 99, sharded by `x`."""
+    there = cluster.shard_client("shard0")[database]
+    there.numbers.insert_many({"_id": n, "x": n} for n in range(100))
+    there.numbers.create_index("x")
+    client.admin.command("shardCollection", f"{database}.numbers", key={"x": 1})
+    return f"{database}.numbers"
+
+
+def ends_of(client: "MongoClient[Document]", ns: str) -> list[Any]:
+    """The lower ends of all chunks but the first."""
+    return [low["x"] for low, _, _ in chunks_of(client, ns)[1:]]
+
+
+def test_splitting(cluster: ShardedCluster, client: "MongoClient[Document]", database: str) -> None:
+    ns = sharded_numbers(client, cluster, database)
+    client.admin.command("split", ns, middle={"x": 60})
+    assert ends_of(client, ns) == [60]
+    client.admin.command("split", ns, find={"x": 5})
+    assert ends_of(client, ns) == [30, 60]
+    client.admin.command("split", ns, bounds=[{"x": 60}, {"x": MaxKey()}])
+    assert ends_of(client, ns) == [30, 60, 80]
+    assert client.admin.command("getShardVersion", ns)["version"] == Timestamp(1, 6)
+    assert [entry["what"] for entry in client.config.changelog.find({"ns": ns})] == [
+        "shardCollection.end",
+        *["split"] * 3,
+    ]
+    client.admin.command("split", ns, middle={"x": 1000})
+    assert code_of(client, "split", ns, find={"x": 2000}) == 125
+    assert code_of(client, "split", ns, middle={"x": 60}) == 72
+    assert code_of(client, "split", ns, middle={"y": 60}) == 2
+    assert code_of(client, "split", ns, find={"y": 60}) == 61
+    assert code_of(client, "split", ns, bounds=[{"x": 60}, {"x": 61}]) == 2
+    assert code_of(client, "split", ns, bounds=[{"x": 60}]) == 2
+    assert code_of(client, "split", ns) == 72
+    assert code_of(client, "split", ns, find={"x": 1}, middle={"x": 1}) == 72
+    assert code_of(client, "split", f"{database}.other", middle={"x": 1}) == 118
+    assert client[database].numbers.count_documents({}) == 100
+
+
+def test_splitting_hashes(client: "MongoClient[Document]", database: str) -> None:
+    ns = f"{database}.hashes"
+    client.admin.command("shardCollection", ns, key={"x": "hashed"})
+    client.admin.command("split", ns, middle={"x": Int64(77)})
+    assert 77 in ends_of(client, ns)
+    assert code_of(client, "split", ns, find={"x": 5}) == 125
+
+
+def test_merging(cluster: ShardedCluster, client: "MongoClient[Document]", database: str) -> None:
+    ns = sharded_numbers(client, cluster, database)
+    for middle in range(10, 100, 10):
+        client.admin.command("split", ns, middle={"x": middle})
+    client.admin.command("mergeChunks", ns, bounds=[{"x": 20}, {"x": 60}])
+    assert ends_of(client, ns) == [10, 20, 60, 70, 80, 90]
+    assert code_of(client, "mergeChunks", ns, bounds=[{"x": 15}, {"x": 60}]) == 20
+    assert code_of(client, "mergeChunks", ns, bounds=[{"x": 60}, {"x": 20}]) == 2
+    assert code_of(client, "mergeChunks", ns, bounds=[{"y": 60}, {"y": 70}]) == 2
+    assert code_of(client, "mergeChunks", ns) == 40414
+    assert code_of(client, "mergeChunks", f"{database}.other", bounds=[{"x": 1}, {"x": 2}]) == 118
+    client.admin.command("mergeAllChunksOnShard", ns, shard="shard1")
+    assert len(ends_of(client, ns)) == 6
+    client.admin.command("mergeAllChunksOnShard", ns, shard="shard0", maxNumberOfChunksToMerge=3)
+    assert ends_of(client, ns) == [60, 70, 80, 90]
+    client.admin.command("mergeAllChunksOnShard", ns, shard="shard0")
+    assert ends_of(client, ns) == []
+    assert code_of(client, "mergeAllChunksOnShard", ns, shard="shard9") == 70
+
+
+def test_the_balancer_is_off_until_it_is_started(
+    cluster: ShardedCluster, client: "MongoClient[Document]", database: str
+) -> None:
+    ns = sharded_numbers(client, cluster, database)
+    assert client.admin.command("balancerStatus")["mode"] == "off"
+    client.admin.command("balancerStart")
+    assert client.admin.command("balancerStatus")["mode"] == "full"
+    assert config(client, "settings", "balancer") == {"_id": "balancer", "mode": "full", "stopped": False}
+    client.admin.command("balancerStop")
+    assert client.admin.command("balancerStatus")["mode"] == "off"
+    status = client.admin.command("balancerCollectionStatus", ns)
+    assert (status["chunkSize"], status["balancerCompliant"]) == (128, True)
+    assert code_of(client, "balancerCollectionStatus", f"{database}.other") == 118
+
+
+def test_everything_is_the_same_after_a_restart() -> None:
+    with ShardedCluster(shards=2) as cluster:
+        client = cluster.client()
+        client.admin.command("enableSharding", "shop", primaryShard="shard1")
+        client.admin.command("shardCollection", "shop.orders", key={"x": "hashed"}, numInitialChunks=6)
+        names = ("databases", "collections", "chunks", "version", "settings")
+        before = {name: list(client.config[name].find()) for name in names}
+        shards = [shard["_id"] for shard in client.config.shards.find()]
+        cluster.restart()
+        client = cluster.client()
+        assert {name: list(client.config[name].find()) for name in names} == before
+        assert [shard["_id"] for shard in client.admin.command("listShards")["shards"]] == shards
+        client.admin.command("shardCollection", "shop.orders", key={"x": "hashed"})
+        client.admin.command("split", "shop.orders", middle={"x": Int64(5)})
+        assert client.config.chunks.count_documents({}) == 7

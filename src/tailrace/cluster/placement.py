@@ -17,6 +17,7 @@ from typing import Any, Final
 from bson import ObjectId
 
 from tailrace.cluster import config_catalog
+from tailrace.cluster.balancing import BalancerProgress
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.placed import (
     CONFIG_DATABASES,
@@ -54,6 +55,8 @@ class Placement:
         self._locks = PlacementLocks()
         self.version = 0
         """Grows with every change"""
+        self.balancer = BalancerProgress()
+        """Kept by whoever balances"""
         self.on_change: list[Callable[[], None]] = []
         """Called in the event loop behind every change"""
 

@@ -1,0 +1,35 @@
+"""`mergeChunks`: neighbouring chunks of one shard become one."""
+
+from tailrace.cluster.chunk_arguments import bounds_argument
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.ddl import namespace_argument
+
+
+async def run(context: Context) -> Reply:
+    """Merge all chunks between two bounds."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    placement = cluster_of(context).placement
+    async with placement.changing(ns):
+        bounds = bounds_argument(arguments, placement.require(ns).key)
+        arguments.finish()
+        if bounds is None:
+            raise CommandError(
+                ErrorCode.IDLFailedToParse, "BSON field 'mergeChunks.bounds' is missing but a required field"
+            )
+        await placement.merge(ns, *bounds)
+    return {}
+
+
+COMMAND = Command(
+    "mergeChunks",
+    run,
+    help="Merges neighbouring chunks of one shard.",
+    aliases=("mergechunks",),
+    admin_only=True,
+    is_write=True,
+)
