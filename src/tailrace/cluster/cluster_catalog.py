@@ -17,6 +17,8 @@ from tailrace.cluster.placed import CONFIG_DATABASES, CONFIG_SHARD, PlacementSta
 from tailrace.store.catalog import Catalog, Collection, Index, View
 
 _NOT_SHOWN: Final = frozenset({"local"})
+RESHARDING: Final = "system.resharding."
+"""What the name of a collection begins with that is to take another's place"""
 _KEPT: Final = 4
 """Catalogs that are kept: cursors that are open read under the placement of their beginning"""
 
@@ -79,6 +81,8 @@ class CatalogMerger:
     def _shows(shard: str, collection: Collection) -> bool:
         if collection.database in _NOT_SHOWN or collection.is_internal:
             return False
+        if collection.name.startswith(RESHARDING):
+            return False  # it is on its way to another's place
         return (collection.database in CONFIG_DATABASES) == (shard == CONFIG_SHARD)
 
     def _renumbered(self, collection: Collection) -> Collection:
