@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from types import TracebackType
 
 _Waiter = tuple["asyncio.Future[None]", bool]
@@ -101,16 +102,22 @@ class _Lock:
             self.waiters.popleft()
 
 
+@lru_cache(maxsize=4096)
+def _in_order(names: tuple[str, ...], is_exclusive: bool) -> tuple[tuple[str, bool], ...]:
+    """Names with their databases, and whether each is wanted alone."""
+    wanted = dict.fromkeys((name.partition(".")[0] for name in names), False)
+    wanted.update(dict.fromkeys(names, is_exclusive))
+    return tuple(sorted(wanted.items()))
+
+
 class HeldLocks:
     """Some names, taken in the order of their names, so that two of these never wait for each other."""
 
     __slots__ = ("_locks", "_taken", "_wanted")
 
     def __init__(self, locks: dict[str, _Lock], names: tuple[str, ...], *, is_exclusive: bool) -> None:
-        wanted = dict.fromkeys((name.partition(".")[0] for name in names), False)
-        wanted.update(dict.fromkeys(names, is_exclusive))
         self._locks = locks
-        self._wanted = sorted(wanted.items())
+        self._wanted = _in_order(names, is_exclusive)
         self._taken: list[str] = []
 
     async def __aenter__(self) -> None:

@@ -14,6 +14,7 @@ from bson import Decimal128, MaxKey, MinKey
 from tailrace.bsonio import raw as rawbson
 from tailrace.bsonio.documents import decode_value, encode_value
 from tailrace.bsonio.keystring import NO_BITS, append_value
+from tailrace.bsonio.keystring.numbers import append_int
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.hashed_index import hashed_index_key
@@ -94,7 +95,7 @@ class ShardKey:
             found = _follow(document, parts, path)
             if is_hashed:
                 value = None if found is None else decode_value(document, *found)
-                _append(out, hashed_index_key(value))
+                append_int(out, hashed_index_key(value))
             elif found is None:
                 append_value(out, NO_BITS, b"", rawbson.NULL, 0, 0)
             else:
@@ -180,10 +181,10 @@ def _follow(document: bytes, parts: tuple[bytes, ...], path: str) -> _FoundValue
     start = 0
     left = len(parts)
     for part in parts:
-        found = next((element for element in rawbson.elements(document, start) if element[1] == part), None)
+        found = _find(document, start, part)
         if found is None:
             return None
-        kind, _, start, end = found
+        kind, start, end = found
         left -= 1
         if kind == rawbson.ARRAY:
             raise CommandError(
@@ -195,4 +196,19 @@ def _follow(document: bytes, parts: tuple[bytes, ...], path: str) -> _FoundValue
             return kind, start, end
         if kind != rawbson.DOCUMENT:
             return None
+    return None
+
+
+def _find(document: bytes, start: int, name: bytes) -> _FoundValue:
+    """The first value of that name in the document at ``start``."""
+    # `rawbson.elements` spelled out: this runs for every document that is written or may be an orphan.
+    position = start + 4
+    last = start + rawbson.INT32_LE.unpack_from(document, start)[0] - 1
+    while position < last:
+        name_end = document.index(0, position + 1)
+        kind = document[position]
+        end = rawbson.value_end(document, kind, name_end + 1)
+        if document[position + 1 : name_end] == name:
+            return kind, name_end + 1, end
+        position = end
     return None
