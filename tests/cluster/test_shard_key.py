@@ -10,6 +10,7 @@ from tailrace.bsonio.compare import sort_key
 from tailrace.bsonio.documents import encode
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.errors import CommandError
+from tailrace.query.expressions.hashed_index import hashed_index_key
 from tailrace.testing.documents import DocumentMaker
 
 Document = dict[str, Any]
@@ -84,6 +85,16 @@ def test_a_hashed_field_counts_by_its_hash() -> None:
     expected = key.bound({"a": "x", "b": Int64(5902408780260971510)})
     assert key.key_of(encode({"a": "x", "b": 1})) == expected
     assert key.hashed({"a": "x", "b": 1}) == {"a": "x", "b": 5902408780260971510}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_value_has_the_hash_that_the_index_stores(seed: int) -> None:
+    make = DocumentMaker(random.Random(seed))
+    key = ShardKey({"a.b": "hashed"})
+    for value in (make.value() for _ in range(50)):
+        if not isinstance(value, list):
+            expected = key.bound({"a.b": hashed_index_key(value)})
+            assert key.key_of(encode({"a": {"b": value}})) == expected, (seed, value)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -17,11 +17,12 @@ from tailrace.bsonio.keystring import NO_BITS, append_value
 from tailrace.bsonio.keystring.numbers import append_int
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.hashed_index import hashed_index_key
+from tailrace.query.expressions.hashed_index import hashed_bson_key, hashed_index_key
 from tailrace.store.shell_notation import shell
 
 HASHED: Final = "hashed"
 _MAX_FIELDS: Final = 32
+_HASH_OF_NULL: Final = hashed_index_key(None)
 _FoundValue = tuple[int, int, int] | None
 """(type byte, start, end) of a value in its document; None if it is missing"""
 
@@ -94,8 +95,7 @@ class ShardKey:
         for path, parts, is_hashed in self._parts:
             found = _follow(document, parts, path)
             if is_hashed:
-                value = None if found is None else decode_value(document, *found)
-                append_int(out, hashed_index_key(value))
+                append_int(out, _HASH_OF_NULL if found is None else hashed_bson_key(document, *found))
             elif found is None:
                 append_value(out, NO_BITS, b"", rawbson.NULL, 0, 0)
             else:

@@ -7,11 +7,11 @@ BSON; a number counts as the integer it truncates to, so that equal numbers of a
 import hashlib
 from typing import Any, Final
 
-from bson import Decimal128, Int64
+from bson import DatetimeMS, Decimal128, Int64, ObjectId
 
 from tailrace.bsonio import raw
 from tailrace.bsonio.compare import type_bracket
-from tailrace.bsonio.documents import encode_value
+from tailrace.bsonio.documents import decode_value, encode_value
 from tailrace.query.expressions.arguments import unary
 from tailrace.query.expressions.numbers import real
 from tailrace.query.expressions.operands import INT64_MAX, INT64_MIN, is_number
@@ -20,6 +20,16 @@ from tailrace.query.missing import MISSING
 
 _SEED: Final = bytes(4)
 _END: Final = bytes(4)
+_HEADS: Final[dict[int, bytes]] = {
+    kind: raw.INT32_LE.pack(type_bracket(value))
+    for kind, value in (
+        (raw.INT64, Int64(0)),
+        (raw.STRING, ""),
+        (raw.OBJECT_ID, ObjectId(bytes(12))),
+        (raw.DATE, DatetimeMS(0)),
+    )
+}
+"""By BSON type, what stands in front of a value that is hashed as it is stored"""
 
 
 def hashed_index_key(value: Any) -> Int64:
@@ -28,10 +38,28 @@ def hashed_index_key(value: Any) -> Int64:
     >>> hashed_index_key("string to hash"), hashed_index_key(1) == hashed_index_key(1.9)
     (763543691661428748, True)
     """
-    digest = hashlib.md5(
-        _SEED + _hashed_bytes(None if value is MISSING else value), usedforsecurity=False
-    ).digest()
-    return Int64(int.from_bytes(digest[:8], "little", signed=True))
+    return Int64(_hash(_hashed_bytes(None if value is MISSING else value)))
+
+
+def hashed_bson_key(document: bytes, kind: int, start: int, end: int) -> int:
+    """The key of a value where it is in BSON; the usual types of keys are not decoded for that.
+
+    >>> document = raw.document(raw.element(raw.INT32, b"a", bytes([1, 0, 0, 0])))
+    >>> hashed_bson_key(document, raw.INT32, 7, 11) == hashed_index_key(1)
+    True
+    """
+    head = _HEADS.get(kind)
+    if head is not None:
+        return _hash(head + document[start:end])
+    if kind == raw.INT32:
+        number: int = raw.INT32_LE.unpack_from(document, start)[0]
+        return _hash(_HEADS[raw.INT64] + raw.INT64_LE.pack(number))
+    return hashed_index_key(decode_value(document, kind, start, end))
+
+
+def _hash(content: bytes) -> int:
+    digest = hashlib.md5(_SEED + content, usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def _hashed_bytes(value: Any, name: bytes = b"") -> bytes:
