@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tailrace.cluster.cluster_catalog import ClusterCatalog
 from tailrace.store.catalog import Catalog, Collection, Index
-from tailrace.store.reader import Block, Reader, Record
+from tailrace.store.reader import Block, Part, Reader, Record
 
 Ownership = Callable[[str, bytes], bool]
 """(shard, document): whether the document belongs to that shard"""
@@ -72,6 +72,11 @@ class ClusterReader(Reader):
                     found.append(_Part(self._numbers[shard], shard, reader, here))
             found.sort()
         return found
+
+    def parts(self, collection: Collection) -> Iterator[Part]:
+        """See `Reader`."""
+        for part in self._parts_of(collection):
+            yield Part(part.shard, part.reader, part.collection)
 
     def _alone(self, collection: Collection) -> _Part | None:
         """The only part of a collection that is not sharded."""

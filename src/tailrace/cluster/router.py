@@ -1,6 +1,7 @@
 """A router: what drivers take for a mongos. It has clients, cursors and sessions, but no data of its own."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tailrace.cluster.commands import COMMANDS
@@ -63,6 +64,15 @@ class Router(Server):
     def states(self) -> States:
         """The states of all shards as one."""
         return self.cluster.states
+
+    @property
+    def shards(self) -> Mapping[str, Server]:
+        """All shards by name."""
+        return self.cluster.shards
+
+    def holding(self, shard: str | None) -> Server:
+        """A shard, or the config server, which has databases of its own."""
+        return self if shard is None else self.cluster.server(shard)
 
     @property
     def event_log(self) -> EventLog:

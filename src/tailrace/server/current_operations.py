@@ -19,6 +19,17 @@ _OPERATIONS: Final = {
 }  # fmt: skip
 
 
+def all_operations(server: "Server", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
+    """The same for a router and, unless only its own are wanted, all its shards."""
+    operations = current_operations(server, **shown)
+    for name, shard in {} if is_local else server.shards.items():
+        for operation in current_operations(shard, **shown):
+            if "opid" in operation:
+                operation["opid"] = f"{name}:{operation['opid']}"
+            operations.append({"shard": name, **operation})
+    return operations
+
+
 def current_operations(
     server: "Server",
     *,

@@ -35,6 +35,10 @@ def read_generic_arguments(context: Context) -> None:
     """Fill in a context from the generic arguments of its command."""
     command = context.command
     check_database_name(context.database)
+    if context.server.is_router and context.database == "local":
+        raise CommandError(
+            ErrorCode.IllegalOperation, "a router has no database local; each shard has its own"
+        )
     check_api_version(command, context.entry.name)
     if "$readPreference" in command:
         context.read_preference = read_preference(command["$readPreference"])

@@ -286,6 +286,15 @@ class Server:
     @property
     def is_replicated(self) -> bool:
         """Whether there are oplogs: cluster time, transactions and change streams need one."""
+    @property
+    def shards(self) -> "Mapping[str, Server]":
+        """The servers behind a router, by name; there are none behind others."""
+        return {}
+
+    def holding(self, shard: str | None) -> "Server":
+        """The server that has a shard's part of the data; itself where there are no shards."""
+        return self if shard is None else self.shards[shard]
+
         return self.replication.is_replica_set
 
     @property

@@ -5,7 +5,7 @@ with changes of its own. Record keys are opaque bytes that sort in natural order
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from types import TracebackType
@@ -41,6 +41,15 @@ def multikey_mark(ident: int) -> str:
     return f"multikey.{ident}"
 
 
+class Part(NamedTuple):
+    """What one shard has of a collection."""
+
+    shard: str | None
+    """None where there are no shards"""
+    reader: "Reader"
+    collection: Collection
+
+
 class Reader(ABC):
     """One state of catalog and documents."""
 
@@ -48,6 +57,10 @@ class Reader(ABC):
     @abstractmethod
     def catalog(self) -> Catalog:
         """The collections as of this state."""
+
+    def parts(self, collection: Collection) -> Iterable[Part]:
+        """The collection as each shard has it, documents that belong elsewhere included."""
+        return (Part(None, self, collection),)
 
     @abstractmethod
     def record(self, collection: Collection, key: bytes) -> bytes | None:

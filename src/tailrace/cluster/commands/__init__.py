@@ -11,12 +11,11 @@ from tailrace.server.commands import COMMANDS as SERVER_COMMANDS
 _AS_ON_A_SERVER: Final = frozenset(
     {
         "abortTransaction", "aggregate", "buildInfo", "commitTransaction", "configureFailPoint",
-        "connectionStatus", "count", "currentOp", "distinct", "endSessions", "explain", "find",
+        "connectionStatus", "count", "currentOp", "dataSize", "distinct", "endSessions", "explain", "find",
         "getClusterParameter", "getCmdLineOpts", "getDefaultRWConcern", "getLog", "getMore", "getParameter",
-        "hello", "hostInfo", "killAllSessions",
-        "killAllSessionsByPattern", "killCursors", "killOp", "killSessions", "listCollections",
-        "listCommands", "listIndexes", "logRotate", "logout", "ping", "refreshSessions", "saslStart",
-        "serverStatus", "setParameter", "shutdown", "startSession", "waitForFailPoint", "whatsmyuri",
+        "hello", "hostInfo", "killAllSessions", "killAllSessionsByPattern", "killCursors", "killSessions",
+        "listCollections", "listCommands", "listIndexes", "logRotate", "logout", "ping", "refreshSessions",
+        "saslStart", "setParameter", "shutdown", "startSession", "waitForFailPoint", "whatsmyuri",
     }
 )  # fmt: skip
 """What is the same on a router: it is about the process, or reads through the router's own states"""

@@ -6,7 +6,7 @@ from tailrace.query.match import compile_match
 from tailrace.server.arguments import GENERIC_ARGUMENTS
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
-from tailrace.server.current_operations import current_operations
+from tailrace.server.current_operations import all_operations
 
 _OPTIONS: Final = frozenset({"$all", "$ownOps", "$local", "$truncateOps"})
 
@@ -21,8 +21,12 @@ async def run(context: Context) -> Reply:
         if name != context.name and name not in _OPTIONS and name not in GENERIC_ARGUMENTS
     }
     matches = compile_match(filter_fields)
-    operations = current_operations(
-        context.server, idle_connections=everything, idle_cursors=everything, idle_sessions=True
+    operations = all_operations(
+        context.server,
+        is_local=bool(command.get("$local")),
+        idle_connections=everything,
+        idle_cursors=everything,
+        idle_sessions=True,
     )
     return {"inprog": [operation for operation in operations if matches(operation)]}
 

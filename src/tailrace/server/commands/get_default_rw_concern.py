@@ -11,7 +11,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     arguments.boolean("inMemory", False)
     arguments.finish()
-    if not context.server.replication.is_replica_set:
+    if not context.server.is_replicated:
         reason = "'getDefaultRWConcern' is not supported on standalone nodes."
         raise CommandError(ErrorCode.CommandNotSupported, reason)
     return context.server.default_concerns.describe(context.server.wall.milliseconds())

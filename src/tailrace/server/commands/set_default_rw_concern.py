@@ -13,7 +13,7 @@ async def run(context: Context) -> Reply:
     write = arguments.document("defaultWriteConcern", None)
     arguments.finish()
     server = context.server
-    if not server.replication.is_replica_set:
+    if not server.is_replicated:
         reason = "'setDefaultRWConcern' is not supported on standalone nodes."
         raise CommandError(ErrorCode.CommandNotSupported, reason)
     if read is None and write is None:

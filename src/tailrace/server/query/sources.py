@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import DatetimeMS, Int64
 
@@ -12,11 +12,15 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.collection_figures import described_statistics
 from tailrace.server.context import Context
-from tailrace.server.current_operations import current_operations
+from tailrace.server.current_operations import all_operations
 from tailrace.server.query.read_state import ReadState
 from tailrace.store.catalog import Collection
 from tailrace.store.ddl.lookup import existing_collection
+from tailrace.store.reader import Part
 from tailrace.store.statistics import collection_statistics
+
+if TYPE_CHECKING:
+    from tailrace.server.server import Server
 
 _CURRENT_OP_OPTIONS: Final = frozenset(
     {
@@ -47,7 +51,7 @@ def server_source(
         raise CommandError(ErrorCode.InvalidNamespace, f"{name} must be run on a collection")
     if name == "$collStats":
         return _collection_statistics(context, state, spec, database, collection)
-    return _index_statistics(context, _existing(state, database, collection, "$indexStats"))
+    return _index_statistics(context, state, _existing(state, database, collection, "$indexStats"))
 
 
 def _check_options(name: str, spec: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -65,8 +69,9 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
         if not isinstance(value, bool):
             reason = f"The '{option}' parameter of the $currentOp stage must be a boolean value"
             raise CommandError(ErrorCode.FailedToParse, reason)
-    return current_operations(
+    return all_operations(
         context.server,
+        is_local=bool(spec.get("localOps")),
         idle_connections=bool(spec.get("idleConnections")),
         idle_cursors=bool(spec.get("idleCursors")),
         idle_sessions=bool(spec.get("idleSessions", True)),
@@ -91,24 +96,38 @@ def _existing(state: ReadState, database: str, collection: str, name: str) -> Co
 def _collection_statistics(
     context: Context, state: ReadState, spec: Mapping[str, Any], database: str, name: str
 ) -> Iterable[dict[str, Any]]:
+    """One document, or one for each shard that has the collection."""
     _check_options("$collStats", spec, _COLL_STATS_OPTIONS)
-    server = context.server
+    ns = f"{database}.{name}"
+    if "storageStats" in spec or "count" in spec:
+        _existing(state, database, name, "$collStats")
+    collection = state.reader.catalog.collection(ns)
+    if collection is None:
+        return [_figures_of(context.server, None, ns, spec)]
+    return [
+        _figures_of(context.server.holding(part.shard), part, ns, spec)
+        for part in state.reader.parts(collection)
+    ]
+
+
+def _figures_of(server: "Server", part: Part | None, ns: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "ns": f"{database}.{name}",
+        "ns": ns,
         "host": server.member,
         "localTime": DatetimeMS(server.wall.milliseconds()),
     }
+    if part is not None and part.shard is not None:
+        shown["shard"] = part.shard
     if "latencyStats" in spec:
         nothing = {"latency": Int64(0), "ops": Int64(0)}
         shown["latencyStats"] = {
             "reads": nothing, "writes": nothing, "commands": nothing, "transactions": nothing,
         }  # fmt: skip
-    if "storageStats" in spec or "count" in spec:
-        collection = _existing(state, database, name, "$collStats")
-        found = collection_statistics(state.reader, collection)
+    if part is not None and ("storageStats" in spec or "count" in spec):
+        found = collection_statistics(part.reader, part.collection)
         if "storageStats" in spec:
             scale = _scale(spec["storageStats"])
-            figures = described_statistics(collection, found, scale, server.options.oplog_bytes)
+            figures = described_statistics(part.collection, found, scale, server.options.oplog_bytes)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:
@@ -117,7 +136,7 @@ def _collection_statistics(
         shown["queryExecStats"] = {
             "collectionScans": {"total": Int64(0), "nonTailable": Int64(0)},
         }
-    return [shown]
+    return shown
 
 
 def _scale(spec: Any) -> int:
@@ -127,15 +146,22 @@ def _scale(spec: Any) -> int:
     return int(scale)
 
 
-def _index_statistics(context: Context, collection: Collection) -> Iterable[dict[str, Any]]:
-    server = context.server
-    seconds = time.monotonic() - server.started
-    since = DatetimeMS(server.wall.milliseconds() - int(seconds * 1000))
-    for index in collection.indexes:
-        yield {
-            "name": index.name,
-            "key": dict(index.spec["key"]),
-            "host": server.member,
-            "accesses": {"ops": Int64(server.counters.index_uses[index.ident]), "since": since},
-            "spec": dict(index.spec),
-        }
+def _index_statistics(context: Context, state: ReadState, collection: Collection) -> Iterable[dict[str, Any]]:
+    for part in state.reader.parts(collection):
+        server = context.server.holding(part.shard)
+        seconds = time.monotonic() - server.started
+        since = DatetimeMS(server.wall.milliseconds() - int(seconds * 1000))
+        for index in part.collection.indexes:
+            # A router's queries are counted there, by numbers of its own.
+            uses = server.counters.index_uses[index.ident]
+            own = collection.index(index.name)
+            if part.shard is not None and own is not None:
+                uses += context.server.counters.index_uses[own.ident]
+            shown = {
+                "name": index.name,
+                "key": dict(index.spec["key"]),
+                "host": server.member,
+                "accesses": {"ops": Int64(uses), "since": since},
+                "spec": dict(index.spec),
+            }
+            yield shown if part.shard is None else {**shown, "shard": part.shard}

@@ -31,8 +31,8 @@ def drop(unit: WriteUnit, database: str, name: str) -> dict[str, Any]:
     return {"nIndexesWas": index_count(collection), "ns": ns}
 
 
-def drop_collection(unit: WriteUnit, collection: Collection) -> None:
-    """Remove a collection with all it holds and log it."""
+def drop_collection(unit: WriteUnit, collection: Collection, *, from_migrate: bool | None = None) -> None:
+    """Remove a collection with all it holds and log it; ``from_migrate`` hides that from streams."""
     number = unit.count(collection)[0]
     unit.remove_collection(collection)
     if collection.name == VIEWS:
@@ -45,23 +45,34 @@ def drop_collection(unit: WriteUnit, collection: Collection) -> None:
                 uuid=collection.uuid,
                 o2=count_document(number),
                 is_timeseries=collection.is_timeseries,
+                from_migrate=from_migrate,
             )
         )
 
 
 def drop_database(unit: WriteUnit, database: str) -> dict[str, Any]:
     """Drop every collection of a database and then the database; the fields of the reply."""
-    if database in INTERNAL_DATABASES:
-        raise CommandError(ErrorCode.IllegalOperation, f"Dropping the '{database}' database is prohibited.")
-    collections = list(unit.catalog.collections(database))
-    if not collections:
+    check_database_droppable(database)
+    if not list(unit.catalog.collections(database)):
         return {}
+    drop_everything(unit, database)
+    return {"dropped": database}
+
+
+def drop_everything(unit: WriteUnit, database: str, *, from_migrate: bool = False) -> None:
+    """Drop what is there of a database and log the end of it, even if nothing is."""
+    collections = list(unit.catalog.collections(database))
     for collection in collections:
         check_unused(unit, collection)
     for collection in collections:
-        drop_collection(unit, collection)
-    unit.log(command(database, {"dropDatabase": 1}, from_migrate=False))
-    return {"dropped": database}
+        drop_collection(unit, collection, from_migrate=from_migrate or None)
+    unit.log(command(database, {"dropDatabase": 1}, from_migrate=from_migrate))
+
+
+def check_database_droppable(database: str) -> None:
+    """Refuse to drop one of the server's own databases (IllegalOperation, 20)."""
+    if database in INTERNAL_DATABASES:
+        raise CommandError(ErrorCode.IllegalOperation, f"Dropping the '{database}' database is prohibited.")
 
 
 def count_document(number: int) -> bytes:

@@ -100,7 +100,7 @@ def drop_indexes(unit: WriteUnit, database: str, name: str, which: Any) -> int:
     check_writable(collection)
     check_unused(unit, collection)
     before = index_count(collection)
-    for index in _chosen(collection, which):
+    for index in chosen_indexes(collection, which):
         collection = unit.catalog.collection(collection.ns) or collection
         drop_index(unit, collection, index)
     return before
@@ -207,7 +207,8 @@ def _log_build(unit: WriteUnit, collection: Collection, name: str, build: Mappin
         )
 
 
-def _chosen(collection: Collection, which: Any) -> list[Index]:
+def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
+    """Those that dropIndexes means by a name, names, a key or `*`; raises if there is no such index."""
     if which == "*":
         return [index for index in collection.indexes if not index.is_id]
     if isinstance(which, str):

@@ -1,0 +1,118 @@
+"""`renameCollection` through a router: on every shard that owns a part of the collection.
+
+A sharded collection stays in its database. One that is not may go to another database whose primary is the
+same shard. A collection in the way, if it may be dropped, goes on the owners by the rename itself and
+elsewhere without an event.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from bson import Binary
+
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.ddl.dropping import drop_unseen
+from tailrace.cluster.ddl.forwarding import forward
+from tailrace.cluster.ddl.having import check_expected, shards_having
+from tailrace.cluster.ddl.holding import alone
+from tailrace.cluster.ddl.unfinished import until_done
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.arguments import Arguments
+from tailrace.server.command import Command
+from tailrace.server.context import Context
+from tailrace.server.ddl import collection_uuid, namespace_argument
+from tailrace.store.ddl.create import check_no_view
+
+if TYPE_CHECKING:
+    from tailrace.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Give a collection another name."""
+    arguments = context.arguments()
+    source = ".".join(namespace_argument(arguments, context.name))
+    target = ".".join(namespace_argument(arguments, "to"))
+    drop_target = _drop_target(arguments)
+    arguments.boolean("stayTemp", False)
+    expected = collection_uuid(arguments)
+    arguments.finish()
+    if source == target:
+        raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
+    cluster = cluster_of(context)
+    async with alone(context, source, target):
+        check_expected(cluster, source, expected)
+        await _check_databases(cluster, source, target)
+        _check_target(cluster, source, target, drop_target=drop_target)
+        async with until_done(context):
+            await _rename(context, source, target)
+    return {}
+
+
+def _drop_target(arguments: Arguments) -> bool | bytes:
+    value = arguments.value("dropTarget", None)
+    if isinstance(value, Binary) and value.subtype == 4:
+        return bytes(value)
+    return arguments.boolean("dropTarget", False)
+
+
+async def _check_databases(cluster: "Cluster", source: str, target: str) -> None:
+    """Refuse a target that is out of reach (CommandFailed, 125)."""
+    database, other = source.partition(".")[0], target.partition(".")[0]
+    if database == other:
+        return
+    if cluster.placement.sharded(source) is not None or cluster.placement.sharded(target) is not None:
+        raise CommandError(
+            ErrorCode.CommandFailed,
+            f"{source} cannot be renamed to {target}: a sharded collection stays in its database",
+        )
+    home = cluster.placement.shards_of(source)
+    primary = await cluster.placement.create_database(other, home[0] if len(home) == 1 else None)
+    if home and (primary,) != home:
+        raise CommandError(
+            ErrorCode.CommandFailed,
+            f"{source} cannot be renamed to {target}: the database {other} is on the shard {primary}, "
+            f"and the collection on {home[0]}; movePrimary or moveCollection brings them together",
+        )
+
+
+def _check_target(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
+    """Refuse a collection in the way, wherever it is, unless it may be dropped."""
+    check_no_view(cluster.states.catalog, target)
+    replaced = cluster.states.catalog.collection(target)
+    if replaced is None or replaced.uuid == _placed_uuid(cluster, source):
+        return
+    if drop_target is False:
+        raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {target}")
+    if isinstance(drop_target, bytes):
+        check_expected(cluster, target, drop_target)
+
+
+def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
+    placed = cluster.placement.collections.get(ns)
+    return None if placed is None else placed.uuid
+
+
+async def _rename(context: Context, source: str, target: str) -> None:
+    """Rename on the owners; those that a kill left with the new name are passed over."""
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    uuid = _placed_uuid(cluster, source)
+    owners = placement.shards_of(source)
+    if not owners:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
+    for shard in shards_having(cluster, target).all:
+        if shard not in owners:
+            await drop_unseen(cluster.server(shard), target)
+    await placement.drop_collection(target)
+    for shard in owners:
+        in_the_way = cluster.server(shard).store.catalog.collection(target)
+        if in_the_way is None or in_the_way.uuid != uuid:
+            await forward(context, shard, {"dropTarget": in_the_way is not None})
+    for shard in shards_having(cluster, source).others:
+        await drop_unseen(cluster.server(shard), source)
+    await placement.rename(source, target)
+
+
+COMMAND = Command(
+    "renameCollection", run, help="Gives a collection another name.", admin_only=True, is_write=True
+)
