@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from tailrace.cluster.ddl.unfinished import finish_commands
+from tailrace.cluster.document_lookup import document_lookup
 from tailrace.cluster.placed import CONFIG_SHARD
 from tailrace.cluster.placement import Placement
 from tailrace.cluster.router import Router
@@ -18,10 +20,12 @@ from tailrace.cluster.states import ClusterStates
 from tailrace.cluster.two_phase_commit import TwoPhaseCommit
 from tailrace.errors import UsageError
 from tailrace.eventlog.event_log import EventLog
+from tailrace.eventlog.merged_log import MergedLog
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
+from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.store import Store
 from tailrace.store.tables import holds_store
@@ -49,7 +53,7 @@ class Cluster:
         self.placement: Placement
         self.states: ClusterStates
         self.two_phase_commit = TwoPhaseCommit(self)
-        self._event_log: EventLog | None = None
+        self._merged_log: MergedLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -67,8 +71,10 @@ class Cluster:
             await self.two_phase_commit.recover()
             self.states = ClusterStates(self.clock, self.placement, self._stores)
             self.is_running = True
+            await finish_commands(self, self._router(0))
             for number in range(self.options.routers):
-                await self._start_router(number)
+                self.routers.append(self._router(number))
+                await self.routers[-1].start()
         except BaseException:
             await self._stop()
             raise
@@ -77,6 +83,13 @@ class Cluster:
         self.config = await self._start_server(CONFIG_SHARD, 0)
         self.placement = Placement(self.config.store)
         await self.placement.load()
+        self._merged_log = MergedLog(
+            self.clock,
+            document_lookup(self.placement, self._stores),
+            lost_through=max(self.placement.removed_shards.values(), default=0),
+            marks_end=bool(self.config.parameters[END_OF_TRANSACTION_FLAG]),
+        )
+        self.placement.on_change.append(self._let_shards_go)
         names = list(self.placement.shards) or [
             SHARD_NAME.format(number) for number in range(self.options.shards)
         ]
@@ -87,8 +100,16 @@ class Cluster:
         """Start a shard on its data; the placement knows it when this returns."""
         shard = await self._start_server(name, len(self.shards) + 1)
         self.shards[name] = shard
+        # Before anybody can write to it: streams see everything from its first entry on.
+        self.merged_log.add(shard.head, shard.store, joins_now=self.is_running)
         await self.placement.add_shard(name, f"{name}/{shard.member}")
         return shard
+
+    def _let_shards_go(self) -> None:
+        """Let the event log end with the shards that have left."""
+        for name in self.merged_log.shards - self.placement.shards.keys():
+            if name in self.placement.removed_shards:
+                self.merged_log.remove(name)
 
     async def _start_server(self, name: str, number: int) -> Server:
         options, data = self.options, self._data
@@ -104,17 +125,15 @@ class Cluster:
             head=True,
             shards=0,
         )
-        server = Server(own, wall=self.wall, log=self.log, clock=self.clock)
+        server = Server(own, wall=self.wall, log=self.log, clock=self.clock, shard=name)
         await server.start()
         self._stores[name] = server.store
         return server
 
-    async def _start_router(self, number: int) -> None:
+    def _router(self, number: int) -> Router:
         options = self.options
         port = options.port + number if options.port else 0
-        router = Router(self, replace(options, port=port, replica_set=None, data=None, history=None))
-        await router.start()
-        self.routers.append(router)
+        return Router(self, replace(options, port=port, replica_set=None, data=None, history=None))
 
     async def stop(self) -> None:
         """Refuse new work, end what waits, finish writes, close connections and data."""
@@ -146,10 +165,15 @@ class Cluster:
     # -- what it is -----------------------------------------------------------------------------------------
 
     @property
+    def merged_log(self) -> MergedLog:
+        """The oplogs of all shards in one order."""
+        assert self._merged_log is not None, "the cluster is running"
+        return self._merged_log
+
+    @property
     def event_log(self) -> EventLog:
-        """The events of all shards in one order."""
-        assert self._event_log is not None, "the cluster is running"
-        return self._event_log
+        """What change streams read."""
+        return self.merged_log
 
     @property
     def uri(self) -> str:

@@ -24,7 +24,7 @@ from tailrace.model.oplog_entry import parse_entry
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.stages.plan import DeploymentPart
-from tailrace.store.id_keys import id_key_of
+from tailrace.store.id_keys import has_key, id_key_of
 from tailrace.store.oplog_truncation import truncated_through
 from tailrace.store.reader import Snapshot
 from tailrace.store.store import Store
@@ -93,8 +93,7 @@ class Head(EventLog):
             return Slice((), max(self._newest, after))
         first = bisect_right(times, after)
         items = self._items[first : first + SLICE_ITEMS]
-        if len(items) > 1:
-            cut(items)
+        del items[enough(items) :]
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 
@@ -202,14 +201,14 @@ class Head(EventLog):
             del self._items[:-keep], self._times[:-keep]
 
 
-def cut(items: list[EntryItem]) -> None:
-    """Leave no more items than a slice has."""
+def enough(items: Sequence[EntryItem]) -> int:
+    """How many of some items make a slice."""
     size = 0
     for number, item in enumerate(items, 1):
         size += len(item.entry.raw)
-        if size >= SLICE_BYTES:
-            del items[number:]
-            return
+        if size >= SLICE_BYTES or number == SLICE_ITEMS:
+            return number
+    return len(items)
 
 
 def has_entries_from(store: Store, start: int) -> bool:
@@ -244,15 +243,16 @@ def store_lookups(store: Store) -> Lookups:
 
     def document(ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
         with store.snapshot() as snapshot:
-            return _find_document(snapshot, ns, key, uuid)
+            return find_document(snapshot, ns, key, uuid)
 
     return Lookups(entry, pre_image, document)
 
 
-def _find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+def find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+    """The document of a key as a snapshot has it; ``uuid`` is what its collection must have, if not None."""
     collection = snapshot.catalog.collection(ns)
     if collection is None or (uuid is not None and collection.uuid != uuid):
         return None
     by_id = id_key_of(key)
     found = None if by_id is None else snapshot.find_id(collection, by_id)
-    return None if found is None else found[1]
+    return None if found is None or not has_key(found[1], key) else found[1]

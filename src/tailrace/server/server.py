@@ -65,8 +65,9 @@ class Server:
         wall: WallClock | None = None,
         log: Logbook | None = None,
         clock: ClusterClock | None = None,
+        shard: str = "",
     ) -> None:
-        """Servers of one cluster share a ``clock``."""
+        """Servers of one cluster share a ``clock``; ``shard`` is the name that one of them has there."""
         self.options = options or ServerOptions()
         self.wall = wall or WallClock()
         """The time of day; tests move it."""
@@ -74,6 +75,7 @@ class Server:
         self.commands: Mapping[str, Command] = COMMANDS
         """What it can be asked, by name and alias."""
         self._clock = clock
+        self._shard = shard
         self.release = Release.parse(self.options.server_version)
         """The MongoDB release it presents."""
         self.parameters = Parameters(self.options.parameters, release=self.release)
@@ -239,7 +241,8 @@ class Server:
         options = self.options
         self._head = None
         if options.head or options.history is None:
-            self._head = Head(store, marks_end=bool(self.parameters[END_OF_TRANSACTION_FLAG]))
+            marks_end = bool(self.parameters[END_OF_TRANSACTION_FLAG])
+            self._head = Head(store, shard=self._shard, marks_end=marks_end)
         if options.history is None or not self.replication.is_replica_set:
             if not options.head:
                 raise UsageError("without a head streams need a history; name its folder with --history")
@@ -284,9 +287,6 @@ class Server:
         return self.store
 
     @property
-    def is_replicated(self) -> bool:
-        """Whether there are oplogs: cluster time, transactions and change streams need one."""
-    @property
     def shards(self) -> "Mapping[str, Server]":
         """The servers behind a router, by name; there are none behind others."""
         return {}
@@ -295,6 +295,9 @@ class Server:
         """The server that has a shard's part of the data; itself where there are no shards."""
         return self if shard is None else self.shards[shard]
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether there are oplogs: cluster time, transactions and change streams need one."""
         return self.replication.is_replica_set
 
     @property

@@ -89,6 +89,21 @@ def sharded_document_key(document: bytes, paths: Collection[str]) -> bytes:
     return rawbson.document(*found)
 
 
+def has_key(document: bytes, key: bytes) -> bool:
+    """Whether a document that was found by its `_id` has the other fields of a document key, too.
+
+    >>> from tailrace.bsonio.documents import encode
+    >>> moved = encode({"_id": 1, "a": {"b": 2.0}})
+    >>> has_key(moved, encode({"a.b": 2, "_id": 1})), has_key(moved, encode({"a.b": 1, "_id": 1}))
+    (True, False)
+    """
+    paths = [name.decode() for _, name, _, _ in rawbson.elements(key)]
+    if len(paths) == 1:
+        return True
+    own = sharded_document_key(document, paths)
+    return own == key or keystring.encode(own).data == keystring.encode(key).data
+
+
 def _element_at(document: bytes, path: str) -> bytes:
     """The value at the end of a path as an element named by the path; empty without one."""
     start, kind, end = 0, rawbson.DOCUMENT, len(document)

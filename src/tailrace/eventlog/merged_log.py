@@ -1,0 +1,241 @@
+"""The event log of a sharded cluster: the heads of all shards as one log, in the order of cluster time.
+
+Every shard promises a cluster time behind which everything new of it comes (`Store.promised`). The log is
+complete up to the smallest promise, and that is how far streams read: nothing can come later that belongs
+before what they have shown. An idle shard promises what the common clock shows, so it holds up nobody; one
+that is writing holds up the others until its commit is told, or has failed. Whenever that happens, the log
+moves on and wakes the streams that see something of what it has passed.
+
+A shard that joins takes part from then on, one that leaves does until then. Promises are read and streams are
+woken in the event loop's thread alone.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Final, cast
+
+from tailrace.eventlog.common_steps import CommonSteps
+from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
+from tailrace.eventlog.head import Head, enough, place_lost
+from tailrace.eventlog.insert_run import InsertRun
+from tailrace.eventlog.waiting import Waiters
+from tailrace.model.change_event import ChangeEvent
+from tailrace.model.event_token import resume_token
+from tailrace.model.resume_token import CURRENT_VERSION
+from tailrace.stages.check_resumability import history_lost
+from tailrace.stages.lookups import DocumentLookup, Lookups
+from tailrace.store.clock import ClusterClock
+from tailrace.store.store import Store
+
+_FOREVER: Final = 1 << 64
+_time_of: Final = attrgetter("ts")
+
+
+class TiedItem(LogItem):
+    """Entries of several shards that have the same cluster time; their events are ordered by token.
+
+    With one clock there are none. Data that was written under several may have them.
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[EntryItem]) -> None:
+        super().__init__(items[0].ts)
+        self.items = items
+
+    @property
+    def weight(self) -> int:
+        """That of all of them."""
+        return sum(item.weight for item in self.items)
+
+
+@dataclass(slots=True)
+class _Stay:
+    """The time for which a shard is part of the cluster."""
+
+    head: Head
+    store: Store
+    joined: int
+    """It is behind this time that its entries count"""
+    left: int = _FOREVER
+    """and up to this one."""
+
+    @property
+    def lost_through(self) -> int:
+        """Up to when some of what counts is gone."""
+        lost = min(self.head.lost_through, self.left)
+        return lost if lost > self.joined else 0
+
+
+class MergedLog(EventLog):
+    """One log over the heads of the shards."""
+
+    def __init__(
+        self,
+        clock: ClusterClock,
+        document: DocumentLookup,
+        *,
+        lost_through: int = 0,
+        marks_end: bool = False,
+    ) -> None:
+        """``document`` looks a document up wherever it is in the cluster.
+
+        ``lost_through`` is when the last of the shards left that are not there any more.
+        """
+        self.waiters = Waiters()
+        self.steps = CommonSteps()
+        self.lookups: dict[str, Lookups] = defaultdict(lambda: Lookups(document=document))
+        self.marks_end = marks_end
+        self._clock = clock
+        self._document = document
+        self._heads: dict[str, Head] = {}
+        self._stays: list[_Stay] = []
+        self._newest = 0
+        self._left_through = lost_through
+        self._gone_through = lost_through
+
+    # -- the shards -----------------------------------------------------------------------------------------
+
+    @property
+    def shards(self) -> set[str]:
+        """The names of those that are part of the cluster."""
+        return {stay.head.shard for stay in self._stays if stay.left == _FOREVER}
+
+    def add(self, head: Head, store: Store, *, joins_now: bool = False) -> None:
+        """Take a shard in; one that joins the cluster now has no past in it."""
+        name = head.shard
+        joined = max(store.promised, self._newest) if joins_now else 0
+        found = head.lookups[name]
+        self._heads[name] = head
+        self.lookups[name] = Lookups(found.entry, found.pre_image, self._document)
+        self._stays.append(_Stay(head, store, joined))
+        store.on_settled.append(self._move_on)
+        self._move_on()
+
+    def remove(self, name: str) -> None:
+        """Let a shard go: what it has told so far counts, and nothing that it may still write.
+
+        Its store has to stay open: streams that are behind have not read it to the end.
+        """
+        stay = next(stay for stay in self._stays if stay.head.shard == name and stay.left == _FOREVER)
+        stay.left = self._left_through = stay.store.promised
+        stay.store.on_settled.remove(self._move_on)
+        self._move_on()
+
+    def _move_on(self) -> None:
+        """Go up to the smallest promise, and wake whom that concerns."""
+        promises = [stay.store.promised for stay in self._stays if stay.left == _FOREVER]
+        before, newest = self._newest, min(promises, default=0)
+        if newest <= before:
+            return
+        self._newest = newest
+        if self.waiters:
+            for stay in self._stays:
+                self._offer(stay.head, max(before, stay.joined), min(newest, stay.left))
+
+    def _offer(self, head: Head, after: int, through: int) -> None:
+        if after >= through:
+            return
+        items = head.in_memory(after, through)
+        if items is None:
+            self.waiters.wake_all()
+            return
+        for item in items:
+            self.waiters.offer(item.entry, head.heads_in(item))
+
+    # -- what streams ask -----------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The smallest promise: everything up to there is known."""
+        return self._newest
+
+    @property
+    def now(self) -> int:
+        """Behind everything that a client can have heard of, and before whatever is written from now on."""
+        return max(self._clock.now, self._newest)
+
+    @property
+    def lost_through(self) -> int:
+        """The cluster time up to which a shard has lost entries, or is itself not there any more."""
+        return max(self._gone_through, max([stay.lost_through for stay in self._stays], default=0))
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if a shard has not everything from ``start`` on, or left since."""
+        if start <= self._left_through:
+            raise history_lost(start)
+        for stay in self._stays:
+            if stay.left == _FOREVER:
+                stay.head.check_start(max(start, stay.joined + 1))
+
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if a shard has lost what is behind a cluster time."""
+        if self.lost_through > after:
+            raise place_lost(after)
+
+    def read(self, after: int) -> Slice:
+        """The next items of all shards, merged."""
+        through = self._newest
+        if after >= through:
+            return Slice((), after)
+        pieces: list[tuple[_Stay, Sequence[LogItem]]] = []
+        for stay in self._stays:
+            begin, end = max(after, stay.joined), min(through, stay.left)
+            if begin >= end:
+                continue
+            found = stay.head.read(begin)
+            # One that has told all it has keeps its promise for the rest.
+            if found.scanned < min(stay.head.newest, end):
+                through = found.scanned
+            pieces.append((stay, found.items))
+        parts = [_cut_behind(items, min(through, stay.left)) for stay, items in pieces]
+        return _merged([part for part in parts if part], through)
+
+    def run_of(self, item: LogItem) -> InsertRun | None:
+        """The inserts of an item as a run."""
+        return self._heads[item.shard].run_of(item) if isinstance(item, EntryItem) else None
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item, worked out once by the head of its shard."""
+        if isinstance(item, EntryItem):
+            return self._heads[item.shard].events_of(item)
+        assert isinstance(item, TiedItem)  # there are no others
+        events = chain.from_iterable(self._heads[tied.shard].told_by(tied) for tied in item.items)
+        return sorted(events, key=_token)
+
+
+def _cut_behind(items: Sequence[LogItem], through: int) -> Sequence[LogItem]:
+    if not items or items[-1].ts <= through:
+        return items
+    return items[: bisect_right(items, through, key=_time_of)]
+
+
+def _merged(parts: Sequence[Sequence[LogItem]], through: int) -> Slice:
+    """The beginning of some sequences as one; it does not end within a cluster time."""
+    if len(parts) < 2:
+        return Slice(parts[0] if parts else (), through)
+    # The heads have no other items; sorting notices that they are in order piece by piece.
+    items = cast("list[EntryItem]", sorted(chain.from_iterable(parts), key=_time_of))
+    number = enough(items)
+    while number < len(items) and items[number].ts == items[number - 1].ts:
+        number += 1
+    if number < len(items):
+        through = items[number - 1].ts
+        del items[number:]
+    return Slice(_with_ties(items), through)
+
+
+def _with_ties(items: Sequence[EntryItem]) -> Sequence[LogItem]:
+    """The same items, those of one cluster time together."""
+    if len({item.ts for item in items}) == len(items):
+        return items
+    groups = (list(group) for _, group in groupby(items, _time_of))
+    return [group[0] if len(group) == 1 else TiedItem(group) for group in groups]
+
+
+def _token(event: ChangeEvent) -> bytes:
+    return resume_token(event, CURRENT_VERSION).data.encode()
