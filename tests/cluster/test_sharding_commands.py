@@ -214,6 +214,7 @@ def test_who_is_there(cluster: ShardedCluster, client: "MongoClient[Document]") 
     assert found["map"]["shard0"] == shards[0]["host"]
     assert found["hosts"][shards[1]["host"].partition("/")[2]] == "shard1"
     assert client.admin.command("flushRouterConfig")["flushed"] is True
+    assert client.admin.command("isdbgrid")["isdbgrid"] == 1
     assert isinstance(config(client, "version", 1)["clusterId"], ObjectId)
 
 

@@ -82,7 +82,7 @@ class PlacementState:
     databases: Mapping[str, Database] = field(default_factory=dict)
     collections: Mapping[str, ShardedCollection] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
-    """Shards that were removed, and the cluster time of that"""
+    """Names of shards that were removed, and the cluster time of the last time"""
 
     def primary_of(self, database: str) -> str | None:
         """The shard a database's unsharded collections live on; None if there is no such database."""

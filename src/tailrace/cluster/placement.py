@@ -81,7 +81,7 @@ class Placement:
 
     @property
     def removed_shards(self) -> Mapping[str, int]:
-        """Shards that left, and the cluster time of that."""
+        """When a shard of that name left last, as a cluster time; one that came back is still among them."""
         return self._state.removed
 
     @property
@@ -164,12 +164,7 @@ class Placement:
             return known
         shard = Shard(name, host, self._now()) if known is None else replace(known, host=host)
         log = None if known is not None else ("addShard", "", {"name": name, "host": host})
-
-        def change(state: PlacementState) -> PlacementState:
-            removed = {gone: time for gone, time in state.removed.items() if gone != name}
-            return replace(state, shards={**state.shards, name: shard}, removed=removed)
-
-        await self._change(change, log)
+        await self._change(lambda state: replace(state, shards={**state.shards, name: shard}), log)
         return shard
 
     async def set_draining(self, name: str, *, is_draining: bool = True) -> None:
