@@ -8,8 +8,7 @@ from tailrace.model.entry_bytes import Operation
 from tailrace.server.server import Server
 
 
-async def log_payload(
-    shard: Server,
+def payload_entry(
     ns: str,
     uuid: bytes | None,
     payload: Mapping[str, Any],
@@ -17,13 +16,13 @@ async def log_payload(
     message: Mapping[str, Any] | None = None,
     from_migrate: bool | None = None,
     destined_recipient: str | None = None,
-) -> int:
-    """Log a payload, whose first field names the event, in a shard's oplog; the cluster time of the entry.
+) -> Operation:
+    """An entry with a payload, whose first field names the event.
 
     Without a ``message`` the entry says what the first field says.
     """
     name, value = next(iter(payload.items()))
-    operation = Operation(
+    return Operation(
         "n",
         ns,
         encode({"msg": {name: value} if message is None else dict(message)}),
@@ -32,4 +31,11 @@ async def log_payload(
         destined_recipient=destined_recipient,
         from_migrate=from_migrate,
     )
-    return await shard.store.write(lambda unit: unit.log(operation))
+
+
+async def log_payload(
+    shard: Server, ns: str, uuid: bytes | None, payload: Mapping[str, Any], **fields: Any
+) -> int:
+    """Log such an entry in a shard's oplog; its cluster time."""
+    entry = payload_entry(ns, uuid, payload, **fields)
+    return await shard.store.write(lambda unit: unit.log(entry))

@@ -1,8 +1,8 @@
 """The index that a sharded collection needs on its key, and what other indexes must not promise."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.cluster.ddl.index_rules import may_be_unique, serves
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -22,8 +22,7 @@ def is_served(reader: Reader, collection: Collection, key: ShardKey, *, unique: 
     if key.paths == ("_id",) and not key.is_hashed:
         return True
     return any(
-        key.is_prefix_of(dict(index.key))
-        and not {"sparse", "partialFilterExpression", "collation"} & _set_options(index.spec)
+        serves(key, index)
         and not reader.is_multikey(index)
         and not (unique and (not index.unique or len(index.key) > len(key.paths)))
         for index in collection.indexes
@@ -43,7 +42,7 @@ def needed_spec(collection: Collection, key: ShardKey, *, unique: bool) -> dict[
 def check_unique_indexes(collection: Collection, key: ShardKey) -> None:
     """Refuse unique indexes that no shard can see to alone: they have to begin with the key (72)."""
     for index in collection.indexes:
-        if index.unique and not index.is_id and not key.is_prefix_of(dict(index.key)):
+        if not index.takes_duplicates and not may_be_unique(key, dict(index.key)):
             raise CommandError(
                 ErrorCode.InvalidOptions,
                 f"{collection.ns} cannot be sharded by {shell(key.pattern)}: the unique index "
@@ -69,7 +68,3 @@ def check_places(reader: Reader, collection: Collection, key: ShardKey) -> None:
             key.key_of(document)
         except CommandError as error:
             raise CommandError(ErrorCode.InvalidOptions, error.message) from error
-
-
-def _set_options(spec: Mapping[str, Any]) -> set[str]:
-    return {name for name, value in spec.items() if value}

@@ -46,7 +46,7 @@ def _check_index_change(sharded: ShardedCollection, collection: Collection, chan
         return
     pattern = shell(sharded.key.pattern)
     for option in ("unique", "prepareUnique"):
-        if change.get(option) and not may_be_unique(sharded, dict(index.key)):
+        if change.get(option) and not may_be_unique(sharded.key, dict(index.key)):
             raise CommandError(
                 ErrorCode.InvalidOptions,
                 f"the index {index.name} cannot have '{option}': it does not begin with the "

@@ -1,6 +1,7 @@
 """`enableSharding`: a database, on a shard of the client's choice or of the cluster's."""
 
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.ddl.holding import still
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.command import Command, Reply
@@ -20,7 +21,7 @@ async def run(context: Context) -> Reply:
         raise CommandError(ErrorCode.InvalidOptions, f"collections of the database {name} cannot be sharded")
     placement = cluster_of(context).placement
     wanted = None if shard is None else placement.shard(shard).name
-    async with placement.using(name):
+    async with still(context, name):
         primary = await placement.create_database(name, wanted)
     if wanted is not None and primary != wanted:
         raise CommandError(

@@ -3,6 +3,7 @@
 from itertools import groupby, islice
 
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.ddl.holding import alone
 from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.ddl import namespace_argument
@@ -17,7 +18,7 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     placement = cluster_of(context).placement
     shard = placement.shard(name).name
-    async with placement.changing(ns):
+    async with alone(context, ns):
         for owner, neighbours in groupby(placement.require(ns).chunks, lambda chunk: chunk.shard):
             merged = list(islice(neighbours, most))
             if owner == shard and len(merged) > 1:

@@ -2,6 +2,7 @@
 
 from tailrace.cluster.chunk_arguments import bounds_argument
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.ddl.holding import alone
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.command import Command, Reply
@@ -14,7 +15,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     placement = cluster_of(context).placement
-    async with placement.changing(ns):
+    async with alone(context, ns):
         bounds = bounds_argument(arguments, placement.require(ns).key)
         arguments.finish()
         if bounds is None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from tailrace.cluster.announcement import announce, announced
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.cluster_of import cluster_of
 from tailrace.cluster.collection_copies import copy_collection
-from tailrace.cluster.payload_entries import log_payload
+from tailrace.cluster.ddl.holding import alone
+from tailrace.cluster.ddl.unfinished import until_done
 from tailrace.cluster.presplit import hashed_chunks
 from tailrace.cluster.shard_calls import call
 from tailrace.cluster.shard_key import HASHED, ShardKey
@@ -21,7 +23,7 @@ from tailrace.cluster.shard_key_index import (
     is_served,
     needed_spec,
 )
-from tailrace.cluster.shard_metadata import set_shard_key
+from tailrace.cluster.shard_metadata import named_by
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
@@ -64,17 +66,20 @@ async def run(context: Context) -> Reply:
     wanted = _read(context)
     cluster = cluster_of(context)
     placement = cluster.placement
-    async with placement.changing(wanted.ns):
+    async with alone(context, wanted.ns):
         await placement.create_database(wanted.database)
         known = placement.sharded(wanted.ns)
         if known is None:
-            await _shard(cluster, wanted)
+            async with until_done(context):
+                await _shard(cluster, wanted)
         elif known.key != wanted.key or known.unique != wanted.unique:
             raise CommandError(
                 ErrorCode.AlreadyInitialized,
                 f"{wanted.ns} is sharded already, by {shell(known.key.pattern)} with unique: "
                 f"{shell(known.unique)}; reshardCollection gives it another key",
             )
+        for shard in cluster.shards.values():
+            await announced(shard, placement.require(wanted.ns).uuid)
     return {"collectionsharded": wanted.ns}
 
 
@@ -125,11 +130,11 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
     if existing is None:
         await call(home, {"create": wanted.name}, wanted.database)
     collection = await _indexed(home, wanted, is_empty=is_empty)
-    await set_shard_key(home, wanted.ns, wanted.key.paths)
-    collection = home.store.catalog.collection(wanted.ns) or collection
+    copy = collection.having(shard_key=named_by(wanted.key.paths))
     for name in chunks.owners:
         if name != home_name:
-            await copy_collection(cluster.server(name), collection)
+            await copy_collection(cluster.server(name), copy)
+    await announce(home, collection, wanted.key.paths, _payload(wanted))
     details = {"shardKey": wanted.key.pattern, "primary": home_name, "numChunks": len(chunks)}
     await placement.set_sharded(
         wanted.ns,
@@ -140,7 +145,6 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
         collation=collection.options.get("collation"),
         log=("shardCollection.end", wanted.ns, details),
     )
-    await log_payload(home, wanted.ns, collection.uuid, _payload(wanted))
 
 
 def _existing(home: Server, wanted: _Wanted) -> Collection | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.cluster.chunk_arguments import bounds_argument, chunk_found_by
 from tailrace.cluster.chunk_map import Chunk
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.ddl.holding import alone
 from tailrace.cluster.median import median_key
 from tailrace.cluster.placed import ShardedCollection
 from tailrace.error_codes import ErrorCode
@@ -36,7 +37,7 @@ async def run(context: Context) -> Reply:
     middle = arguments.document("middle", None)
     cluster = cluster_of(context)
     placement = cluster.placement
-    async with placement.changing(ns):
+    async with alone(context, ns):
         collection = placement.require(ns)
         bounds = bounds_argument(arguments, collection.key)
         arguments.finish()

@@ -16,7 +16,7 @@ def check_new_indexes(sharded: ShardedCollection, specs: Iterable[Mapping[str, A
     for spec in specs:
         key = spec.get("key")
         is_unique = spec.get("unique") or spec.get("prepareUnique")
-        if is_unique and isinstance(key, Mapping) and not may_be_unique(sharded, key):
+        if is_unique and isinstance(key, Mapping) and not may_be_unique(sharded.key, key):
             raise CommandError(
                 ErrorCode.CannotCreateIndex,
                 f"a unique index on {shell(dict(key))} has to begin with the shard key "
@@ -24,13 +24,12 @@ def check_new_indexes(sharded: ShardedCollection, specs: Iterable[Mapping[str, A
             )
 
 
-def may_be_unique(sharded: ShardedCollection, key: Mapping[str, Any]) -> bool:
+def may_be_unique(key: ShardKey, pattern: Mapping[str, Any]) -> bool:
     """Whether documents that are alike under an index are always on one shard.
 
     Those that are alike in `_id` are taken to be one; whoever shards by something else sees to that.
     """
-    paths = sharded.key.paths
-    return tuple(key)[:1] == ("_id",) or tuple(key)[: len(paths)] == paths
+    return tuple(pattern)[:1] == ("_id",) or tuple(pattern)[: len(key.paths)] == key.paths
 
 
 def serves(key: ShardKey, index: Index) -> bool:
