@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Int64, Timestamp
+from bson import Binary, Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
 from tests.server.raw_client import RawClient, raw_client
@@ -361,6 +361,70 @@ class TestRules:
         transaction.commit()
         assert found(database.made) == [{"_id": 1}]
         assert database.command("validate", "made")["valid"]
+
+
+class TestPartsOfRetryableWrites:
+    """A router runs a retryable write that needs several shards as a transaction of an inner session."""
+
+    @pytest.fixture
+    def inner(self, raw: RawClient, items: Any) -> Prepared:
+        """A transaction that removes a document as statement 3 of its parent's write number 8."""
+        transaction = Prepared(raw, 0, items.database.name)
+        transaction.lsid |= {"txnNumber": Int64(8), "txnUUID": Binary(bytes(16), 4)}
+        deletes = [{"q": {"_id": 1}, "limit": 1}]
+        transaction.write({"delete": items.name, "deletes": deletes, "stmtId": 3})
+        return transaction
+
+    @staticmethod
+    def parent(transaction: Prepared, items: Any) -> Document:
+        """The statement as its client sends it, again: it finds another document by now."""
+        lsid = {"id": transaction.lsid["id"]}
+        update = {"q": {"x": 0}, "u": {"$inc": {"x": 1}}}
+        return transaction.raw.call(
+            {
+                "update": items.name,
+                "$db": items.database.name,
+                "updates": [update],
+                "lsid": lsid,
+                "txnNumber": Int64(8),
+                "stmtIds": [3],
+            }
+        )
+
+    @pytest.mark.parametrize("is_prepared", [False, True])
+    def test_the_write_is_not_executed_again(self, inner: Prepared, items: Any, is_prepared: bool) -> None:
+        if is_prepared:
+            inner.prepare()
+            assert inner.commit()["ok"] == 1.0
+        else:
+            assert end(inner.raw, inner.lsid, 0, "commitTransaction")["ok"] == 1.0
+        reply = self.parent(inner, items)
+        assert (reply["n"], reply["nModified"], reply["retriedStmtIds"]) == (1, 1, [3])
+        assert found(items) == BEFORE[1:]
+
+    def test_one_that_was_aborted_is_executed(self, inner: Prepared, items: Any) -> None:
+        inner.prepare()
+        inner.abort()
+        reply = self.parent(inner, items)
+        assert (reply["n"], reply.get("retriedStmtIds")) == (1, None)
+        assert found(items) == [{"_id": 1, "x": 1}, *BEFORE[1:]]
+
+    def test_a_document_that_was_told_is_told_again(
+        self, server: RunningServer, client: MongoClient[Document], items: Any, raw: RawClient
+    ) -> None:
+        before = now(client)
+        inner = Prepared(raw, 0, items.database.name)
+        inner.lsid |= {"txnNumber": Int64(8), "txnUUID": Binary(bytes(16), 4)}
+        modify = {"findAndModify": items.name, "query": {"_id": 2}, "update": {"$inc": {"x": 5}}, "stmtId": 1}
+        assert inner.run(dict(modify))["value"] == {"_id": 2, "x": 0}
+        inner.prepare()
+        inner.commit()
+        (operation,) = entries(server, before)[0]["o"]["applyOps"]
+        assert (operation["needsRetryImage"], operation["stmtId"]) == ("preImage", 1)
+        parent = {"lsid": {"id": inner.lsid["id"]}, "txnNumber": Int64(8), "$db": items.database.name}
+        reply = raw.call({**modify, **parent})
+        assert (reply["value"], reply["retriedStmtId"]) == ({"_id": 2, "x": 0}, 1)
+        assert items.find_one({"_id": 2}) == {"_id": 2, "x": 5}
 
 
 class TestSurvival:

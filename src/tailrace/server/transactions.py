@@ -28,10 +28,10 @@ from tailrace.server.transaction_rules import (
     check_not_prepared,
 )
 from tailrace.store.prepared import Prepared
-from tailrace.store.sessions import SessionWrites, session_key
+from tailrace.store.sessions import ABORTED, PREPARED, SessionWrites, session_key
 from tailrace.store.store import Store
 from tailrace.store.transaction import TransactionUnit
-from tailrace.store.transaction_log import ABORTED, PREPARED, TRANSIENT
+from tailrace.store.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
     from tailrace.server.server import Server

@@ -20,18 +20,16 @@ from tailrace.model.entry_bytes import command
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import Collection
 from tailrace.store.reader import TableReader
-from tailrace.store.sessions import SessionWrites, session_key
+from tailrace.store.sessions import ABORTED, COMMITTED, PREPARED, SessionWrites, session_key
 from tailrace.store.tables import TIME
 from tailrace.store.transaction_log import (
-    ABORTED,
-    COMMITTED,
-    PREPARED,
     TRANSIENT,
     Change,
     Effects,
+    Images,
     PreImage,
+    RetryImage,
     log_changes,
-    put_pre_images,
 )
 from tailrace.store.write_unit import WriteUnit
 
@@ -47,7 +45,7 @@ class Prepared:
         store: "Store",
         session: SessionWrites,
         effects: Effects,
-        images: Sequence[PreImage],
+        images: Images,
         namespaces: Sequence[str],
         wall: int,
     ) -> None:
@@ -80,7 +78,7 @@ class Prepared:
             # The entry's own time comes behind the common one, wherever that was taken.
             writer.clock.advance_to(commit_time)
             self._effects.apply(writer)
-            put_pre_images(writer, self._images, self._wall)
+            self._images.put(writer, SessionWrites(self.lsid, self.txn_number), self._wall)
             self._log_end(
                 writer, COMMITTED, {"commitTransaction": 1, "commitTimestamp": to_timestamp(commit_time)}
             )
@@ -137,6 +135,7 @@ class Prepared:
 
     def to_bson(self, locked: Sequence[bytes], used: Sequence[bytes]) -> bytes:
         """Everything that is needed to end it after a restart."""
+        retry = self._images.retry
         return documents.encode(
             {
                 "lsid": documents.decode(self.lsid),
@@ -153,8 +152,9 @@ class Prepared:
                 ],
                 "images": [
                     {"uuid": i.uuid, "ts": to_timestamp(i.ts), "position": i.position, "document": i.document}
-                    for i in self._images
+                    for i in self._images.before
                 ],
+                "retryImage": None if retry is None else {**retry._asdict(), "ts": to_timestamp(retry.ts)},
                 "locked": list(locked),
                 "used": list(used),
             }
@@ -174,11 +174,15 @@ class Prepared:
         for record in found["records"]:
             records.setdefault(record["uuid"], []).append((record["key"], record["document"]))
         effects = Effects([Collection.from_bson(stored) for stored in found["created"]], records)
-        images = [
+        before = [
             PreImage(image["uuid"], from_timestamp(image["ts"]), image["position"], image["document"])
             for image in found["images"]
         ]
-        prepared = cls(store, session, effects, images, found["namespaces"], int(found["wall"]))
+        told = found["retryImage"]
+        retry = told and RetryImage(from_timestamp(told["ts"]), told["kind"], told["document"])
+        prepared = cls(
+            store, session, effects, Images(before, retry), found["namespaces"], int(found["wall"])
+        )
         return prepared, found["locked"], found["used"]
 
     def reserved_keys(self) -> Iterator[tuple[bytes, int]]:

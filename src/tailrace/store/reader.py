@@ -290,6 +290,15 @@ class TableReader(Reader):
         """What is known of a session's writes; ``key`` comes from `sessions.session_key`."""
         return self._transaction.get(key, db=self._tables.sessions)
 
+    def session_records(self, prefix: bytes) -> Iterator[bytes]:
+        """What is known of all sessions whose keys begin with something."""
+        with closing(self._transaction.cursor(db=self._tables.sessions)) as cursor:
+            if cursor.set_range(prefix):
+                for key, record in cursor:
+                    if not key.startswith(prefix):
+                        return
+                    yield record
+
     def image_record(self, key: bytes) -> bytes | None:
         """The image that a session's last retryable findAndModify left."""
         return self._transaction.get(key, db=self._tables.images)

@@ -1,6 +1,7 @@
 """Where the retryable writes and transactions of a session stand: the records of `config.transactions`."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,9 +14,13 @@ from tailrace.errors import CommandError
 from tailrace.model.cluster_time import from_timestamp, to_timestamp
 from tailrace.model.entry_bytes import NULL_OPTIME, session_elements
 from tailrace.model.oplog_entry import OpTime
+from tailrace.store.reader import TableReader
 
 NO_USER: Final = hashlib.sha256(b"").digest()
 """`uid` of sessions on a server without authentication"""
+COMMITTED: Final = "committed"
+PREPARED: Final = "prepared"
+ABORTED: Final = "aborted"
 _UUID_SIZE: Final = 16
 
 
@@ -28,6 +33,11 @@ def session_key(lsid: bytes) -> bytes:
     # An internal session of the same client has further fields and a life of its own.
     inner = rawbson.without(lsid, (b"id", b"uid"))
     return found[1][5:] + hashlib.sha256(user[1] + inner).digest()[:16]
+
+
+def is_part_of_write(lsid: bytes) -> bool:
+    """Whether this is the session of a transaction that a router runs a retryable write as."""
+    return rawbson.find(lsid, b"txnNumber") is not None
 
 
 @dataclass(slots=True)
@@ -74,3 +84,15 @@ class SessionWrites:
             OpTime(from_timestamp(time["ts"]), int(time["t"])),
             record.get("state"),
         )
+
+
+def parts_of_write(reader: TableReader, session: SessionWrites) -> Iterator[SessionWrites]:
+    """The transactions as which routers ran some of a session's retryable writes under its number."""
+    parent = rawbson.body(session.lsid)
+    for record in reader.session_records(session_key(session.lsid)[:_UUID_SIZE]):
+        lsid = rawbson.subdocument(record, b"_id") or b""
+        # Its id is that of the session with more behind it.
+        if is_part_of_write(lsid) and rawbson.body(lsid).startswith(parent):
+            part = SessionWrites.from_bson(record)
+            if part.state == COMMITTED and documents.decode(lsid)["txnNumber"] == session.txn_number:
+                yield part

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.entry_bytes import Operation
-from tailrace.store.catalog import ID_INDEX, INTERNAL_DATABASES, Catalog, Collection, Index
+from tailrace.store.catalog import ID_INDEX, Catalog, Collection, Index
 from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
 from tailrace.store.id_keys import id_key_of
@@ -29,6 +29,7 @@ from tailrace.store.reader import TableReader
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.store import Store
 from tailrace.store.tables import pack_time
+from tailrace.store.transaction_limits import check_writable, not_supported
 from tailrace.store.transaction_log import TRANSIENT, Change, Effects, commit_changes
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
@@ -203,7 +204,7 @@ class TransactionUnit(OverlaidReader, Unit):
 
     # -- documents --------------------------------------------------------------------------------------
 
-    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:  # noqa: ARG002 - only retryable writes number their statements
+    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
         """Store a document that has its `_id`; returns its record key.
 
         Raises DuplicateKey (11000) for a key the transaction can see, WriteConflict (112) for one it cannot.
@@ -219,7 +220,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self._claim_keys(overlay, unique_keys(collection.indexes, document), document)
         key = by_id if collection.is_clustered else self._new_record_key(overlay)
         overlay.put(key, None, document)
-        self._change("i", collection, document, collection.document_key(document))
+        self._change("i", collection, document, collection.document_key(document), stmt_id=stmt_id)
         return key
 
     def update(
@@ -230,8 +231,8 @@ class TransactionUnit(OverlaidReader, Unit):
         after: bytes,
         o: bytes,
         *,
-        stmt_id: int | None = None,  # noqa: ARG002
-        retry_image: str | None = None,  # noqa: ARG002 - a transaction is retried as a whole
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
     ) -> None:
         """Replace a record; ``o`` is what is logged."""
         overlay = self._opened(collection)
@@ -242,7 +243,11 @@ class TransactionUnit(OverlaidReader, Unit):
                 self._claim_keys(overlay, [(index, k) for k in new if k not in old], after)
                 self._lock_keys(collection, [(index, k) for k in old if k not in new])
         overlay.put(key, before, after)
-        self._change("u", collection, o, collection.document_key(before), before)
+        image = before if retry_image == "preImage" else after
+        key_document = collection.document_key(before)
+        self._change(
+            "u", collection, o, key_document, before, stmt_id=stmt_id, retry_image=retry_image, image=image
+        )
 
     def delete(
         self,
@@ -250,8 +255,8 @@ class TransactionUnit(OverlaidReader, Unit):
         key: bytes,
         before: bytes,
         *,
-        stmt_id: int | None = None,  # noqa: ARG002
-        retry_image: str | None = None,  # noqa: ARG002
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
         grouped: bool = False,  # noqa: ARG002 - all of a transaction's operations share entries
     ) -> None:
         """Remove a record."""
@@ -259,13 +264,42 @@ class TransactionUnit(OverlaidReader, Unit):
         self._claim_record(overlay, key)
         self._lock_keys(collection, unique_keys(collection.indexes, before))
         overlay.put(key, before, None)
-        self._change("d", collection, collection.document_key(before), None, before)
+        key_document = collection.document_key(before)
+        self._change(
+            "d",
+            collection,
+            key_document,
+            None,
+            before,
+            stmt_id=stmt_id,
+            retry_image=retry_image,
+            image=before,
+        )
 
     def _change(
-        self, op: str, collection: Collection, o: bytes, o2: bytes | None, before: bytes | None = None
+        self,
+        op: str,
+        collection: Collection,
+        o: bytes,
+        o2: bytes | None,
+        before: bytes | None = None,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+        image: bytes | None = None,
     ) -> None:
-        operation = Operation(op, collection.ns, o, collection.uuid, o2)
-        self._changes.append(Change(operation, before if collection.records_images else None))
+        """Note an operation; its statement has an id if a router runs a retryable write as a transaction."""
+        operation = Operation(
+            op,
+            collection.ns,
+            o,
+            collection.uuid,
+            o2,
+            needs_retry_image=retry_image,
+            statement_ids=() if stmt_id is None else (stmt_id,),
+        )
+        pre_image = before if collection.records_images else None
+        self._changes.append(Change(operation, pre_image, image if retry_image is not None else None))
 
     def _new_record_key(self, overlay: Overlay) -> bytes:
         if overlay.collection.uuid not in self._created:
@@ -284,7 +318,7 @@ class TransactionUnit(OverlaidReader, Unit):
         known = self._catalog.by_uuid(collection.uuid)
         if known is None:
             if collection.is_timeseries:
-                raise _not_supported(
+                raise not_supported(
                     f"Cannot create a time-series collection in a multi-document transaction: {collection.ns}"
                 )
             self._lock(name_key(collection.ns))
@@ -293,12 +327,12 @@ class TransactionUnit(OverlaidReader, Unit):
                 raise self._conflicting(f"{collection.ns} has been created")
             self._created[collection.uuid] = None
         elif collection.uuid not in self._created:
-            raise _not_supported(
+            raise not_supported(
                 f"Cannot create new indexes on existing collection {collection.ns} "
                 "in a multi-document transaction"
             )
         elif self.count(known)[0]:
-            raise _not_supported(
+            raise not_supported(
                 f"Cannot create new indexes on non-empty collection {collection.ns} "
                 "in a multi-document transaction"
             )
@@ -324,7 +358,7 @@ class TransactionUnit(OverlaidReader, Unit):
         overlay = self._overlays.get(collection.ident)
         if overlay is not None:
             return overlay
-        _check_writable(collection)
+        check_writable(collection)
         if collection.uuid not in self._created:
             if self._current.catalog.by_uuid(collection.uuid) is not self._snapshot.catalog.by_uuid(
                 collection.uuid
@@ -389,23 +423,3 @@ def _listed(reader: TableReader, collection: Collection, index: Index, key: byte
         found = reader.listed(index, key)
         return [] if found is None else [found]
     return [record for _, record in reader.index_entries(collection, index, key, key)]
-
-
-def _check_writable(collection: Collection) -> None:
-    if collection.database in INTERNAL_DATABASES or collection.is_internal:
-        raise _not_supported(f"Cannot write to {collection.ns} in a multi-document transaction")
-    if collection.name.startswith("system."):
-        raise _not_supported(f"Cannot write to the system collection {collection.ns} in a transaction")
-    if collection.is_capped:
-        raise _not_supported(
-            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are "
-            "not allowed on capped collections."
-        )
-    if collection.is_timeseries:
-        raise _not_supported(
-            f"Cannot write to the time-series collection {collection.ns} in a multi-document transaction"
-        )
-
-
-def _not_supported(reason: str) -> CommandError:
-    return CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)

@@ -16,14 +16,11 @@ from tailrace.model.entry_bytes import Operation, apply_ops
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.overlay import Overlay, keys_in
-from tailrace.store.sessions import SessionWrites
+from tailrace.store.sessions import COMMITTED, SessionWrites
 from tailrace.store.write_unit import WriteUnit
 
 MAX_ENTRY_BYTES: Final = rawbson.MAX_USER_SIZE
 """The most that the operations of one entry have together, unless it is a single one"""
-COMMITTED: Final = "committed"
-PREPARED: Final = "prepared"
-ABORTED: Final = "aborted"
 TRANSIENT: Final = "TransientTransactionError"
 """The label of errors after which the whole transaction may be tried again"""
 _OPERATION_FRAME: Final = 96
@@ -36,6 +33,8 @@ class Change:
 
     operation: Operation
     pre_image: bytes | None
+    retry_image: bytes | None = None
+    """What a findAndModify has told, to tell it again"""
 
     @property
     def size(self) -> int:
@@ -60,6 +59,33 @@ class PreImage(NamedTuple):
     ts: int
     position: int
     document: bytes
+
+
+class RetryImage(NamedTuple):
+    """What a findAndModify inside of a transaction has told."""
+
+    ts: int
+    kind: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What is kept of a transaction besides its entries."""
+
+    before: Sequence[PreImage]
+    """for streams"""
+    retry: RetryImage | None
+    """for a retry; there is one findAndModify at most in a transaction that is a retryable write"""
+
+    def put(self, writer: WriteUnit, session: SessionWrites, wall: int | None = None) -> None:
+        """Store them; ``wall`` is when the operations were logged, if that was not now."""
+        for image in self.before:
+            collection = writer.catalog.by_uuid(image.uuid)
+            if collection is not None:
+                writer.put_pre_image(collection, image.ts, image.position, image.document, wall=wall)
+        if self.retry is not None:
+            writer.keep_image(session, *self.retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +124,7 @@ def commit_changes(
     ``session`` is new: it has no entry under this transaction number.
     """
     effects.apply(writer)
-    put_pre_images(writer, log_changes(writer, changes, session))
+    log_changes(writer, changes, session).put(writer, session)
     session.state = COMMITTED
     writer.put_session(session)
 
@@ -143,13 +169,14 @@ def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
 
 def log_changes(
     writer: WriteUnit, changes: Sequence[Change], session: SessionWrites, *, prepares: bool = False
-) -> list[PreImage]:
+) -> Images:
     """Log the operations, to be committed at once or later; what they need of images is returned."""
     parts = list(_parts(changes))
     first = writer.clock.tick(len(parts))
     if prepares:
         session.start = OpTime(first, writer.term)
-    images: list[PreImage] = []
+    before: list[PreImage] = []
+    retry: RetryImage | None = None
     for number, part in enumerate(parts):
         flags: dict[str, bool | int] = {}
         if number < len(parts) - 1:
@@ -162,18 +189,12 @@ def log_changes(
         entry = apply_ops([change.operation for change in part], from_migrate=None, **flags)
         ts = writer.log(entry, session=session, ts=first + number)
         for index, change in enumerate(part):
-            uuid = change.operation.uuid
+            uuid, kind = change.operation.uuid, change.operation.needs_retry_image
             if change.pre_image is not None and uuid is not None:
-                images.append(PreImage(uuid, ts, index, change.pre_image))
-    return images
-
-
-def put_pre_images(writer: WriteUnit, images: Iterable[PreImage], wall: int | None = None) -> None:
-    """Keep images for streams; ``wall`` is when their operations were logged, if that was not now."""
-    for image in images:
-        collection = writer.catalog.by_uuid(image.uuid)
-        if collection is not None:
-            writer.put_pre_image(collection, image.ts, image.position, image.document, wall=wall)
+                before.append(PreImage(uuid, ts, index, change.pre_image))
+            if change.retry_image is not None and kind is not None:
+                retry = RetryImage(ts, kind, change.retry_image)
+    return Images(before, retry)
 
 
 def _parts(changes: Sequence[Change]) -> Iterator[list[Change]]:

@@ -143,7 +143,7 @@ class WriteUnit(TableWriter, Unit):
         if collection.records_images and not self.moves_data:
             self.put_pre_image(collection, ts, 0, before)
         if operation.needs_retry_image is not None and self.session is not None:
-            self._keep_image(self.session, ts, operation.needs_retry_image, image)
+            self.keep_image(self.session, ts, operation.needs_retry_image, image)
 
     # -- pre-images and sessions ----------------------------------------------------------------------
 
@@ -195,7 +195,8 @@ class WriteUnit(TableWriter, Unit):
             state.transaction.put(key, record, db=state.tables.prepared)
         state.changes += 1
 
-    def _keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
+    def keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
+        """Keep what a retryable findAndModify has told, for when it is sent again."""
         head = documents.encode(
             {
                 "_id": documents.decode(session.lsid),

@@ -10,7 +10,7 @@ from tailrace.server.arguments import Arguments
 from tailrace.server.context import Context
 from tailrace.server.ddl import collection_uuid
 from tailrace.server.writes.namespaces import Namespace
-from tailrace.server.writes.retries import is_retryable
+from tailrace.server.writes.retries import is_numbered
 from tailrace.server.writes.statements import StatementRunner
 from tailrace.server.writes.write_errors import WriteErrors
 from tailrace.store.unit import Unit
@@ -128,7 +128,7 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
         for number in listed:
             if isinstance(number, bool) or not isinstance(number, int):
                 raise arguments.wrong_type("stmtIds", number, "int")
-    if not is_retryable(context):
+    if not is_numbered(context):
         return ()
     if listed is not None:
         return listed

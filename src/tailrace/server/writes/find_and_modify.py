@@ -14,7 +14,7 @@ from tailrace.query.find_projection import FindProjection, compile_find_projecti
 from tailrace.query.match import compile_match
 from tailrace.server.context import Context
 from tailrace.server.writes.namespaces import Namespace
-from tailrace.server.writes.retries import LoggedWrite, is_retryable
+from tailrace.server.writes.retries import LoggedWrite, is_numbered
 from tailrace.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.server.writes.statements import StatementRunner
 from tailrace.server.writes.update import id_of
@@ -68,7 +68,7 @@ def find_and_modify(unit: Unit, context: Context, namespace: Namespace, spec: Fi
     )
     namespace.check_uuid(unit.catalog)
     projection = _projection(spec, runner)
-    retryable = is_retryable(context)
+    retryable = is_numbered(context)
     statement_id = spec.statement_id if retryable else None
     logged = runner.executed_before(statement_id)
     if logged is not None:
@@ -118,12 +118,12 @@ def _projection(spec: FindAndModifySpec, runner: StatementRunner) -> FindProject
 def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: LoggedWrite) -> Modified:
     """The first result of a command that is sent again."""
     is_removal = isinstance(spec.change, DeleteSpec)
-    if is_removal != (logged.op == "d"):
+    if logged.inside is None and is_removal != (logged.op == "d"):
         raise CommandError(
             _OTHER_CHANGE,
             "findAndModify retry request is not compatible with previous write in the transaction",
         )
-    if logged.op == "i":
+    if logged.op == "i" and logged.inside is None:
         retold = _upserted(logged.o, spec)
         return Modified(retold.value, retold.facts, was_retried=True)
     facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
@@ -139,7 +139,7 @@ def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: L
 def _kept_image(unit: Unit, context: Context, logged: LoggedWrite) -> bytes:
     assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
     assert context.lsid is not None, "a retryable write has a session"
-    kept = unit.image_record(session_key(context.lsid))
+    kept = unit.image_record(session_key(logged.inside or context.lsid))
     image = None if kept is None else rawbson.subdocument(kept, b"image")
     if kept is None or image is None or from_timestamp(decode(kept)["ts"]) != logged.ts:
         raise CommandError(

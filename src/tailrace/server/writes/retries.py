@@ -19,7 +19,7 @@ from tailrace.server.context import Context
 from tailrace.server.writes.delete import DeleteOutcome
 from tailrace.server.writes.update import UpdateOutcome
 from tailrace.store.reader import TableReader
-from tailrace.store.sessions import SessionWrites
+from tailrace.store.sessions import SessionWrites, is_part_of_write, parts_of_write
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
@@ -35,9 +35,13 @@ class LoggedWrite:
     o: bytes
     retry_image: str | None
     """`preImage` or `postImage` if the statement was a findAndModify whose image was kept"""
+    inside: bytes | None = None
+    """The session of the transaction that the statement was run as: it has moved a document between shards"""
 
     def update_outcome(self) -> UpdateOutcome:
         """What the update told that was logged like this."""
+        if self.inside is not None:
+            return UpdateOutcome(matched=1, modified=1)
         if self.op == "i":
             return UpdateOutcome(upserted=self.o)
         if self.op != "u":
@@ -58,13 +62,17 @@ class RetryHistory:
         self._session = session
         self._by_statement: dict[int, LoggedWrite] = {}
         self._is_complete = True
-        last = session.last
+        self._follow(reader, session.last, None)
+        for part in parts_of_write(reader, session):
+            self._follow(reader, part.last, part.lsid)
+
+    def _follow(self, reader: TableReader, last: OpTime, inside: bytes | None) -> None:
         while not last.is_null:
             entry = reader.entry(last.ts)
             if entry is None:
                 self._is_complete = False
                 return
-            self._note(entry, last.ts)
+            self._note(entry, last.ts, inside)
             previous = decode(rawbson.subdocument(entry, b"prevOpTime") or rawbson.EMPTY)
             last = OpTime(from_timestamp(previous["ts"]), int(previous["t"]))
 
@@ -102,7 +110,7 @@ class RetryHistory:
             )
         return found
 
-    def _note(self, operation: bytes, ts: int) -> None:
+    def _note(self, operation: bytes, ts: int, inside: bytes | None) -> None:
         """Remember the statements of an entry, or of an operation inside of one."""
         op, o = "", rawbson.EMPTY
         statements: list[int] = []
@@ -119,9 +127,9 @@ class RetryHistory:
                 statements = value if isinstance(value, list) else [value]
         if op == "c":
             for inner in _inner_operations(o):
-                self._note(inner, ts)
+                self._note(inner, ts, inside)
         for statement in statements:
-            self._by_statement[statement] = LoggedWrite(ts, op, o, retry_image)
+            self._by_statement[statement] = LoggedWrite(ts, op, o, retry_image, inside)
 
 
 def _inner_operations(o: bytes) -> list[bytes]:
@@ -134,3 +142,13 @@ def _inner_operations(o: bytes) -> list[bytes]:
 def is_retryable(context: Context) -> bool:
     """Whether a command is a retryable write: it has a transaction number and is in no transaction."""
     return context.txn_number is not None and not context.in_transaction
+
+
+def is_numbered(context: Context) -> bool:
+    """Whether a command's statements are logged with their ids: it is a retryable write, or part of one.
+
+    A router runs a retryable write that needs several shards as a transaction, in a session whose id says so.
+    """
+    if not context.in_transaction:
+        return context.txn_number is not None
+    return context.lsid is not None and is_part_of_write(context.lsid)
