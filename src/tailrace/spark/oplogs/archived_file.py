@@ -63,6 +63,10 @@ class ArchivedFile(ABC):
         """About how many bytes have to be read for an interval."""
 
     @abstractmethod
+    def sample(self, after: int, through: int) -> tuple[int, int]:
+        """How many entries stand at the beginning of an interval, and how many bytes they have."""
+
+    @abstractmethod
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
         """The times reached about every ``step`` bytes of an interval, and the bytes since the last one."""
 
@@ -206,6 +210,17 @@ class PlainFile(ArchivedFile):
         with window(self.path, self._size) as data:
             return self._locate(data, through) - self._locate(data, after)
 
+    def sample(self, after: int, through: int) -> tuple[int, int]:
+        """See `ArchivedFile`."""
+        count = size = 0
+        with window(self.path, self._size) as data:
+            for start, stop, time in walk(data, self._locate(data, after)):
+                if time > through or size >= NEAR:
+                    break
+                count += 1
+                size += stop - start
+        return count, size
+
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
         """See `ArchivedFile`."""
         with window(self.path, self._size) as data:
@@ -309,6 +324,11 @@ class WholeFile(ArchivedFile):
     def weight_of(self, after: int, through: int) -> int:  # noqa: ARG002 - all of it is read
         """See `ArchivedFile`."""
         return self._weight
+
+    def sample(self, after: int, through: int) -> tuple[int, int]:
+        """See `ArchivedFile`."""
+        entries = next(self.batches(after, through), ())
+        return len(entries), sum(map(len, entries))
 
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:  # noqa: ARG002
         """One point: it is read once if nobody cuts it."""

@@ -219,6 +219,12 @@ class FilesSource(OplogSource):
             limit = time
         return through
 
+    def fits(self, after: int, through: int, max_entries: int, max_bytes: int) -> bool:
+        """See `OplogSource`; nothing is read to see that an interval has more bytes."""
+        return self._weight_of(after, through) <= max_bytes and super().fits(
+            after, through, max_entries, max_bytes
+        )
+
     def _counted(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         count = size = fitting = last = 0
         for time, length in heapq.merge(*(self._times(shard, after, through) for shard in self._files)):
@@ -237,13 +243,13 @@ class FilesSource(OplogSource):
 
     def _usual_size(self, after: int, through: int) -> int:
         """How large the entries are at the beginning of an interval."""
-        count = size = 0
-        for shard in self._files:
-            for entries in self.entries(shard, after, through):
-                count += len(entries)
-                size += sum(map(len, entries))
-                break
-        return max(size // count, 1) if count else 1
+        samples = [
+            file.sample(after, through)
+            for shard in self._files
+            for file in self._overlapping(shard, after, through)[:1]
+        ]
+        count = sum(count for count, _ in samples)
+        return max(sum(size for _, size in samples) // count, 1) if count else 1
 
     def _points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
         """See `ArchivedFile.points`, of all shards together; found one by one as they are asked for."""

@@ -83,9 +83,13 @@ class OplogSource(ABC):
         about, small ones exactly.
         """
 
+    def fits(self, after: int, through: int, max_entries: int, max_bytes: int) -> bool:
+        """Whether an interval keeps within these limits."""
+        return self.limited(after, through, max_entries, max_bytes) >= through
+
     def suggested_parts(self, after: int, through: int) -> int:
         """Into how many pieces an interval is worth being cut."""
-        return 1 if self.limited(after, through, _SMALL_ENTRIES, _SMALL_BYTES) >= through else _USUAL_PARTS
+        return 1 if self.fits(after, through, _SMALL_ENTRIES, _SMALL_BYTES) else _USUAL_PARTS
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Close what this process opened; the source can still be used and opens it again."""

@@ -24,7 +24,6 @@ from tailrace.spark.oplogs.source import OplogSource
 from tailrace.spark.pipeline.interval import BuiltPart, Interval
 from tailrace.spark.pipeline.offset import from_offset, to_offset
 from tailrace.spark.pipeline.settings import SMALL_BATCH_BYTES, PipelineSettings
-from tailrace.spark.pipeline.task import build
 
 FORMAT: Final = "tailrace.pipeline"
 _PLAN: Final = "plan"
@@ -131,6 +130,9 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
         """In a task: build one piece and say what was built."""
+        # Each query starts a process that plans; it would import what only tasks need.
+        from tailrace.spark.pipeline.task import build
+
         assert isinstance(partition, PartPartition)
         files = build(self._plan.source, partition.interval, self._plan.settings.history)
         part = BuiltPart(partition.interval, partition.batch, partition.promised, tuple(files))
@@ -151,11 +153,15 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, after: int, promised: int) -> int:
         settings, source = self._plan.settings, self._plan.source
-        entries, size, small = settings.max_entries, settings.max_bytes, settings.small_entries
-        least = source.limited(after, promised, min(entries, small), min(size, SMALL_BATCH_BYTES))
-        if least >= promised or entries <= small or size <= SMALL_BATCH_BYTES:
-            self._small = Interval(after, least)
-            return least
+        entries, size = settings.max_entries, settings.max_bytes
+        small = min(entries, settings.small_entries), min(size, SMALL_BATCH_BYTES)
+        if entries <= settings.small_entries or size <= SMALL_BATCH_BYTES:
+            end = source.limited(after, promised, *small)
+            self._small = Interval(after, end)
+            return end
+        if source.fits(after, promised, *small):
+            self._small = Interval(after, promised)
+            return promised
         return source.limited(after, promised, entries, size)
 
     def _cuts(self, batch: Interval) -> list[int]:
