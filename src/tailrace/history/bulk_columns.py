@@ -1,6 +1,6 @@
 """The columns of many rows at once: plain entries are spliced, finished rows are put between them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -21,7 +21,9 @@ from tailrace.history.splicing import (
     Slices,
     big_endian,
     hexed,
+    lines,
     little_endian,
+    matrix_of,
     slices_of,
     spliced,
 )
@@ -92,6 +94,7 @@ class _Columns:
         self._order = np.argsort(self._times, kind="stable")
         self._place = np.empty(self._count, np.int64)
         self._place[self._order] = np.arange(self._count)
+        self._token_pieces = [_token(rows) for rows in plain]
         self._tokens = self._tokens_in_order()
 
     def batch(self) -> pa.RecordBatch:
@@ -102,14 +105,14 @@ class _Columns:
         columns["wall_time"] = self._wall_times()
         columns["shard"] = self._shards()
         columns["txn_index"] = self._transaction_indexes()
-        columns["document_key"] = self._spliced("document_key", _document_key)
+        columns["document_key"] = self._spliced("document_key", map(_document_key, self._plain))
         columns["event"] = self._events()
         columns["pre_image"] = self._pre_images()
-        columns["logged"] = self._spliced("logged", _logged)
+        columns["logged"] = self._spliced("logged", map(_logged, self._plain))
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _tokens_in_order(self) -> pa.Array:
-        tokens = self._spliced("token", _token)
+        tokens = self._spliced("token", self._token_pieces)
         times = self._times[self._order]
         tied = np.zeros(self._count, np.bool_)
         tied[1:] = times[1:] == times[:-1]
@@ -131,17 +134,18 @@ class _Columns:
         buffer = np.frombuffer(self._tokens.buffers()[2], np.uint8)
         offsets = np.frombuffer(self._tokens.buffers()[1], np.int32).astype(np.int64)
         groups = []
-        for rows, numbers in zip(self._plain, self._numbers, strict=True):
+        for rows, numbers, pieces in zip(self._plain, self._numbers, self._token_pieces, strict=True):
             places = self._place[numbers]
-            starts = offsets[places]
-            tokens = Slices(buffer, starts, offsets[places + 1] - starts)
-            groups.append(Group(places, _event(rows, tokens)))
+            token = pieces[0]
+            if not isinstance(token, np.ndarray):
+                starts = offsets[places]
+                token = Slices(buffer, starts, offsets[places + 1] - starts)
+            groups.append(Group(places, _event(rows, token)))
         return spliced(self._count, [*groups, *self._finished("event")], pa.binary())
 
-    def _spliced(self, name: str, pieces_of: Callable[[PlainRows], Sequence[Piece]]) -> pa.Array:
+    def _spliced(self, name: str, pieces_of_groups: Iterable[Sequence[Piece]]) -> pa.Array:
         groups = []
-        for rows, numbers in zip(self._plain, self._numbers, strict=True):
-            pieces = pieces_of(rows)
+        for pieces, numbers in zip(pieces_of_groups, self._numbers, strict=True):
             if pieces:
                 groups.append(Group(self._place[numbers], pieces))
         return spliced(self._count, [*groups, *self._finished(name)], SCHEMA.field(name).type)
@@ -213,28 +217,34 @@ def _with_nulls(
 
 
 def _token(rows: PlainRows) -> Sequence[Piece]:
+    """One piece if all tokens have the same length."""
     middle: tuple[Piece, ...] = (rows.look.token_middle,)
     if rows.inner is not None:
         middle += (rows.inner.index_hex, rows.look.kind.token_middle)
-    return (b"82", hexed(big_endian(rows.entries.ts)), *middle, *rows.key_hex, b"000004")
+    pieces = (b"82", hexed(big_endian(rows.entries.ts)), *middle, *rows.key_hex, b"000004")
+    fixed = [piece for piece in pieces if not isinstance(piece, Slices)]
+    return pieces if len(fixed) < len(pieces) else (matrix_of(fixed, len(rows.entries)),)
 
 
-def _event(rows: PlainRows, tokens: Slices) -> Sequence[Piece]:
+def _event(rows: PlainRows, token: Bytes | Slices) -> Sequence[Piece]:
     """As `stages/render.py` puts a plain event together; its `_id` as `model/event_token.py`."""
     entries, kind = rows.entries, rows.look.kind
-    key = Slices(entries.buffer, entries.key, entries.key_size)
+    token_size = token.lengths if isinstance(token, Slices) else token.shape[1]
     pieces: list[Piece] = [
         *(() if rows.inner is None else (rows.inner.lead,)),
         b"\x03_id\0",
-        little_endian(tokens.lengths + 17, "<i4"),
+        _int32(token_size + 17),
         b"\x02_data\0",
-        little_endian(tokens.lengths + 1, "<i4"),
-        tokens,
+        _int32(token_size + 1),
+        token,
         b"\0\0" + kind.lead,
         little_endian(entries.ts, "<i8"),
         kind.uuid_element + b"\x09wallTime\0",
         little_endian(entries.wall, "<i8"),
     ]
+    key: Piece = Slices(entries.buffer, entries.key, entries.key_size)
+    if rows.object_ids is not None:
+        key = lines(entries.buffer, entries.key, int(entries.key_size[0]))
     operation = entries.operation[0]
     if operation in (INSERT, REPLACE):
         pieces += (b"\x03fullDocument\0", Slices(entries.buffer, entries.o, entries.o_size))
@@ -244,6 +254,11 @@ def _event(rows: PlainRows, tokens: Slices) -> Sequence[Piece]:
     pieces.append(b"\0")
     size = Group(entries.number, pieces).lengths() + 4
     return [little_endian(size, "<i4"), *pieces]
+
+
+def _int32(value: Positions | int) -> Piece:
+    """A number, the same for all rows or not, as it stands in BSON."""
+    return value.to_bytes(4, "little") if isinstance(value, int) else little_endian(value, "<i4")
 
 
 def _document_key(rows: PlainRows) -> Sequence[Piece]:

@@ -134,24 +134,29 @@ def _merged(pieces: Sequence[Piece], count: int) -> list[Bytes | Slices]:
             run.append(piece)
             continue
         if run:
-            merged.append(_matrix(run, count))
+            merged.append(matrix_of(run, count))
             run = []
         merged.append(piece)
     if run:
-        merged.append(_matrix(run, count))
+        merged.append(matrix_of(run, count))
     return merged
 
 
-def _matrix(run: Sequence[bytes | Bytes], count: int) -> Bytes:
+def matrix_of(run: Sequence[bytes | Bytes], count: int) -> Bytes:
+    """Pieces of a fixed width as one, with a line for each of ``count`` rows."""
     if len(run) == 1 and not isinstance(run[0], bytes):
         return np.ascontiguousarray(run[0])
-    widths = [len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece in run]
-    matrix = np.empty((count, sum(widths)), np.uint8)
+    # A whole line at once is quicker than each of its parts: what differs is written over it.
+    shared = b"".join([piece if isinstance(piece, bytes) else bytes(piece.shape[1]) for piece in run])
+    matrix = np.empty((count, len(shared)), np.uint8)
+    matrix[:] = np.frombuffer(shared, np.uint8)
     at = 0
-    for piece, width in zip(run, widths, strict=True):
-        column = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece
-        matrix[:, at : at + width] = column
-        at += width
+    for piece in run:
+        if isinstance(piece, bytes):
+            at += len(piece)
+        else:
+            matrix[:, at : at + piece.shape[1]] = piece
+            at += piece.shape[1]
     return matrix
 
 
