@@ -18,6 +18,7 @@ from tailrace.cluster.placement import Placement
 from tailrace.cluster.router import Router
 from tailrace.cluster.states import ClusterStates
 from tailrace.cluster.two_phase_commit import TwoPhaseCommit
+from tailrace.cluster.writes.session_locks import SessionLocks
 from tailrace.errors import UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.merged_log import MergedLog
@@ -53,6 +54,7 @@ class Cluster:
         self.placement: Placement
         self.states: ClusterStates
         self.two_phase_commit = TwoPhaseCommit(self)
+        self.session_locks = SessionLocks()
         self._merged_log: MergedLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
