@@ -22,7 +22,7 @@ async def copy_collection(shard: Server, original: Collection) -> None:
     def work(unit: WriteUnit) -> None:
         known = unit.catalog.collection(original.ns)
         if known is not None:
-            if _is_alike(known, original):
+            if is_alike(known, original):
                 return
             remove_copy(unit, known)
         _make(unit, original)
@@ -60,7 +60,8 @@ def _make(unit: WriteUnit, original: Collection) -> None:
             unit.log(command(copy.database, o, uuid=copy.uuid, from_migrate=True))
 
 
-def _is_alike(one: Collection, other: Collection) -> bool:
+def is_alike(one: Collection, other: Collection) -> bool:
+    """Whether a shard has a collection just as another one."""
     return (
         one.uuid == other.uuid
         and dict(one.options) == dict(other.options)

@@ -337,11 +337,22 @@ class Placement:
         details = {"min": dict(low), "max": dict(high)}
         await self._change_chunks(ns, lambda chunks: chunks.merge(low, high, at), ("merge", ns, details))
 
-    async def mark_orphans(self, ns: str, *, may_have: bool) -> None:
-        """Note that a shard is about to get documents it does not own yet, or that all such are gone."""
-        known = self._state.collections.get(ns)
-        if known is not None and known.may_have_orphans != may_have:
-            await self._put(replace(known, may_have_orphans=may_have))
+    async def mark_orphans(
+        self, ns: str, *, may_have: bool, unless: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Note that a shard is about to get documents it does not own yet, or that all such are gone.
+
+        ``unless`` is asked at the moment of the change.
+        """
+
+        def change(state: PlacementState) -> PlacementState:
+            known = state.collections.get(ns)
+            if known is None or known.may_have_orphans == may_have or unless():
+                return state
+            marked = replace(known, may_have_orphans=may_have)
+            return replace(state, collections={**state.collections, ns: marked})
+
+        await self._change(change)
 
     async def _change_chunks(self, ns: str, change: Callable[[ChunkMap], ChunkMap], log: Log) -> None:
         def work(state: PlacementState) -> PlacementState:

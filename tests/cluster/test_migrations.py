@@ -1,0 +1,287 @@
+"""Ranges that move between shards: no document is lost or doubled, and no stream shows it."""
+
+import threading
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from bson import MaxKey, MinKey
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from tailrace.testing.sharded_cluster import ShardedCluster
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ShardedCluster]:
+    with ShardedCluster(shards=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster: ShardedCluster) -> "MongoClient[Document]":
+    return cluster.client()
+
+
+@pytest.fixture
+def ns(client: "MongoClient[Document]", request: pytest.FixtureRequest) -> str:
+    """A collection of the test's own: sharded by `k`, split at 100, all on the first shard."""
+    database = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
+    client.admin.command("enableSharding", database, primaryShard="shard0")
+    client.admin.command("shardCollection", f"{database}.items", key={"k": 1})
+    client.admin.command("split", f"{database}.items", middle={"k": 100})
+    return f"{database}.items"
+
+
+def items(client: "MongoClient[Document]", ns: str) -> Any:
+    database, _, name = ns.partition(".")
+    return client[database][name]
+
+
+def held(cluster: ShardedCluster, shard: str, ns: str) -> int:
+    """How many documents a shard has, its own or not."""
+    return int(items(cluster.shard_client(shard), ns).count_documents({}))
+
+
+def move(client: "MongoClient[Document]", ns: str, k: int, to: str, *, waits: bool = True) -> Document:
+    return client.admin.command("moveChunk", ns, find={"k": k}, to=to, _waitForDelete=waits)
+
+
+def code_of(client: "MongoClient[Document]", *command: Any, **fields: Any) -> int | None:
+    with pytest.raises(OperationFailure) as caught:
+        client.admin.command(*command, **fields)
+    return caught.value.code
+
+
+def test_a_chunk_moves(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    collection = items(client, ns)
+    collection.create_index("v", unique=False)
+    collection.insert_many([{"_id": n, "k": n, "v": n % 7} for n in range(200)])
+    with collection.database.watch(show_expanded_events=True, max_await_time_ms=100) as stream:
+        assert move(client, ns, 150, "shard1")["ok"] == 1
+        assert (held(cluster, "shard0", ns), held(cluster, "shard1", ns)) == (100, 100)
+        assert [found["_id"] for found in collection.find().sort("k")] == list(range(200))
+        assert collection.count_documents({"v": 3}) == len(range(3, 200, 7))
+        assert "v_1" in items(cluster.shard_client("shard1"), ns).index_information()
+        collection.update_one({"k": 150}, {"$set": {"v": "moved"}})
+        assert held(cluster, "shard1", ns) == 100
+        events = [stream.next()]
+        assert stream.try_next() is None
+    assert [event["operationType"] for event in events] == ["update"]
+    assert events[0]["documentKey"] == {"k": 150, "_id": 150}
+    assert client.config.collections.find_one({"_id": ns, "mayHaveOrphans": True}) is None
+    assert client.config.migrations.count_documents({}) == 0
+    logged = client.config.changelog.find({"ns": ns, "what": {"$regex": "^moveChunk"}})
+    assert [entry["what"] for entry in logged] == ["moveChunk.start", "moveChunk.commit", "moveChunk.from"]
+
+
+def test_entries(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    """What the shards log, and what a stream on a shard shows of it if it is asked to."""
+    collection = items(client, ns)
+    collection.insert_many([{"_id": n, "k": n} for n in range(98, 102)])
+    shard = cluster.shard_client("shard2")[collection.database.name]
+    with shard.watch(show_expanded_events=True, max_await_time_ms=100) as plain:
+        shown = shard.aggregate([{"$changeStream": {"showMigrationEvents": True}}], batchSize=0)
+        move(client, ns, 100, "shard2")
+        assert plain.try_next() is None
+        assert [next(shown)["documentKey"]["_id"] for _ in range(2)] == [100, 101]
+    received = [entry for entry in cluster.oplog("shard2") if _is_about(entry, ns)]
+    assert all(entry["fromMigrate"] for entry in received)
+    assert [_kind(entry) for entry in received] == ["create", "createIndexes", "applyOps"]
+    assert [inner["o2"] for inner in received[-1]["o"]["applyOps"]] == [
+        {"k": 100, "_id": 100},
+        {"k": 101, "_id": 101},
+    ]
+    sent = [entry for entry in cluster.oplog("shard0") if _is_about(entry, ns)][-3:]
+    assert [_kind(entry) for entry in sent] == ["migrateChunkToNewShard", "moveChunk", "applyOps"]
+    assert sent[0]["o2"] == {"migrateChunkToNewShard": ns, "fromShardId": "shard0", "toShardId": "shard2"}
+    assert sent[-1]["fromMigrate"]
+    assert all(inner["fromMigrate"] and inner["op"] == "d" for inner in sent[-1]["o"]["applyOps"])
+    move(client, ns, 0, "shard2")
+    last = [_kind(entry) for entry in cluster.oplog("shard0") if _is_about(entry, ns)]
+    assert last[-3:] == ["migrateLastChunkFromShard", "moveChunk", "applyOps"]
+
+
+def _is_about(entry: Document, ns: str) -> bool:
+    inner = entry["o"].get("applyOps", ())
+    database, _, name = ns.partition(".")
+    is_command = entry["ns"] == f"{database}.$cmd" and name in entry["o"].values()
+    return entry["ns"] == ns or is_command or any(one["ns"] == ns for one in inner)
+
+
+def _kind(entry: Document) -> str:
+    return str(next(iter(entry["o2"] if entry["op"] == "n" else entry["o"])))
+
+
+def test_cursors_see_each_document_once(
+    cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
+) -> None:
+    """A cursor goes on where it began, whatever moves; what it reads stays until it is through."""
+    collection = items(client, ns)
+    collection.insert_many([{"_id": n, "k": n, "v": -n} for n in range(200)])
+    move(client, ns, 150, "shard1")
+    collection.create_index("v")
+    cursors = [
+        collection.find(batch_size=10),
+        collection.find(batch_size=10).hint("v_1"),
+        collection.find(batch_size=10).sort("k"),
+        collection.aggregate([{"$match": {"k": {"$gte": 0}}}], batchSize=10),
+    ]
+    seen = [[next(cursor)["_id"] for _ in range(10)] for cursor in cursors]
+    move(client, ns, 0, "shard2", waits=False)
+    move(client, ns, 150, "shard2", waits=False)
+    assert held(cluster, "shard0", ns) == 100
+    for cursor, already in zip(cursors, seen, strict=True):
+        assert sorted(already + [found["_id"] for found in cursor]) == list(range(200))
+    assert collection.count_documents({}) == 200
+    move(client, ns, 150, "shard0")  # waits for what is left there
+    assert held(cluster, "shard0", ns) == 100
+
+
+def test_moves_under_writers(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    """Writers change documents while their ranges go round; the stream shows what they did and no more."""
+    collection = items(client, ns)
+    writers = [_Writer(cluster.client(), ns, number) for number in range(3)]
+    with collection.watch(max_await_time_ms=100) as stream:
+        for writer in writers:
+            writer.start()
+        try:
+            for number in range(6):
+                to = f"shard{number % 3}"
+                move(client, ns, 0, to, waits=False)
+                client.admin.command("moveRange", ns, min={"k": 100}, max={"k": 150 - number}, toShard=to)
+        finally:
+            for writer in writers:
+                writer.stop()
+        expected = {key: value for writer in writers for key, value in writer.documents.items()}
+        assert {found["_id"]: found for found in collection.find()} == expected
+        assert _folded(stream, sum(writer.acknowledged for writer in writers)) == expected
+        assert stream.try_next() is None
+
+
+class _Writer(threading.Thread):
+    """Inserts, changes and deletes documents of its own, and knows what is there."""
+
+    def __init__(self, client: "MongoClient[Document]", ns: str, number: int) -> None:
+        super().__init__()
+        self._collection = items(client, ns)
+        self._number = number
+        self._random = Random(number)
+        self._stopping = threading.Event()
+        self.documents: dict[str, Document] = {}
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        random = self._random
+        count = 0
+        while not self._stopping.is_set():
+            count += 1
+            known = list(self.documents)
+            if not known or random.random() < 0.5:
+                document: Document = {"_id": f"{self._number}-{count}", "k": random.randrange(200), "n": 0}
+                self._collection.insert_one(document)
+                self.documents[document["_id"]] = document
+            else:
+                document = self.documents[random.choice(known)]
+                query = {"_id": document["_id"], "k": document["k"]}
+                if random.random() < 0.3:
+                    assert self._collection.delete_one(query).deleted_count == 1
+                    del self.documents[document["_id"]]
+                else:
+                    result = self._collection.update_one(query, {"$inc": {"n": 1}})
+                    assert result.modified_count == 1
+                    document["n"] += 1
+            self.acknowledged += 1
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
+
+
+def _folded(stream: Any, number: int) -> dict[Any, Document]:
+    """The documents that a stream's next events leave."""
+    documents: dict[Any, Document] = {}
+    for _ in range(number):
+        event = stream.next()
+        identity = event["documentKey"]["_id"]
+        if event["operationType"] == "insert":
+            assert identity not in documents
+            documents[identity] = event["fullDocument"]
+        elif event["operationType"] == "update":
+            documents[identity].update(event["updateDescription"]["updatedFields"])
+        else:
+            del documents[identity]
+    return documents
+
+
+def test_unique_keys_that_change_hands(
+    cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
+) -> None:
+    """Documents that take over each other's unique values while they are moved."""
+    collection = items(client, ns)
+    collection.create_index([("k", 1), ("u", 1)], unique=True)
+    collection.insert_many([{"_id": n, "k": 1, "u": n} for n in range(50)])
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for first, second in ((1, 2), (2, 3)):
+                for identity, value in ((first, "free"), (second, first), (first, second)):
+                    collection.update_one({"_id": identity, "k": 1}, {"$set": {"u": value}})
+                for identity, value in ((first, "free"), (second, second), (first, first)):
+                    collection.update_one({"_id": identity, "k": 1}, {"$set": {"u": value}})
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for number in range(4):
+            move(client, ns, 1, f"shard{(number + 1) % 3}")
+    finally:
+        stop.set()
+        swapper.join()
+    assert [found["u"] for found in collection.find().sort("_id")] == list(range(50))
+
+
+def test_ranges(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    """A range that is a part of a chunk is cut out of it."""
+    items(client, ns).insert_many([{"_id": n, "k": n} for n in range(100)])
+    client.admin.command("moveRange", ns, min={"k": 10}, max={"k": 20}, toShard="shard1", waitForDelete=True)
+    assert held(cluster, "shard1", ns) == 10
+    client.admin.command("moveRange", ns, max={"k": 10}, toShard="shard2", waitForDelete=True)
+    assert held(cluster, "shard2", ns) == 10
+    client.admin.command("moveRange", ns, min={"k": 90}, toShard="shard1", waitForDelete=True)
+    assert held(cluster, "shard1", ns) == 20
+    uuid = client.config.collections.find_one({"_id": ns})["uuid"]  # type: ignore[index]
+    found = [
+        (chunk["min"]["k"], chunk["max"]["k"], chunk["shard"])
+        for chunk in client.config.chunks.find({"uuid": uuid}).sort("min")
+    ]
+    assert found == [
+        (MinKey(), 10, "shard2"), (10, 20, "shard1"), (20, 90, "shard0"), (90, 100, "shard1"),
+        (100, MaxKey(), "shard0"),
+    ]  # fmt: skip
+
+
+def test_what_is_refused(client: "MongoClient[Document]", ns: str) -> None:
+    assert code_of(client, "moveChunk", "nothing.there", find={"k": 1}, to="shard1") == 118
+    assert code_of(client, "moveChunk", ns, find={"k": 1}, to="elsewhere") == 70
+    assert code_of(client, "moveChunk", ns, to="shard1") == 72
+    assert code_of(client, "moveChunk", ns, find={"v": 1}, to="shard1") == 61
+    assert code_of(client, "moveChunk", ns, bounds=[{"k": 3}, {"k": 4}], to="shard1") == 2
+    assert code_of(client, "moveRange", ns, toShard="shard1") == 72
+    assert code_of(client, "moveRange", ns, min={"k": 1}, max={"k": 200}, toShard="shard1") == 72
+    assert move(client, ns, 1, "shard0")["ok"] == 1
+
+
+def test_a_copy_in_the_way(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    """Two documents with one `_id` cannot come together; what was copied is taken back."""
+    items(client, ns).insert_many([{"_id": n, "k": n} for n in range(100)])
+    move(client, ns, 100, "shard1")
+    items(client, ns).insert_one({"_id": 50, "k": 150})
+    assert code_of(client, "moveChunk", ns, find={"k": 1}, to="shard1") == 11000
+    assert (held(cluster, "shard0", ns), held(cluster, "shard1", ns)) == (100, 1)
+    assert client.config.migrations.count_documents({}) == 0
+    assert client.config.collections.find_one({"_id": ns, "mayHaveOrphans": True}) is None
