@@ -124,41 +124,25 @@ class PlainFile(ArchivedFile):
         """See `ArchivedFile`.
 
         Where the interval begins is only probable at first. A chain of entries inside a stored document
-        breaks off with it; what goes on for longer than any document can be is the oplog, and handed out.
+        breaks off with it; what goes on for longer than any document can be is the oplog. So much is read
+        twice: keeping it until it is proven would take memory for each shard. Where it is not the oplog,
+        everything before the interval is read.
         """
         with window(self.path, self._size) as data:
-            start = position = self._locate(data, after)
-        held: list[Sequence[bytes]] = []
-        is_proven = not start
-        for piece in self._pieces(position, after, through):
-            if piece.damage is not None and not is_proven:
-                break
-            position += piece.taken
-            held.append(piece.entries)
-            is_proven = is_proven or position - start > rawbson.MAX_INTERNAL_SIZE or position == self._size
-            if is_proven:
-                yield from filter(None, held)
-                held.clear()
-            if piece.damage is not None:
-                raise DamagedInputError(self.path, position, piece.damage)
-        if is_proven:
-            return
-        enough = rawbson.MAX_INTERNAL_SIZE - (position - start)
-        stop, _ = self._end_of_chain(position, enough)
-        if stop == self._size or stop - position > enough:
-            yield from filter(None, held)
-        else:
-            yield from self._from_beginning(after, through)
-
-    def _from_beginning(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
-        """The entries of an interval, found by reading everything before it."""
-        position = sum(piece.taken for piece in self._pieces(0, -1, after))
+            position = self._locate(data, after)
+        if position and not self._is_proven(position):
+            position = sum(piece.taken for piece in self._pieces(0, -1, after))
         for piece in self._pieces(position, after, through):
             if piece.entries:
                 yield piece.entries
             position += piece.taken
             if piece.damage is not None:
                 raise DamagedInputError(self.path, position, piece.damage)
+
+    def _is_proven(self, position: int) -> bool:
+        """Whether what begins there goes on to the end of the file, or for longer than a document can be."""
+        stop, _ = self._end_of_chain(position, rawbson.MAX_INTERNAL_SIZE)
+        return stop == self._size or stop - position > rawbson.MAX_INTERNAL_SIZE
 
     def _pieces(self, position: int, last: int, through: int) -> Iterator[Piece]:
         """The entries from a place on, up to a cluster time or where the file is damaged."""
