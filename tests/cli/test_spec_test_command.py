@@ -52,6 +52,15 @@ def test_a_single_server(here: Here, folder: Path) -> None:
     assert outcome.lines[-1] == "1 tests with tailrace: 0 passed, 0 failed, 1 skipped"
 
 
+def test_a_sharded_cluster(here: Here, folder: Path) -> None:
+    outcome = here("spec-test", folder / "legacy.json", folder / "skipped.json", "--topology", "sharded")
+    assert outcome.code == 0
+    assert outcome.lines[1] == (
+        "  skipped  an insert is seen: it is for the topology replicaset, and this is a sharded"
+    )
+    assert outcome.lines[-1] == "2 tests with tailrace: 1 passed, 0 failed, 1 skipped"
+
+
 def test_what_is_wrong_is_one_sentence(here: Here, tmp_path: Path, folder: Path) -> None:
     assert "nowhere does not exist" in here("spec-test", tmp_path / "nowhere").sentence
     outcome = here("spec-test", folder, "--uri", "nonsense://")

@@ -15,6 +15,7 @@ from tailrace.spectest.outcome import Mismatch, Outcome, Status, Unsupported
 from tailrace.spectest.suite import find_tests
 from tailrace.spectest.unified_match import MISSING, check_unified
 from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 
 Document = dict[str, Any]
 
@@ -188,6 +189,16 @@ def test_what_does_not_apply_is_skipped_with_a_reason(
     outcome = run(tmp_path, changed(document, path, value), deployment)
     assert outcome.status is Status.SKIPPED
     assert reason in outcome.reason
+
+
+@pytest.mark.parametrize(("routers", "status"), [(1, Status.FAILED), (2, Status.PASSED)])
+def test_a_client_of_several_routers_needs_several(tmp_path: Path, routers: int, status: Status) -> None:
+    document = changed(UNIFIED, "createEntities/0/client/useMultipleMongoses", True)
+    document["runOnRequirements"] = [{"topologies": ["sharded"]}]
+    with ShardedCluster(shards=1, routers=routers) as cluster:
+        outcome = run(tmp_path, document, Deployment.at(cluster.uri))
+    assert outcome.status is status, outcome.reason
+    assert status is Status.PASSED or "several routers" in outcome.reason
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}'])

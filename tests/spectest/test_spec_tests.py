@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -16,6 +17,7 @@ from tailrace.spectest.outcome import Outcome, Status
 from tailrace.spectest.suite import SpecTest, find_tests
 from tailrace.testing.older_servers import older_servers_accepted
 from tailrace.testing.replica_set import Options, ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 
 VARIABLE = "TAILRACE_SPEC_TESTS"
 FOLDER = Path(
@@ -25,9 +27,6 @@ TESTS = find_tests([FOLDER]) if FOLDER.is_dir() else []
 
 OLDER = ["4.0.28", "4.2.24", "6.0.20"]
 """Versions that meet the requirements of the tests which the current one does not meet."""
-NEVER = "when showExpandedEvents is true, shardCollection events are reported"
-"""The one test that is for a sharded cluster only."""
-
 pytestmark = pytest.mark.skipif(not TESTS, reason=f"no spec tests in {FOLDER}; {VARIABLE} names their folder")
 
 
@@ -40,10 +39,18 @@ def replica_set(tailrace_server: ReplicaSet) -> Deployment:
     return Deployment.at(tailrace_server.uri)
 
 
+@pytest.fixture(scope="module")
+def sharded() -> Iterator[Deployment]:
+    with ShardedCluster(shards=2, routers=2) as cluster:
+        yield Deployment.at(cluster.uri)
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("test", TESTS, ids=name_of)
-def test_spec(test: SpecTest, driver: str, replica_set: Deployment) -> None:
-    outcome = test.run(replica_set, DRIVERS[driver])
+@pytest.mark.parametrize("topology", ["replica_set", "sharded"])
+def test_spec(test: SpecTest, driver: str, topology: str, request: pytest.FixtureRequest) -> None:
+    deployment: Deployment = request.getfixturevalue(topology)
+    outcome = test.run(deployment, DRIVERS[driver])
     if outcome.status is Status.SKIPPED:
         pytest.skip(outcome.reason)
     assert outcome.status is Status.PASSED, outcome.reason
@@ -70,9 +77,8 @@ def test_spec_on_older_servers(version: str) -> None:
     assert not [outcome for outcome in outcomes if outcome.status is Status.FAILED]
 
 
-def test_every_test_but_one_runs_somewhere(replica_set: Deployment) -> None:
+def test_every_test_runs_somewhere(replica_set: Deployment) -> None:
     """Skipping depends on requirements alone, so nothing has to run to know it."""
-    servers = [replica_set, replace(replica_set, topology="single")]
+    servers = [replica_set, *(replace(replica_set, topology=name) for name in ("single", "sharded"))]
     servers += [replace(replica_set, version=parse_version(version)) for version in OLDER]
-    left = [test.name for test in TESTS if all(test.objection(server) for server in servers)]
-    assert left == [NEVER]
+    assert not [test.name for test in TESTS if all(test.objection(server) for server in servers)]

@@ -24,10 +24,12 @@ from tailrace.spectest.outcome import Outcome, Status
 from tailrace.spectest.suite import SpecTest, find_tests
 from tailrace.testing.older_servers import older_servers_accepted
 from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 
 HELP: Final = "run the drivers' spec tests for change streams"
 
-_OWN_TOPOLOGIES: Final = ("replicaset", "single")
+_OWN_TOPOLOGIES: Final = ("replicaset", "single", "sharded")
+_ROUTERS: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,11 +75,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if counts[Status.FAILED] else 0
 
 
+def _own_server(topology: str, version: str) -> ReplicaSet | ShardedCluster:
+    if topology == "sharded":
+        return ShardedCluster(routers=_ROUTERS, server_version=version)
+    return ReplicaSet(
+        replica_set=DEFAULT_REPLICA_SET if topology == "replicaset" else None, server_version=version
+    )
+
+
 @contextmanager
 def _deployment(arguments: argparse.Namespace) -> Iterator[Deployment]:
     if arguments.uri is None:
-        name = DEFAULT_REPLICA_SET if arguments.topology == "replicaset" else None
-        with ReplicaSet(replica_set=name, server_version=arguments.server_version) as ours:
+        with _own_server(arguments.topology, arguments.server_version) as ours:
             yield Deployment.at(ours.uri)
         return
     try:

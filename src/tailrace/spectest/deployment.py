@@ -17,6 +17,8 @@ class Deployment:
     uri: str
     version: Version
     topology: str
+    routers: str | None = None
+    """The address of several routers; None if there are not several. Fail points are set on one: `uri`."""
 
     @classmethod
     def at(cls, uri: str) -> "Deployment":
@@ -24,11 +26,11 @@ class Deployment:
         with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
             build = client.admin.command("buildInfo")
             hello = client.admin.command("hello")
-        if hello.get("msg") == "isdbgrid":
-            topology = "sharded"
-        else:
-            topology = "replicaset" if "setName" in hello else "single"
-        return cls(uri, tuple(build["versionArray"][:3]), topology)
+        version = tuple(build["versionArray"][:3])
+        if hello.get("msg") != "isdbgrid":
+            return cls(uri, version, "replicaset" if "setName" in hello else "single")
+        one = _first_host(uri)
+        return cls(one, version, "sharded", None if one == uri else uri)
 
     def objection_to_versions(self, oldest: str | None, newest: str | None) -> str | None:
         """Why a test for servers of these versions does not apply, or None if it does."""
@@ -44,6 +46,18 @@ class Deployment:
         if topologies is None or self.topology in topologies:
             return None
         return f"it is for the topology {' or '.join(topologies)}, and this is a {self.topology}"
+
+
+def _first_host(uri: str) -> str:
+    """A connection string that names the first host alone.
+
+    >>> _first_host("mongodb://u:p@a:1,b:2/db?x=1")
+    'mongodb://u:p@a:1/db?x=1'
+    """
+    scheme, _, rest = uri.partition("://")
+    hosts, slash, options = rest.partition("/")
+    user, at, names = hosts.rpartition("@")
+    return f"{scheme}://{user}{at}{names.split(',')[0]}{slash}{options}"
 
 
 def parse_version(text: str) -> Version:

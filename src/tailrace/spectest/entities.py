@@ -8,6 +8,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
 
+from tailrace.spectest.deployment import Deployment
 from tailrace.spectest.outcome import Unsupported
 from tailrace.spectest.recorder import CommandRecorder
 
@@ -23,8 +24,8 @@ _OBSERVED: Final = ("commandStartedEvent",)
 class Entities:
     """What a test has named; everything is closed at the end of its block, newest first."""
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
         self._named: dict[str, Any] = {}
         self._recorders: dict[str, CommandRecorder] = {}
         self._closing = ExitStack()
@@ -86,10 +87,21 @@ class Entities:
                 raise Unsupported(f"the event {event} is not known")
         recorder = CommandRecorder(fields.get("ignoreCommandMonitoringEvents", ()))
         client = MongoClient[Document](
-            self._uri, event_listeners=[recorder], **{**_OPTIONS, **fields.get("uriOptions", {})}
+            self._uri(wants_several=fields.get("useMultipleMongoses")),
+            event_listeners=[recorder],
+            **{**_OPTIONS, **fields.get("uriOptions", {})},
         )
         self.save(fields["id"], client)
         self._recorders[fields["id"]] = recorder
+
+    def _uri(self, *, wants_several: bool | None) -> str:
+        """The address for a client; the question of several routers is one of sharded clusters alone."""
+        deployment = self._deployment
+        if not wants_several or deployment.topology != "sharded":
+            return deployment.uri
+        if deployment.routers is None:
+            raise Unsupported("it needs several routers, and there is one")
+        return deployment.routers
 
 
 def _refuse_options(kind: str, fields: Document) -> None:

@@ -85,7 +85,7 @@ class _Run:
     def run(self) -> None:
         self._fill()
         try:
-            with Entities(self._deployment.uri) as entities:
+            with Entities(self._deployment) as entities:
                 for definition in self._document.get("createEntities", ()):
                     entities.create(definition)
                 for number, operation in enumerate(self._test["operations"], 1):
