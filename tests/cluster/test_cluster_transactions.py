@@ -1,0 +1,462 @@
+"""Transactions through routers: one state of all shards, and an end that is the same on all of them."""
+
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from bson import Int64, Timestamp
+from pymongo import MongoClient
+from pymongo.client_session import ClientSession
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from tests.server.raw_client import RawClient
+from tests.server.running import wait_for
+from tests.server.served import ServedProcess, served
+from tests.server.transacting import end, new_lsid, statement
+
+from tailrace.testing.sharded_cluster import Document, ShardedCluster
+
+TRANSIENT = "TransientTransactionError"
+SEED = 61
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ShardedCluster]:
+    with ShardedCluster(shards=2, routers=2) as started:
+        client = started.client(0)
+        client.admin.command("enableSharding", "left", primaryShard="shard0")
+        client.admin.command("enableSharding", "right", primaryShard="shard1")
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared_client(cluster: ShardedCluster) -> "MongoClient[Document]":
+    return cluster.client(0)
+
+
+@pytest.fixture
+def client(shared_client: "MongoClient[Document]") -> "MongoClient[Document]":
+    """A router; `left.items` is on shard0 and `right.items` on shard1, each with two documents."""
+    for database in (shared_client.left, shared_client.right):
+        database.drop_collection("items")
+        database.items.insert_many([{"_id": 1, "n": 0}, {"_id": 2, "n": 0}])
+    return shared_client
+
+
+def write_both(client: "MongoClient[Document]", session: ClientSession, number: int = 10) -> None:
+    client.left.items.insert_one({"_id": number}, session=session)
+    client.right.items.insert_one({"_id": number}, session=session)
+
+
+def ids(client: "MongoClient[Document]", session: ClientSession | None = None) -> list[list[int]]:
+    """The documents on both shards."""
+    both = (client.left.items, client.right.items)
+    return [[document["_id"] for document in items.find(session=session).sort("_id")] for items in both]
+
+
+@contextmanager
+def raw_router(cluster: ShardedCluster, number: int) -> Iterator[RawClient]:
+    address = ("127.0.0.1", cluster.cluster.routers[number].port)
+    with socket.create_connection(address, timeout=20) as endpoint:
+        yield RawClient(endpoint)
+
+
+def failure(work: Any, *arguments: Any, **options: Any) -> OperationFailure:
+    with pytest.raises(OperationFailure) as raised:
+        work(*arguments, **options)
+    return raised.value
+
+
+class Tail:
+    """What shards log from now on."""
+
+    def __init__(self, cluster: ShardedCluster) -> None:
+        self._cluster = cluster
+        self._seen = {shard: len(cluster.oplog(shard)) for shard in cluster.shards}
+
+    def entries(self, shard: str) -> list[Document]:
+        new = self._cluster.oplog(shard)[self._seen[shard] :]
+        return [entry for entry in new if entry["op"] != "n"]
+
+
+class TestCommit:
+    def test_changes_on_several_shards_become_visible_together(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        with client.start_session() as session, session.start_transaction():
+            write_both(client, session)
+            client.left.items.update_one({"_id": 1}, {"$set": {"n": 5}}, session=session)
+            client.right.items.delete_one({"_id": 2}, session=session)
+            assert ids(client, session) == [[1, 2, 10], [1, 10]]
+            assert ids(client) == [[1, 2], [1, 2]]
+            assert ids(cluster.client(1)) == [[1, 2], [1, 2]]
+        assert ids(cluster.client(1)) == [[1, 2, 10], [1, 10]]
+        assert client.left.items.find_one({"_id": 1}) == {"_id": 1, "n": 5}
+
+    def test_the_shards_prepare_and_commit_at_one_time(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        tail = Tail(cluster)
+        with client.start_session() as session, session.start_transaction():
+            write_both(client, session)
+        logged = [tail.entries(shard) for shard in ("shard0", "shard1")]
+        for prepare, commit in logged:
+            assert [inner["op"] for inner in prepare["o"]["applyOps"]] == ["i"]
+            assert prepare["o"]["prepare"] is True
+            assert commit["prevOpTime"] == {"ts": prepare["ts"], "t": prepare["t"]}
+            assert commit["ts"] > commit["o"]["commitTimestamp"] >= prepare["ts"]
+        first, second = (commit for _, commit in logged)
+        assert first["o"] == second["o"]
+        assert first["ts"] != second["ts"]
+        assert (first["lsid"], first["txnNumber"]) == (second["lsid"], second["txnNumber"])
+        assert list(client.config.transaction_coordinators.find()) == []
+
+    def test_one_shard_with_changes_needs_no_second_phase(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        tail = Tail(cluster)
+        with client.start_session() as session, session.start_transaction():
+            client.left.items.insert_one({"_id": 10}, session=session)
+            assert ids(client, session) == [[1, 2, 10], [1, 2]]
+        (entry,) = tail.entries("shard0")
+        assert list(entry["o"]) == ["applyOps"]
+        assert tail.entries("shard1") == []
+
+    def test_one_that_only_reads_leaves_nothing(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        tail = Tail(cluster)
+        with client.start_session() as session, session.start_transaction():
+            assert ids(client, session) == [[1, 2], [1, 2]]
+        assert tail.entries("shard0") == tail.entries("shard1") == []
+
+    def test_a_sharded_collection(self, client: "MongoClient[Document]") -> None:
+        client.left.drop_collection("spread")
+        client.admin.command("shardCollection", "left.spread", key={"_id": "hashed"})
+        spread = client.left.spread
+        with client.start_session() as session, session.start_transaction():
+            spread.insert_many([{"_id": number} for number in range(40)], session=session)
+            spread.update_many({}, {"$set": {"x": 1}}, session=session)
+            assert spread.delete_many({"_id": {"$gte": 30}}, session=session).deleted_count == 10
+            found = spread.aggregate([{"$group": {"_id": "$x", "n": {"$sum": 1}}}], session=session)
+            assert list(found) == [{"_id": 1, "n": 30}]
+            assert spread.count_documents({}) == 0
+        assert spread.count_documents({"x": 1}) == 30
+
+    def test_a_collection_that_it_makes(self, client: "MongoClient[Document]") -> None:
+        client.right.drop_collection("made")
+        with client.start_session() as session, session.start_transaction():
+            client.left.items.insert_one({"_id": 10}, session=session)
+            client.right.create_collection("made", session=session)
+            client.right.made.insert_one({"_id": 1}, session=session)
+            assert list(client.right.made.find(session=session)) == [{"_id": 1}]
+            assert "made" not in client.right.list_collection_names()
+        assert list(client.right.made.find()) == [{"_id": 1}]
+
+    def test_streams_on_the_shards_show_its_events(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        streams = [cluster.shard_client(shard).watch() for shard in ("shard0", "shard1")]
+        with client.start_session() as session, session.start_transaction():
+            write_both(client, session)
+        events = [next(stream) for stream in streams]
+        for stream in streams:
+            stream.close()
+        assert [event["ns"]["db"] for event in events] == ["left", "right"]
+        assert events[0]["lsid"] == events[1]["lsid"]
+        assert events[0]["clusterTime"] != events[1]["clusterTime"]
+
+
+class TestSnapshot:
+    def test_it_is_of_its_beginning_on_all_shards(self, client: "MongoClient[Document]") -> None:
+        with client.start_session() as session, session.start_transaction():
+            assert client.left.items.count_documents({}, session=session) == 2
+            client.left.items.insert_one({"_id": 20})
+            client.right.items.insert_one({"_id": 20})
+            assert ids(client, session) == [[1, 2], [1, 2]]
+
+    def test_what_was_changed_since_is_a_conflict(self, client: "MongoClient[Document]") -> None:
+        with client.start_session() as session:
+            session.start_transaction()
+            client.left.items.insert_one({"_id": 10}, session=session)
+            client.right.items.update_one({"_id": 1}, {"$inc": {"n": 1}})
+            refused = failure(client.right.items.update_one, {"_id": 1}, {"$inc": {"n": 1}}, session=session)
+            assert refused.code == 112
+            assert refused.has_error_label(TRANSIENT)
+            session.abort_transaction()
+        assert ids(client) == [[1, 2], [1, 2]]
+
+    def test_a_time_that_can_be_read(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+        def begin(time: Timestamp) -> Document:
+            concern = {"level": "snapshot", "atClusterTime": time}
+            find = {"find": "items", "$db": "right", "readConcern": concern}
+            with raw_router(cluster, 0) as raw:
+                return statement(raw, new_lsid(), 1, find, start=True)
+
+        now = client.admin.command("ping")["operationTime"]
+        assert len(begin(now)["cursor"]["firstBatch"]) == 2
+        client.left.items.insert_one({"_id": 20})
+        assert begin(now)["code"] == 239
+        assert begin(Timestamp(now.time + 1000, 1))["code"] == 72
+
+
+class TestAbort:
+    def test_an_abort_frees_all_shards(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        tail = Tail(cluster)
+        with client.start_session() as session:
+            session.start_transaction()
+            write_both(client, session)
+            session.abort_transaction()
+        assert tail.entries("shard0") == tail.entries("shard1") == []
+        with client.start_session() as session, session.start_transaction():
+            write_both(client, session)
+        assert ids(client) == [[1, 2, 10], [1, 2, 10]]
+
+    def test_an_error_on_one_shard_ends_it_on_all(self, client: "MongoClient[Document]") -> None:
+        with client.start_session() as session:
+            session.start_transaction()
+            client.left.items.insert_one({"_id": 10}, session=session)
+            with pytest.raises(DuplicateKeyError):
+                client.right.items.insert_one({"_id": 1}, session=session)
+            refused = failure(client.left.items.find_one, {}, session=session)
+            assert (refused.code, refused.has_error_label(TRANSIENT)) == (251, True)
+            session.abort_transaction()
+        client.left.items.insert_one({"_id": 10})
+        assert ids(client) == [[1, 2, 10], [1, 2]]
+
+    def test_time_ends_it_on_all_shards(self) -> None:
+        with ShardedCluster(shards=2) as own:
+            client = own.client()
+            client.admin.command("enableSharding", "left", primaryShard="shard0")
+            client.admin.command("enableSharding", "right", primaryShard="shard1")
+            client.left.create_collection("items")
+            client.right.create_collection("items")
+            with client.start_session() as session:
+                session.start_transaction()
+                write_both(client, session)
+                own.call(own.cluster.routers[0].advance_clock(61))
+                client.left.items.insert_one({"_id": 10})
+                client.right.items.insert_one({"_id": 10})
+                assert failure(session.commit_transaction).code == 251
+
+    def test_a_shard_that_cannot_prepare(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        tail = Tail(cluster)
+        data = {"failCommands": ["prepareTransaction"], "errorCode": 112}
+        with client.start_session() as session:
+            session.start_transaction()
+            write_both(client, session)
+            with cluster.fail_point(data=data, mode={"times": 1}, shard="shard1"):
+                refused = failure(session.commit_transaction)
+            assert refused.code == 112
+            again = failure(session.commit_transaction)
+            assert (again.code, again.has_error_label(TRANSIENT)) == (251, True)
+        prepare, abort = tail.entries("shard0")
+        assert abort["o"] == {"abortTransaction": 1}
+        assert abort["prevOpTime"]["ts"] == prepare["ts"]
+        assert tail.entries("shard1") == []
+        client.left.items.insert_one({"_id": 10})
+        client.right.items.insert_one({"_id": 10})
+
+    def test_a_shard_that_hears_the_decision_late(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        with client.start_session() as session:
+            session.start_transaction()
+            write_both(client, session)
+            data = {"failCommands": ["commitTransaction"], "closeConnection": True}
+            with cluster.fail_point(data=data, mode={"times": 3}, shard="shard1"):
+                session.commit_transaction()
+        assert ids(client) == [[1, 2, 10], [1, 2, 10]]
+
+
+def begun(raw: RawClient, lsid: Document, *databases: str) -> Document:
+    """Begin a transaction with inserts in some databases; its recovery token."""
+    reply: Document = {}
+    for number, name in enumerate(databases):
+        insert = {"insert": "items", "documents": [{"_id": 10}], "$db": name}
+        reply = statement(raw, lsid, 1, insert, start=number == 0)
+        assert reply["ok"] == 1.0, reply
+    token: Document = reply["recoveryToken"]
+    return token
+
+
+class TestRetry:
+    """Raw commands: drivers choose their router themselves."""
+
+    @pytest.fixture
+    def raw(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> Iterator[RawClient]:
+        with raw_router(cluster, 0) as opened:
+            yield opened
+
+    @pytest.fixture
+    def other(self, cluster: ShardedCluster) -> Iterator[RawClient]:
+        with raw_router(cluster, 1) as opened:
+            yield opened
+
+    @pytest.mark.parametrize("databases", [("right",), ("right", "left")])
+    def test_any_router_knows_how_it_ended(
+        self, raw: RawClient, other: RawClient, databases: tuple[str, ...]
+    ) -> None:
+        lsid = new_lsid()
+        token = begun(raw, lsid, *databases)
+        assert token == {"recoveryShardId": "shard1"}
+        for router in (raw, raw, other, other):
+            assert end(router, lsid, 1, "commitTransaction", recoveryToken=token)["ok"] == 1.0
+        assert end(other, lsid, 1, "abortTransaction", recoveryToken=token)["code"] == 256
+
+    def test_one_that_has_lost_its_router_is_aborted(
+        self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
+    ) -> None:
+        lsid = new_lsid()
+        token = begun(raw, lsid, "right")
+        told = end(other, lsid, 1, "commitTransaction", recoveryToken=token)
+        assert (told["code"], told["errorLabels"]) == (251, [TRANSIENT])
+        client.right.items.insert_one({"_id": 10})
+        assert end(raw, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
+        assert ids(client) == [[1, 2], [1, 2, 10]]
+
+    def test_one_of_several_shards_that_has_lost_its_router(
+        self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
+    ) -> None:
+        lsid = new_lsid()
+        token = begun(raw, lsid, "right", "left")
+        assert end(other, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
+        assert end(raw, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
+        assert ids(client) == [[1, 2], [1, 2]]
+
+    def test_without_a_token_nobody_knows(
+        self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
+    ) -> None:
+        lsid = new_lsid()
+        begun(raw, lsid, "right")
+        assert end(other, lsid, 1, "commitTransaction")["code"] == 251
+        assert end(raw, lsid, 1, "commitTransaction")["ok"] == 1.0
+        assert ids(client) == [[1, 2], [1, 2, 10]]
+
+    def test_a_token_that_makes_no_sense(self, raw: RawClient) -> None:
+        for token in ({}, {"recoveryShardId": "nowhere"}, {"recoveryShardId": 5}):
+            assert end(raw, new_lsid(), 1, "commitTransaction", recoveryToken=token)["code"] == 251
+
+    def test_clients_cannot_choose_the_time(self, raw: RawClient) -> None:
+        lsid = new_lsid()
+        begun(raw, lsid, "right")
+        reply = end(raw, lsid, 1, "commitTransaction", commitTimestamp=Timestamp(2**31, 1))
+        assert reply["code"] == 72
+        assert end(raw, lsid, 1, "prepareTransaction")["code"] == 59
+
+
+def test_sums_stay_the_same(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    """Transfers between shards on both routers, while others add up: every sum is that of the beginning."""
+    rounds, writers = 25, 3
+    problems: list[str] = []
+    done = threading.Event()
+
+    def transfer(number: int) -> None:
+        rng = random.Random(SEED + number)
+        own = cluster.client(number % 2)
+
+        def work(session: ClientSession) -> None:
+            giver, taker = rng.sample([own.left.items, own.right.items], 2)
+            amount = rng.randint(1, 9)
+            giver.update_one({"_id": rng.randint(1, 2)}, {"$inc": {"n": -amount}}, session=session)
+            taker.update_one({"_id": rng.randint(1, 2)}, {"$inc": {"n": amount}}, session=session)
+
+        try:
+            for _ in range(rounds):
+                with own.start_session() as session:
+                    session.with_transaction(work)
+        except (PyMongoError, AssertionError) as error:
+            problems.append(f"{SEED=}: {error}")
+
+    def add_up() -> None:
+        own = cluster.client(1)
+        while not done.is_set():
+            with own.start_session() as session, session.start_transaction():
+                found = [*own.left.items.find(session=session), *own.right.items.find(session=session)]
+            if sum(document["n"] for document in found) != 0:
+                problems.append(f"{SEED=}: {found}")
+
+    transfers = [threading.Thread(target=transfer, args=(number,)) for number in range(writers)]
+    reader = threading.Thread(target=add_up)
+    for thread in (*transfers, reader):
+        thread.start()
+    for thread in transfers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert problems == []
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
+    options = ("--shards", "2", "--log-level", "warning")
+    with served(tmp_path_factory.mktemp("killed"), *options) as started:
+        yield started
+
+
+def shard_client(router: "MongoClient[Document]", name: str) -> "MongoClient[Document]":
+    (found,) = [s for s in router.admin.command("listShards")["shards"] if s["_id"] == name]
+    replica_set, _, host = found["host"].partition("/")
+    return MongoClient(f"mongodb://{host}/?replicaSet={replica_set}", serverSelectionTimeoutMS=5000)
+
+
+DONE: dict[str, Document] = {
+    "prepareTransaction": {"o.prepare": True},
+    "commitTransaction": {"o.commitTransaction": 1},
+}
+"""What a shard logs when it has done its part"""
+
+
+@contextmanager
+def raw_client(process: ServedProcess) -> Iterator[RawClient]:
+    host, _, port = process.uri.removeprefix("mongodb://").rstrip("/").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as endpoint:
+        yield RawClient(endpoint)
+
+
+def statement_fields(lsid: Document) -> Document:
+    return {"lsid": lsid, "txnNumber": Int64(1), "autocommit": False}
+
+
+@pytest.mark.parametrize("phase", DONE)
+def test_a_kill_between_the_phases(process: ServedProcess, phase: str) -> None:
+    """One shard has done it and the other has not: all or nothing is there afterwards, by the decision."""
+    with process.client() as client:
+        client.admin.command("enableSharding", "left", primaryShard="shard0")
+        client.admin.command("enableSharding", "right", primaryShard="shard1")
+        for name in ("left", "right"):
+            client[name].drop_collection("items")
+            client[name].create_collection("items")
+        lsid = new_lsid()
+        with (
+            raw_client(process) as raw,
+            shard_client(client, "shard0") as first,
+            shard_client(client, "shard1") as second,
+        ):
+            token = begun(raw, lsid, "left", "right")
+            block = {"failCommands": [phase], "blockConnection": True, "blockTimeMS": 60_000}
+            point = {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": block}
+            entered = second.admin.command(point)["count"] + 1
+            raw.send({"commitTransaction": 1, **statement_fields(lsid), "recoveryToken": token})
+            waiting = {"waitForFailPoint": "failCommand", "timesEntered": entered, "maxTimeMS": 20_000}
+            second.admin.command(waiting)
+            wait_for(lambda: first.local["oplog.rs"].find_one(DONE[phase]) is not None)
+            process.kill()
+        process.start()
+        is_decided = phase == "commitTransaction"
+        expected = [{"_id": 10}] if is_decided else []
+        assert [list(client[name].items.find()) for name in ("left", "right")] == [expected, expected]
+        with raw_client(process) as raw:
+            told = end(raw, lsid, 1, "commitTransaction", recoveryToken=token)
+        assert told.get("code") == (None if is_decided else 251)
+        assert list(client.config.transaction_coordinators.find()) == []
+        # Nothing is locked any more.
+        client.left.items.update_one({"_id": 10}, {"$set": {"x": 1}}, upsert=True)
+        client.right.items.update_one({"_id": 10}, {"$set": {"x": 1}}, upsert=True)
