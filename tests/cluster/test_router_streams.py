@@ -63,7 +63,7 @@ def types(events: list[Document]) -> list[str]:
 @pytest.mark.parametrize("scope", ["collection", "database", "cluster"])
 def test_shows_all_shards_in_the_order_of_time(client: Client, scope: str) -> None:
     orders = spread(client, f"order_in_{scope}")
-    watched = {"collection": orders, "database": orders.database, "cluster": client}[scope]
+    watched: Any = {"collection": orders, "database": orders.database, "cluster": client}[scope]
     with watched.watch() as stream:
         for number in range(60):
             orders.insert_one({"_id": number, "k": number * 70 % 300})
