@@ -8,7 +8,7 @@ the local engine makes of the oplog, and the documents must all tell the same.
 import random
 import threading
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tailrace.bsonio import documents as bsondocs
 from tailrace.model.scope import Scope
 from tailrace.testing.client_workload import RAW_OPTIONS
 from tailrace.testing.folding import Fold
-from tailrace.testing.history import Documents, History, identity
+from tailrace.testing.history import Documents, History, identity, timestamp_of
 from tailrace.testing.streams import Stream, token_of
 
 Document = dict[str, Any]
@@ -192,12 +192,16 @@ def _decoded(token: Any) -> Document:
     return bsondocs.decode(bytes(token.raw))
 
 
-def play(seed: int, rounds: int, folder: Path) -> None:
+def play(seed: int, rounds: int, folder: Path, shards: int = 0) -> None:
     """Kill the server as often as wanted, then compare."""
     rng = random.Random(seed)
     journal = Journal()
-    with served(folder, "--log-level", "warning") as process:
+    cluster = ("--shards", str(shards)) if shards else ()
+    with served(folder, "--log-level", "warning", *cluster) as process:
         with process.client() as client:
+            if shards:
+                for name in (BATCHES, LEFT, COUNTERS):
+                    client.admin.command("shardCollection", f"once.{name}", key={"_id": "hashed"})
             start = client.admin.command("appendOplogNote", data={})["operationTime"]
         watcher = Watcher(seed, process, start)
         writers = [Writer(f"w{n}", seed + n, process, journal) for n in range(WRITERS)]
@@ -221,7 +225,9 @@ def play(seed: int, rounds: int, folder: Path) -> None:
         assert not any(thread.is_alive() for thread in threads)
         with process.client() as client:
             compare(client, journal, watcher, start)
-            assert client.admin.command("replSetGetStatus")["term"] == rounds + 1
+            for shard in shard_uris(client):
+                with MongoClient[Document](shard) as member:
+                    assert member.admin.command("replSetGetStatus")["term"] == rounds + 1
         assert process.stop() == 0
         assert process.faults() == []
 
@@ -246,14 +252,29 @@ def compare(client: "MongoClient[Any]", journal: Journal, watcher: Watcher, star
 
     spec = {**SPEC, "startAtOperationTime": start}
     events = WireStream(client, "", spec).events(end)
-    history = History(0, oplog_of(client, start), [], {}, {})
-    assert events == Stream(history, Scope.cluster(), spec).events()
+    logs = [oplog_at(uri) for uri in shard_uris(client)]
+    history = History(0, sorted(chain(*logs), key=timestamp_of), [], {}, {})
+    assert events == Stream(history, Scope.cluster(), spec).events(logs)
     fold = Fold({})
     for event in events:
         fold.apply(event)
     assert fold.content() == content
     for name in content:
         assert client.once.command("validate", name.partition(".")[2])["valid"]
+
+
+def shard_uris(client: "MongoClient[Any]") -> list[str]:
+    """The shards of a cluster, or the one replica set."""
+    if "setName" in client.admin.command("hello"):
+        host, port = client.address or ("", 0)
+        return [f"mongodb://{host}:{port}/?directConnection=true"]
+    hosts = [shard["host"] for shard in client.admin.command("listShards")["shards"]]
+    return [f"mongodb://{host.partition('/')[2]}/?directConnection=true" for host in hosts]
+
+
+def oplog_at(uri: str) -> list[bytes]:
+    with MongoClient[Document](uri) as client:
+        return oplog_of(client)
 
 
 def documents_of(client: "MongoClient[Any]") -> Documents:
@@ -266,6 +287,16 @@ def documents_of(client: "MongoClient[Any]") -> Documents:
 
 def test_a_server_that_is_killed_forgets_and_doubles_nothing(tmp_path: Path) -> None:
     play(BASE_SEED, 5, tmp_path)
+
+
+def test_a_cluster_that_is_killed_forgets_and_doubles_nothing(tmp_path: Path) -> None:
+    play(BASE_SEED, 4, tmp_path, shards=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 6))
+def test_a_cluster_that_is_killed_often_forgets_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
+    play(seed, 30, tmp_path, shards=3)
 
 
 @pytest.mark.slow

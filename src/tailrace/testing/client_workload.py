@@ -38,11 +38,18 @@ _NOT_A_REFUSAL: Final = frozenset({int(ErrorCode.InternalError), None})
 class ClientWorkload:
     """Operations on databases of its own, whose names begin with a prefix."""
 
-    def __init__(self, client: "MongoClient[Any]", seed: int, prefix: str) -> None:
+    def __init__(
+        self, client: "MongoClient[Any]", seed: int, prefix: str, *, for_comparison: bool = False
+    ) -> None:
+        """Made ``for_comparison``, it does the same to a replica set and to a sharded cluster.
+
+        There is no unique index then, as a sharded collection cannot have every one, and no use of the time.
+        """
         self._rng = rng = random.Random(seed)
+        self._unique_indexes = not for_comparison
         self._client = client
         self._documents = DocumentMaker(rng)
-        self._modifiers = ModifierMaker(rng, self._documents)
+        self._modifiers = ModifierMaker(rng, self._documents, repeatable=for_comparison)
         self.databases = [f"{prefix}_a", f"{prefix}_b"]
         self.done: Counter[str] = Counter()
         """How often each kind of operation was carried out."""
@@ -106,7 +113,7 @@ class ClientWorkload:
         """Some collection and one of its documents."""
         for _ in range(_ATTEMPTS):
             collection = self._collection()
-            found = list(collection.find(session=session).limit(30))
+            found = list(collection.find(session=session).sort("_id").limit(30))
             if found:
                 return collection, bsondocs.decode(bytes(self._rng.choice(found).raw))
         return None
@@ -260,7 +267,8 @@ class ClientWorkload:
 
     def _create_index(self) -> None:
         name = self._rng.choice(("a", "b", "qty", "tags"))
-        self._collection().create_index(name, unique=self._rng.random() < 0.2)
+        unique = self._rng.random() < 0.2
+        self._collection().create_index(name, unique=unique and self._unique_indexes)
 
     def _drop_index(self) -> None:
         self._collection().drop_index(f"{self._rng.choice(('a', 'b', 'qty'))}_1")

@@ -19,13 +19,14 @@ Path = tuple[str, Any]
 class ModifierMaker:
     """Makes update specifications."""
 
-    def __init__(self, rng: random.Random, documents: DocumentMaker) -> None:
+    def __init__(self, rng: random.Random, documents: DocumentMaker, *, repeatable: bool = False) -> None:
+        """A ``repeatable`` update does the same whenever it is done: none asks what time it is."""
         self._rng = rng
         self._documents = documents
         self._kinds: tuple[Callable[[list[Path]], dict[str, Any] | None], ...] = (
             self._set, self._set, self._set_new, self._set_new, self._unset, self._unset, self._number,
             self._number, self._push, self._push, self._pull, self._rename, self._minimum, self._bits,
-            self._current_date, self._beyond_the_end,
+            self._minimum if repeatable else self._current_date, self._beyond_the_end,
         )  # fmt: skip
 
     def make(self, document: dict[str, Any]) -> dict[str, Any]:
