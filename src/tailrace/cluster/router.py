@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tailrace.cluster.commands import COMMANDS
+from tailrace.cluster.results import ClusterResultWriter
 from tailrace.cluster.snapshots import ClusterSnapshots
 from tailrace.cluster.transactions import ClusterTransactions
 from tailrace.error_codes import ErrorCode
@@ -35,6 +36,7 @@ class Router(Server):
         self.commands = COMMANDS
         self.cursors.snapshots = ClusterSnapshots(self.wall, cluster)
         self.replication = Replication(SetState(None))
+        self.results = ClusterResultWriter()
 
     async def start(self) -> None:
         """Accept connections; the shards are running."""

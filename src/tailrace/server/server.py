@@ -29,6 +29,7 @@ from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.parameters import Parameters
 from tailrace.server.periodic_noop import PeriodicNoop
+from tailrace.server.query.output import ResultWriter
 from tailrace.server.replication import Replication, SetState
 from tailrace.server.replies import ReplyTail
 from tailrace.server.served_history import ServedHistory
@@ -87,6 +88,8 @@ class Server:
         """What is done again and again; more can be added before `start`."""
         self.cluster_parameters = ClusterParameters()
         self.default_concerns = DefaultConcerns()
+        self.results = ResultWriter()
+        """Where `$out` and `$merge` put what they get."""
         self.transactions = self.kind_of_transactions(self)
         self.expiry = ExpiryTask(self)
         self.operations: dict[int, Context] = {}

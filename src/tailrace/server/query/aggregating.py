@@ -12,7 +12,7 @@ from tailrace.query.aggregation.rows import Rows
 from tailrace.server.context import Context
 from tailrace.server.query.aggregate_request import AggregateRequest
 from tailrace.server.query.cursor import ResultCursor
-from tailrace.server.query.output import check_output, write_merge, write_out
+from tailrace.server.query.output import check_output
 from tailrace.server.query.pipelines import PlannedPipeline, plan_pipeline
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.services import ReadServices
@@ -67,10 +67,7 @@ class PlannedAggregate:
         # From here on something is written: the command runs to its end.
         context.is_interruptible = False
         bypasses = self.request.bypasses_validation
-        if isinstance(output, OutTarget):
-            await write_out(context, output, documents, bypasses_validation=bypasses)
-        else:
-            await write_merge(context, output, documents, bypasses_validation=bypasses)
+        await context.server.results.write(context, output, documents, bypasses_validation=bypasses)
 
 
 def writes_results(pipeline: list[dict[str, Any]]) -> bool:

@@ -12,7 +12,6 @@ from tailrace.errors import CommandError
 from tailrace.query.aggregation import MergeTarget, OutTarget
 from tailrace.query.missing import MISSING
 from tailrace.server.context import Context
-from tailrace.server.ddl import write
 from tailrace.server.writes.namespaces import Namespace, existing_collection
 from tailrace.server.writes.specs import UpdateSpec
 from tailrace.server.writes.statements import StatementRunner
@@ -22,6 +21,7 @@ from tailrace.store.ddl.create import create_collection
 from tailrace.store.ddl.drop import drop_collection
 from tailrace.store.ddl.lookup import check_unused
 from tailrace.store.ddl.rename import rename_collection
+from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 
 _MERGED_AT_ONCE: Final = 500
@@ -45,8 +45,32 @@ def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
         raise CommandError(7268700, f"{namespace} is not a time-series collection, as $out wants it to be")
 
 
+class ResultWriter:
+    """Puts results into the server's own store."""
+
+    async def write(
+        self,
+        context: Context,
+        target: OutTarget | MergeTarget,
+        documents: Sequence[bytes],
+        *,
+        bypasses_validation: bool,
+    ) -> None:
+        """Write them as the stage says."""
+        store = context.server.store
+        if isinstance(target, OutTarget):
+            await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
+        else:
+            await write_merge(context, store, target, documents, bypasses_validation=bypasses_validation)
+
+
 async def write_out(
-    context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+    context: Context,
+    store: Store,
+    target: OutTarget,
+    documents: Sequence[bytes],
+    *,
+    bypasses_validation: bool,
 ) -> None:
     """Replace a collection by the results, all at once; its options and indexes stay."""
 
@@ -69,7 +93,7 @@ async def write_out(
                 drop_target=True,
             )
 
-    await write(context, work)
+    await store.write(work, deadline=context.deadline, waiting=context.waiting)
 
 
 def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
@@ -96,7 +120,12 @@ def _replace_timeseries(unit: WriteUnit, target: OutTarget, replaced: Collection
 
 
 async def write_merge(
-    context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+    context: Context,
+    store: Store,
+    target: MergeTarget,
+    documents: Sequence[bytes],
+    *,
+    bypasses_validation: bool,
 ) -> None:
     """Write each result onto the document it belongs to; what came before a failing one stays written."""
     for start in range(0, len(documents), _MERGED_AT_ONCE):
@@ -106,7 +135,7 @@ async def write_merge(
             runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
             return _merge_all(runner, target, batch)
 
-        failure = await write(context, work)
+        failure = await store.write(work, deadline=context.deadline, waiting=context.waiting)
         if failure is not None:
             raise failure
 
@@ -125,8 +154,7 @@ def _merge_all(runner: StatementRunner, target: MergeTarget, batch: Sequence[byt
 def _merge(
     runner: StatementRunner, namespace: Namespace, target: MergeTarget, document: dict[str, Any]
 ) -> None:
-    if "_id" not in document and "_id" in target.on:
-        document = {"_id": ObjectId(), **document}
+    document = identified(target, document)
     if target.when_matched == "fail":
         runner.insert(namespace, encode(document))
         return
@@ -137,6 +165,13 @@ def _merge(
             "document in the source collection"
         )
         raise CommandError(_NO_MATCH, reason)
+
+
+def identified(target: MergeTarget, document: dict[str, Any]) -> dict[str, Any]:
+    """A result with an `_id`, a new one if it has none and is found by it."""
+    if "_id" not in document and "_id" in target.on:
+        return {"_id": ObjectId(), **document}
+    return document
 
 
 def _update_spec(target: MergeTarget, document: dict[str, Any]) -> UpdateSpec:
