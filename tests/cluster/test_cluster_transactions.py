@@ -448,7 +448,7 @@ def test_a_kill_between_the_phases(process: ServedProcess, phase: str) -> None:
             waiting = {"waitForFailPoint": "failCommand", "timesEntered": entered, "maxTimeMS": 20_000}
             second.admin.command(waiting)
             wait_for(lambda: first.local["oplog.rs"].find_one(DONE[phase]) is not None)
-            process.kill()
+        process.kill()
         process.start()
         is_decided = phase == "commitTransaction"
         expected = [{"_id": 10}] if is_decided else []
