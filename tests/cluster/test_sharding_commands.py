@@ -205,6 +205,28 @@ def test_streams_hear_of_it_once(
     assert all(entry["fromMigrate"] and entry["ui"] == home[0]["ui"] for entry in other)
 
 
+def test_one_stream_shows_it_once(client: "MongoClient[Document]", database: str) -> None:
+    with client[database].watch(show_expanded_events=True) as stream:
+        client.admin.command("shardCollection", f"{database}.orders", key={"a": "hashed"})
+        client[database].orders.insert_many({"_id": n, "a": n} for n in range(10))
+        events = [stream.next() for _ in range(13)]
+        assert stream.try_next() is None
+    assert [event["operationType"] for event in events] == [
+        "create",
+        "createIndexes",
+        "shardCollection",
+        *["insert"] * 10,
+    ]
+    assert events[2]["operationDescription"] == {
+        "shardKey": {"a": "hashed"},
+        "unique": False,
+        "presplitHashedZones": False,
+        "capped": False,
+    }
+    assert len({event["collectionUUID"] for event in events}) == 1
+    assert all(list(event["documentKey"]) == ["a", "_id"] for event in events[3:])
+
+
 def test_who_is_there(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
     shards = client.admin.command("listShards")["shards"]
     assert [shard["_id"] for shard in shards] == ["shard0", "shard1"]
