@@ -91,6 +91,13 @@ class PlacementState:
         found = self.databases.get(database)
         return None if found is None else found.primary
 
+    def ownership_of(self, ns: str) -> object:
+        """Something that is equal for two placements that have the documents of a namespace in one place."""
+        found = self.collections.get(ns)
+        if found is None:
+            return self.primary_of(ns.partition(".")[0])
+        return found.uuid, found.timestamp, found.chunks.version.major
+
     def shards_of(self, ns: str) -> tuple[str, ...]:
         """The shards that hold, or would hold, the data of a namespace; none without its database."""
         found = self.collections.get(ns)

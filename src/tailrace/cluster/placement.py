@@ -107,13 +107,6 @@ class Placement:
         """The shards that hold, or would hold, the data of a namespace; none without its database."""
         return self._state.shards_of(ns)
 
-    def ownership_of(self, ns: str) -> object:
-        """Something that is equal for two placements that have the documents of a namespace in one place."""
-        found = self._state.collections.get(ns)
-        if found is None:
-            return self.primary_of(ns.partition(".")[0])
-        return found.uuid, found.timestamp, found.chunks.version.major
-
     def may_have_orphans(self, ns: str) -> bool:
         """Whether a shard may have documents of a collection that belong to another."""
         found = self._state.collections.get(ns)
@@ -260,11 +253,8 @@ class Placement:
         return collection
 
     async def place(self, ns: str, uuid: bytes, shard: str) -> None:
-        """Let an unsharded collection live on any shard; the primary needs no mention."""
+        """Let an unsharded collection live on any shard; even on the primary, it stays there from now on."""
         to = self.shard(shard).name
-        if to == self.primary_of(ns.partition(".")[0]):
-            await self.drop_collection(ns)
-            return
         now = self._now()
         chunks = ChunkMap.whole(_BY_ID, to, now)
         last_mod = self._store.clock.wall.milliseconds()

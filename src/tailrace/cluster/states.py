@@ -4,13 +4,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakSet
 
 from tailrace.cluster.cluster_catalog import CatalogMerger, ClusterCatalog
 from tailrace.cluster.cluster_reader import ClusterReader
-from tailrace.cluster.placed import CONFIG_SHARD
+from tailrace.cluster.placed import CONFIG_SHARD, PlacementState
 from tailrace.cluster.placement import Placement
 from tailrace.store.catalog import Catalog
 from tailrace.store.clock import ClusterClock
@@ -99,10 +100,20 @@ class ClusterStates:
 
     def places_as(self, placement: Placement, ns: str) -> bool:
         """Whether a namespace lives where another placement says."""
-        return self._placement.ownership_of(ns) == placement.ownership_of(ns)
+        if ns.partition(".")[0] not in self._known.databases:
+            return True  # nobody has written to it since, so there was nothing to be moved
+        return self._known.ownership_of(ns) == placement.state.ownership_of(ns)
+
+    @property
+    def _known(self) -> PlacementState:
+        """The placement that it goes by; a database that came later is where it is, for there was nothing."""
+        own, newest = self._placement.state, self._newest_placement.state
+        if own.databases.keys() >= newest.databases.keys():
+            return own
+        return replace(own, databases={**newest.databases, **own.databases})
 
     def _over(self, kind: type[Kind], readers: Mapping[str, Reader]) -> Kind:
-        placement = self._placement.state
+        placement = self._known
         newest = self._newest_placement.state
         merged = self._merged({name: reader.catalog for name, reader in readers.items()})
         sharded = [own for own in placement.collections.values() if not own.is_unsplittable]
@@ -116,7 +127,7 @@ class ClusterStates:
     def _merged(self, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
         for name in catalogs:
             self._numbers.setdefault(name, len(self._numbers))
-        return self._merger.merged(self._placement.state, catalogs)
+        return self._merger.merged(self._known, catalogs)
 
     async def while_still(self, take: Callable[[], T]) -> T:
         """Call a function while no store commits: what it looks at belongs to one moment everywhere.
