@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.cluster.placed import ShardedCollection
+from tailrace.store.catalog import INTERNAL_DATABASES
 
 if TYPE_CHECKING:
     from tailrace.cluster.cluster import Cluster
@@ -73,6 +74,16 @@ def violation(cluster: "Cluster", collection: ShardedCollection) -> Violation | 
     if sizes[donor] - sizes[recipient] < tolerated:
         return None
     return Violation(ViolationKind.IMBALANCE, donor, recipient)
+
+
+def bytes_of_shard(cluster: "Cluster", shard: str) -> int:
+    """How much a shard has of all users' collections."""
+    with cluster.server(shard).store.snapshot() as snapshot:
+        return sum(
+            snapshot.count(collection)[1]
+            for collection in snapshot.catalog.collections()
+            if collection.database not in INTERNAL_DATABASES
+        )
 
 
 def _bytes_on(cluster: "Cluster", shard: str, collection: ShardedCollection) -> int:

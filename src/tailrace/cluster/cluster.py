@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from tailrace.cluster import migration, primary_move, resharding
 from tailrace.cluster.ddl.unfinished import finish_commands
 from tailrace.cluster.document_lookup import document_lookup
+from tailrace.cluster.moves import DataMoves
 from tailrace.cluster.placed import CONFIG_SHARD
 from tailrace.cluster.placement import Placement
 from tailrace.cluster.router import Router
@@ -55,6 +57,14 @@ class Cluster:
         self.states: ClusterStates
         self.two_phase_commit = TwoPhaseCommit(self)
         self.session_locks = SessionLocks()
+        self.moves = DataMoves(
+            self,
+            {
+                migration.KIND: migration.finish,
+                primary_move.KIND: primary_move.finish,
+                resharding.KIND: resharding.finish,
+            },
+        )
         self._merged_log: MergedLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
@@ -73,6 +83,7 @@ class Cluster:
             await self.two_phase_commit.recover()
             self.states = ClusterStates(self.clock, self.placement, self._stores)
             self.is_running = True
+            self.moves.recover()
             await finish_commands(self, self._router(0))
             for number in range(self.options.routers):
                 self.routers.append(self._router(number))
@@ -154,6 +165,7 @@ class Cluster:
 
     async def _stop(self) -> None:
         await asyncio.gather(*(router.end() for router in self.routers))
+        await self.moves.stop()
         self.is_running = False
         servers = [*self.shards.values()]
         if CONFIG_SHARD in self._stores:

@@ -46,10 +46,10 @@ def rename_collection(
         check_unused(unit, replaced)
     check_unused(unit, collection)
     if source[0] == target[0]:
-        _rename(unit, collection, target[1], replaced, stay_temp=stay_temp)
+        replace_collection(unit, collection, target[1], replaced, stay_temp=stay_temp)
         return
     copied = _copy(unit, collection, target[0])
-    _rename(unit, copied, target[1], replaced, stay_temp=stay_temp)
+    replace_collection(unit, copied, target[1], replaced, stay_temp=stay_temp)
     drop_collection(unit, collection)
 
 
@@ -68,7 +68,7 @@ def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> N
     )
     for document in _newest(unit, collection, limit):
         unit.insert(capped, document)
-    _rename(unit, capped, name, collection, stay_temp=False)
+    replace_collection(unit, capped, name, collection, stay_temp=False)
 
 
 def _source(unit: WriteUnit, database: str, name: str) -> Collection:
@@ -110,9 +110,18 @@ def _check_renamable(collection: Collection, name: str) -> None:
         )
 
 
-def _rename(
-    unit: WriteUnit, collection: Collection, name: str, replaced: Collection | None, *, stay_temp: bool
+def replace_collection(
+    unit: WriteUnit,
+    collection: Collection,
+    name: str,
+    replaced: Collection | None,
+    *,
+    stay_temp: bool = False,
 ) -> None:
+    """Let a collection have a name of its database, in place of the one that had it; the caller has checked.
+
+    ``replaced`` is that one, if there is one.
+    """
     number = 0 if replaced is None else unit.count(replaced)[0]
     if replaced is not None:
         unit.remove_collection(replaced)

@@ -1,0 +1,71 @@
+"""`moveCollection`: an unsharded collection moves to another shard."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.cluster.chunk_map import ChunkMap
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.placed import CONFIG_DATABASES
+from tailrace.cluster.resharding import NewPlace, Resharding
+from tailrace.cluster.shard_key import ShardKey
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.ddl import namespace_argument
+
+if TYPE_CHECKING:
+    from tailrace.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Move it; one that is there already is left as it is."""
+    arguments = context.arguments()
+    database, name = namespace_argument(arguments, context.name)
+    to = arguments.text("toShard")
+    arguments.finish()
+    cluster = cluster_of(context)
+    ns = f"{database}.{name}"
+    shard = cluster.placement.shard(to)
+    _check(cluster, database, ns)
+    if shard.is_draining:
+        raise CommandError(
+            ErrorCode.ShardNotFound, f"nothing can be moved to {shard.name}, which is being removed"
+        )
+
+    async def move() -> None:
+        _check(cluster, database, ns)
+        if cluster.placement.shards_of(ns) != (shard.name,):
+            await Resharding(cluster, ns, whole_on(cluster, shard.name, context.name)).run()
+
+    await cluster.moves.run(move)
+    return {}
+
+
+def _check(cluster: "Cluster", database: str, ns: str) -> None:
+    if database in CONFIG_DATABASES:
+        raise CommandError(ErrorCode.IllegalOperation, f"{ns} stays on the config server")
+    if cluster.placement.sharded(ns) is not None:
+        raise CommandError(
+            ErrorCode.IllegalOperation,
+            f"{ns} is sharded; moveRange moves ranges of it, unshardCollection all of it",
+        )
+    if cluster.states.catalog.view(ns) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"{ns} is a view and cannot be moved")
+    if cluster.states.catalog.collection(ns) is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {ns}")
+
+
+def whole_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlace:
+    """A collection in one piece on one shard."""
+    key = ShardKey({"_id": 1})
+    chunks = ChunkMap.whole(key, shard, cluster.clock.tick())
+    return NewPlace(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
+
+
+COMMAND = Command(
+    "moveCollection",
+    run,
+    help="Moves an unsharded collection to another shard.",
+    admin_only=True,
+    is_write=True,
+)

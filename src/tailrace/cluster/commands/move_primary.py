@@ -1,0 +1,41 @@
+"""`movePrimary`: a database gets another primary shard."""
+
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.placed import CONFIG_DATABASES
+from tailrace.cluster.primary_move import PrimaryMove
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.generic_arguments import check_database_name
+
+
+async def run(context: Context) -> Reply:
+    """Move the database's unsharded collections; one that is there already is left as it is."""
+    arguments = context.arguments()
+    database = arguments.text(context.name)
+    to = arguments.text("to")
+    arguments.finish()
+    check_database_name(database)
+    cluster = cluster_of(context)
+    if database in CONFIG_DATABASES:
+        raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
+    if cluster.placement.primary_of(database) is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no database {database}")
+    shard = cluster.placement.shard(to)
+    if shard.is_draining:
+        raise CommandError(
+            ErrorCode.ShardNotFound, f"nothing can be moved to {shard.name}, which is being removed"
+        )
+    await cluster.moves.run(lambda: PrimaryMove(cluster, database, shard.name).run())
+    return {"primary": shard.name}
+
+
+COMMAND = Command(
+    "movePrimary",
+    run,
+    help="Gives a database another primary shard.",
+    aliases=("moveprimary",),
+    admin_only=True,
+    is_write=True,
+)

@@ -1,0 +1,50 @@
+"""`unshardCollection`: a sharded collection becomes one on a single shard."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.cluster.balancing import bytes_of_shard
+from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.commands.move_collection import whole_on
+from tailrace.cluster.resharding import Resharding
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.server.command import Command, Reply
+from tailrace.server.context import Context
+from tailrace.server.ddl import namespace_argument
+
+if TYPE_CHECKING:
+    from tailrace.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Move all documents to the shard that is named, or to the one with the least data."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    to = arguments.text("toShard", None)
+    arguments.finish()
+    cluster = cluster_of(context)
+    cluster.placement.require(ns)
+    shard = _emptiest(cluster) if to is None else cluster.placement.shard(to).name
+
+    async def move() -> None:
+        cluster.placement.require(ns)
+        await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
+
+    await cluster.moves.run(move)
+    return {}
+
+
+def _emptiest(cluster: "Cluster") -> str:
+    takers = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+    if not takers:
+        raise CommandError(ErrorCode.ShardNotFound, "the cluster has no shard that takes collections")
+    return min(takers, key=lambda name: bytes_of_shard(cluster, name))
+
+
+COMMAND = Command(
+    "unshardCollection",
+    run,
+    help="Moves a sharded collection to one shard.",
+    admin_only=True,
+    is_write=True,
+)
