@@ -417,3 +417,12 @@ def test_merge_finds_documents_on_their_shards(cluster: ShardedCluster, database
     assert database.spread.find_one({"_id": 1}) == {"_id": 1, "k": 1, "new": True}
     database.spread.aggregate([{"$merge": "gathered"}])
     assert database.gathered.count_documents({}) == 5
+
+
+def test_a_rename_of_nothing_leaves_the_target_alone(database: Database[Document]) -> None:
+    shard(database, "kept")
+    database.kept.insert_many([{"_id": 1, "k": -1}, {"_id": 2, "k": 1}])
+    with pytest.raises(OperationFailure) as caught:
+        database.missing.rename("kept", dropTarget=True)
+    assert caught.value.code == 26
+    assert database.kept.count_documents({}) == 2

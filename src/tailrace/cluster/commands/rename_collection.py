@@ -42,7 +42,7 @@ async def run(context: Context) -> dict[str, Any]:
     async with alone(context, source, target):
         check_expected(cluster, source, expected)
         await _check_databases(cluster, source, target)
-        _check_target(cluster, source, target, drop_target=drop_target)
+        _check_names(cluster, source, target, drop_target=drop_target)
         async with until_done(context):
             await _rename(context, source, target)
     return {}
@@ -75,11 +75,18 @@ async def _check_databases(cluster: "Cluster", source: str, target: str) -> None
         )
 
 
-def _check_target(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
-    """Refuse a collection in the way, wherever it is, unless it may be dropped."""
-    check_no_view(cluster.states.catalog, target)
-    replaced = cluster.states.catalog.collection(target)
-    if replaced is None or replaced.uuid == _placed_uuid(cluster, source):
+def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
+    """Refuse a collection that is not there, or one in the way, wherever it is, unless it may be dropped."""
+    catalog = cluster.states.catalog
+    if catalog.view(source) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {source}")
+    replaced = catalog.collection(target)
+    if replaced is not None and replaced.uuid == _placed_uuid(cluster, source):
+        return  # it has the new name everywhere already; a kill came before the placement knew
+    if catalog.collection(source) is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
+    check_no_view(catalog, target)
+    if replaced is None:
         return
     if drop_target is False:
         raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {target}")
@@ -98,8 +105,6 @@ async def _rename(context: Context, source: str, target: str) -> None:
     placement = cluster.placement
     uuid = _placed_uuid(cluster, source)
     owners = placement.shards_of(source)
-    if not owners:
-        raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
     for shard in shards_having(cluster, target).all:
         if shard not in owners:
             await drop_unseen(cluster.server(shard), target)
