@@ -376,7 +376,8 @@ class Server:
         if not self.replication.is_replica_set:
             raise CommandError(ErrorCode.NotAReplicaSet, "afterClusterTime needs a replica set")
         check_not_ahead("afterClusterTime", wanted, self.store.clock.now)
-        await self.write_no_op({"append noop write": 1})
+        if wanted > self.store.promised:
+            await self.write_no_op({"append noop write": 1})
 
     async def write_no_op(self, message: dict[str, Any]) -> int:
         """Let the cluster time go on by an entry that changes nothing; its time."""

@@ -5,35 +5,39 @@ as raw batches from the primary, majority committed and not older than the inter
 deposed and does not know it cannot answer with a hole.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
 from pymongo import ReadPreference
 from pymongo.collection import Collection
-from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
+from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 
 from tailrace.bsonio import raw as rawbson
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError, UsageError
+from tailrace.errors import UsageError
 from tailrace.model.cluster_time import from_timestamp, to_timestamp
 from tailrace.model.oplog_entry import OplogEntry, parse_entry
 from tailrace.spark.oplogs.clients import Client, client_of, close_clients, shard_uri
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.deployment_lookups import CurrentDocuments, StoredPreImages
+from tailrace.spark.oplogs.members import Member, Members
 from tailrace.spark.oplogs.raw_documents import documents_of, raw_batches, split_documents
 from tailrace.spark.oplogs.sampling import cuts_by_rate
+from tailrace.spark.oplogs.shard_list import ShardList
 from tailrace.spark.oplogs.source import UNLIMITED, OplogSource
+from tailrace.spark.oplogs.speaking import hosts_of, speaking_to
+from tailrace.spark.oplogs.torn_transactions import torn_at
+from tailrace.spark.oplogs.whole_transactions import COMMITS, Commit
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.store.archive_entries import entry_time
 
 _FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
-_SECONDS_BETWEEN_NOTES: Final = 0.1
+_PATIENCE_MS: Final = 2000
+"""How long a shard may take to get to the time of another one"""
 _SAMPLED_FIRST: Final = 16
 _SAMPLED_THEN: Final = 484
 _SAMPLED_BYTES: Final = 1 << 20
@@ -46,54 +50,98 @@ _MOST_SKIPPED: Final = (1 << 31) - 1
 class DeploymentSource(OplogSource):
     """The oplogs behind a connection string, or behind one for each shard.
 
-    The shards are those there when the source is opened; one that joins later is seen by the next source.
+    Behind a router shards come and go. Whoever asks how far everything is promised hears of them in time: no
+    time is promised before the router's answer is as new as that time.
     """
 
     def __init__(self, uri: str | Mapping[str, str]) -> None:
         self._owner = uuid4().hex
         self._uri = uri if isinstance(uri, str) else next(iter(uri.values()))
-        self._shards: dict[str, str] = dict(uri) if isinstance(uri, Mapping) else {}
+        self._fixed: dict[str, str] = dict(uri) if isinstance(uri, Mapping) else {}
         self._is_cluster = isinstance(uri, Mapping)
         self._is_routed = False
+        self._list = ShardList()
         self._identity = ""
-        self._noted: dict[str, float] = {}
-        if not self._shards:
+        self._newest_promise = 0
+        if not self._fixed:
             self._discover()
 
     def _discover(self) -> None:
-        with _speaking_to(self._uri):
+        with speaking_to(self._uri):
             hello = self._client(self._uri).admin.command("hello")
             if hello.get("msg") == "isdbgrid":
                 self._is_cluster = self._is_routed = True
-                listed = self._client(self._uri).admin.command("listShards")["shards"]
-                self._shards = {shard["_id"]: shard_uri(self._uri, shard["host"]) for shard in listed}
+                self._refresh()
             elif "setName" in hello:
-                self._shards = {"": self._uri}
+                self._fixed = {"": self._uri}
             else:
                 raise UsageError(
-                    f"{_hosts(self._uri)} is a standalone server, which has no oplog; "
+                    f"{hosts_of(self._uri)} is a standalone server, which has no oplog; "
                     "start it as a replica set"
                 )
+
+    # -- shards that come and go --------------------------------------------------------------------------
+
+    def _refresh(self, clock: Mapping[str, Any] | None = None, time: int | None = None) -> bool:
+        """Read the list of shards, as new as a cluster time; whether there are new ones."""
+        router = self._client(self._uri)
+        with speaking_to(self._uri):
+            has_new = self._list.refresh(router, self._majority_time, clock=clock, time=time)
+        if self._list.unknown_through > self._newest_promise > 0:
+            raise history_lost(self._newest_promise)
+        return has_new
+
+    def membership(self) -> dict[str, Any]:
+        """See `OplogSource`; only a router's shards change."""
+        return self._list.members.to_document()
+
+    def remember(self, membership: Mapping[str, Any]) -> None:
+        """See `OplogSource`; what the router lists is newer than what an offset says of the same shard."""
+        if self._is_routed and any(name not in self._list.members for name in membership):
+            self._list.members = self._list.members.with_all(Members.of(membership))
+            self._refresh()
+
+    def as_planned(self, membership: Mapping[str, Any], after: int) -> "DeploymentSource":
+        """See `OplogSource`."""
+        if not self._is_routed or not membership:
+            return self
+        planned = Members.of(membership)
+        known = self._list.members.by_name
+        source = copy(self)
+        source._list = ShardList()
+        source._list.members = Members(
+            {
+                name: Member(known[name].host if name in known else planned[name].host, planned[name].left)
+                for name in planned.behind(after)
+            }
+        )
+        return source
 
     # -- what it is ---------------------------------------------------------------------------------------
 
     def shards(self) -> tuple[str, ...]:
-        """As the router lists them, or one without a name."""
-        return tuple(self._shards)
+        """As the router lists them, and those that have left; or one without a name."""
+        return tuple(self._list.members) if self._is_routed else tuple(self._fixed)
+
+    def _present(self) -> list[str]:
+        return self._list.members.present() if self._is_routed else list(self._fixed)
+
+    def _behind(self, after: int) -> list[str]:
+        return list(self._list.members.behind(after)) if self._is_routed else list(self._fixed)
 
     def identity(self) -> str:
         """The id of the replica set or the cluster, which both keep for life."""
         if not self._identity:
-            with _speaking_to(self._uri):
+            with speaking_to(self._uri):
                 self._identity = self._cluster_id() if self._is_cluster else self._set_id("")
         return self._identity
 
     def _cluster_id(self) -> str:
         if not self._is_routed:
-            return "+".join(self._set_id(shard) for shard in self._shards)
+            return "+".join(self._set_id(shard) for shard in self._fixed)
         version = self._client(self._uri).config.version.find_one()
         if version is None or "clusterId" not in version:
-            raise UsageError(f"the router at {_hosts(self._uri)} does not know its cluster's id")
+            raise UsageError(f"the router at {hosts_of(self._uri)} does not know its cluster's id")
         return str(version["clusterId"])
 
     def _set_id(self, shard: str) -> str:
@@ -103,9 +151,11 @@ class DeploymentSource(OplogSource):
     # -- times --------------------------------------------------------------------------------------------
 
     def oldest(self, shard: str | None = None) -> int:
-        """See `OplogSource`."""
-        names = self._shards if shard is None else (shard,)
-        return max(self._oldest_of(name) for name in names)
+        """See `OplogSource`; what shards told that are gone, and were not read in time, is gone with them."""
+        if shard is not None:
+            return self._oldest_of(shard)
+        unknown = self._list.unknown_through + 1 if self._list.unknown_through else 0
+        return max(unknown, *(self._oldest_of(name) for name in self._present()))
 
     def _oldest_of(self, shard: str) -> int:
         entry = self._first_of(shard)
@@ -114,52 +164,79 @@ class DeploymentSource(OplogSource):
         return entry.ts
 
     def _first_of(self, shard: str) -> OplogEntry | None:
-        with _speaking_to(self._shards[shard]):
+        with speaking_to(self._uri_of(shard)):
             for raw in documents_of(self._oplog(shard).find_raw_batches({}, limit=1)):
                 return parse_entry(raw)
         return None
 
     def promised(self) -> int:
-        """The smallest majority committed time of all shards; one that is idle is asked to move on."""
-        promises = {}
-        for shard, uri in self._shards.items():
-            with _speaking_to(uri):
-                hello = self._shard_client(shard).admin.command("hello")
-                promises[shard] = from_timestamp(hello["lastWrite"]["majorityOpTime"]["ts"])
-        newest = max(promises.values())
-        for shard, promise in promises.items():
-            if promise < newest:
-                promises[shard] = self._move_on(shard, promise, newest)
-        return min(promises.values())
+        """The newest majority committed time of all shards, once each has got there; see `_reach`."""
+        while True:
+            hellos = {shard: self._hello(shard) for shard in self._present()}
+            newest = max(map(_time_of, hellos.values()))
+            told = max(hellos.values(), key=_clock_of)
+            if not self._is_routed or not self._list.has_gone_on(newest, self._router_time()):
+                break
+            if not self._refresh(told["$clusterTime"], newest):
+                break
+        if newest > self._newest_promise:
+            behind = [name for name in self._present() if _time_of(hellos[name]) < newest]
+            promise = min([newest, *(self._reach(name, newest, told) for name in behind)])
+            if len(hellos) > 1:
+                promise = self._whole(promise)
+            self._newest_promise = max(self._newest_promise, promise)
+        return self._newest_promise
 
-    def _move_on(self, shard: str, promise: int, newest: int) -> int:
-        """Let a shard that has fallen behind write a note, so that the others need not wait for it."""
-        now = time.monotonic()
-        if now - self._noted.get(shard, -1.0) < _SECONDS_BETWEEN_NOTES:
-            return promise
-        self._noted[shard] = now
+    def _router_time(self) -> int:
+        """What the clock of the cluster shows; shards that nobody here knows yet may have moved it on."""
+        with speaking_to(self._uri):
+            return _clock_of(self._client(self._uri).admin.command("hello"))
+
+    def _hello(self, shard: str) -> dict[str, Any]:
+        with speaking_to(self._uri_of(shard)):
+            return self._shard_client(shard).admin.command("hello")
+
+    def _majority_time(self, shard: str) -> int:
+        return _time_of(self._hello(shard))
+
+    def _reach(self, shard: str, time: int, told: Mapping[str, Any]) -> int:
+        """What a shard promises that was asked to get to a cluster time.
+
+        A read behind that time is answered when everything before it is there. A shard that has nothing to
+        write need not keep the others waiting: MongoDB's writes a no-op entry, Tailrace's knows its clock.
+        """
         client = self._shard_client(shard)
-        with _speaking_to(self._shards[shard]), client.start_session() as session:
+        with speaking_to(self._uri_of(shard)), client.start_session(causal_consistency=True) as session:
+            session.advance_cluster_time(told["$clusterTime"])
+            session.advance_operation_time(to_timestamp(time))
+            oplog = self._oplog(shard, majority=True)
             try:
-                # The shard's clock has to know the time it is to get past.
-                for other in self._shards:
-                    with self._shard_client(other).start_session() as known:
-                        self._shard_client(other).admin.command("ping", session=known)
-                        if known.cluster_time is not None:
-                            session.advance_cluster_time(known.cluster_time)
-                client.admin.command(
-                    {
-                        "appendOplogNote": 1,
-                        "data": {"msg": "a reader of all shards waits for this one"},
-                        "maxClusterTime": to_timestamp(newest),
-                    },
-                    session=session,
-                )
-            except OperationFailure as error:
-                if error.code != ErrorCode.StaleClusterTime:
-                    return promise  # without the right to write notes the shard's own ones have to do
-            hello = client.admin.command("hello")
-        return from_timestamp(hello["lastWrite"]["majorityOpTime"]["ts"])
+                oplog.find_one({}, {"ts": 1}, session=session, max_time_ms=_PATIENCE_MS)
+            except OperationFailure:
+                return self._majority_time(shard)  # it is behind, and the others have to wait for it
+        return time
+
+    def _whole(self, time: int) -> int:
+        """The last time up to this one that divides no transaction, or the last promise."""
+        clients = [self._shard_client(shard) for shard in self._present()]
+        while time > self._newest_promise:
+            with speaking_to(self._uri):
+                torn = torn_at(time, clients)
+            if not torn:
+                return time
+            time = min(torn) - 1
+        return self._newest_promise
+
+    def commits(self, after: int, through: int) -> list[Commit]:
+        """See `OplogSource`; the shards look for them."""
+        found = []
+        for shard in self._behind(after):
+            query = _times(after, through) | COMMITS.query() | {"o.commitTimestamp": {"$exists": True}}
+            with speaking_to(self._uri_of(shard)):
+                for entry in self._oplog(shard).find(query, {"ts": 1, "o.commitTimestamp": 1}):
+                    decided = from_timestamp(entry["o"]["commitTimestamp"])
+                    found.append(Commit(decided, from_timestamp(entry["ts"])))
+        return found
 
     # -- entries ------------------------------------------------------------------------------------------
 
@@ -168,8 +245,11 @@ class DeploymentSource(OplogSource):
     ) -> Iterator[Sequence[bytes]]:
         """See `OplogSource`."""
         position = after
+        through = self.told_through(shard, through)
+        if through <= after:
+            return
         with (
-            _speaking_to(self._shards[shard]),
+            speaking_to(self._uri_of(shard)),
             self._shard_client(shard).start_session(causal_consistency=True) as session,
         ):
             session.advance_operation_time(to_timestamp(through))
@@ -187,9 +267,14 @@ class DeploymentSource(OplogSource):
         if position == after and self._oldest_of(shard) > after + 1:
             raise history_lost(after)
 
+    def told_through(self, shard: str, through: int) -> int:
+        """See `OplogSource`."""
+        left = self._list.members[shard].left if self._is_routed else None
+        return through if left is None else min(through, left)
+
     def entry(self, shard: str, ts: int, term: int) -> bytes | None:
         """See `OplogSource`."""
-        with _speaking_to(self._shards[shard]):
+        with speaking_to(self._uri_of(shard)):
             found = self._oplog(shard).find_raw_batches({"ts": to_timestamp(ts)}, limit=1)
             for raw in documents_of(found):
                 return raw if parse_entry(raw).term == term else None
@@ -212,13 +297,14 @@ class DeploymentSource(OplogSource):
         if parts < 2 or through <= after:
             return []
         samples = min(parts * _SAMPLES_PER_PART, _MOST_SAMPLES)
-        first = max(after, min(entry.ts for shard in self._shards if (entry := self._first_of(shard))) - 1)
-        ask = [partial(self._newest_up_to, shard) for shard in self._shards]
+        shards = self._behind(after)
+        first = max(after, min(entry.ts for shard in shards if (entry := self._first_of(shard))) - 1)
+        ask = [partial(self._newest_up_to, shard) for shard in shards]
         return cuts_by_rate(first, through, parts, samples, ask)
 
     def _newest_up_to(self, shard: str, time: int) -> int | None:
         """The time of a shard's newest entry up to a cluster time."""
-        with _speaking_to(self._shards[shard]):
+        with speaking_to(self._uri_of(shard)):
             found = self._oplog(shard).find_one(
                 {"ts": {"$lte": to_timestamp(time)}}, {"ts": 1}, sort=[("$natural", -1)]
             )
@@ -229,15 +315,15 @@ class DeploymentSource(OplogSource):
         limit = through
         if max_entries >= UNLIMITED and max_bytes >= UNLIMITED:
             return limit
-        for shard in self._shards:
-            with _speaking_to(self._shards[shard]):
-                limit = min(limit, self._limited(shard, after, limit, max_entries, max_bytes))
+        shards = self._behind(after)
+        share, room = max(max_entries // len(shards), 1), max_bytes // len(shards)
+        for shard in shards:
+            with speaking_to(self._uri_of(shard)):
+                limit = min(limit, self._limited(shard, after, limit, share, room))
         return limit
 
-    def _limited(self, shard: str, after: int, through: int, max_entries: int, max_bytes: int) -> int:
+    def _limited(self, shard: str, after: int, through: int, share: int, room: int) -> int:
         oplog = self._oplog(shard)
-        share = max(max_entries // len(self._shards), 1)
-        room = max_bytes // len(self._shards)
         count = size = 0
         position = after
         # Few at first: entries may be large, and these are read once more by the tasks.
@@ -268,8 +354,11 @@ class DeploymentSource(OplogSource):
     def _client(self, uri: str) -> Client:
         return client_of(self._owner, uri)
 
+    def _uri_of(self, shard: str) -> str:
+        return shard_uri(self._uri, self._list.members[shard].host) if self._is_routed else self._fixed[shard]
+
     def _shard_client(self, shard: str) -> Client:
-        return self._client(self._shards[shard])
+        return self._client(self._uri_of(shard))
 
     def _oplog(self, shard: str, *, majority: bool = False) -> Collection[dict[str, Any]]:
         return self._shard_client(shard).local.get_collection(
@@ -283,22 +372,9 @@ def _times(after: int, through: int) -> dict[str, Any]:
     return {"ts": {"$gt": to_timestamp(after), "$lte": to_timestamp(through)}}
 
 
-def _hosts(uri: str) -> str:
-    """Where a connection string leads, without its credentials."""
-    return uri.partition("://")[2].rpartition("@")[2].partition("/")[0] or uri
+def _time_of(hello: Mapping[str, Any]) -> int:
+    return from_timestamp(hello["lastWrite"]["majorityOpTime"]["ts"])
 
 
-@contextmanager
-def _speaking_to(uri: str) -> Iterator[None]:
-    """Turn what PyMongo raises into one sentence, or into the server's own error."""
-    try:
-        yield
-    except ConnectionFailure as error:
-        reason = str(error).partition(", Timeout:")[0]
-        raise UsageError(
-            f"the source at {_hosts(uri)} cannot be reached: {reason}; is it running, and is the URI right?"
-        ) from error
-    except OperationFailure as error:
-        raise CommandError(error.code or ErrorCode.UnknownError, str(error)) from error
-    except PyMongoError as error:
-        raise UsageError(f"the source at {_hosts(uri)} cannot be read: {error}") from error
+def _clock_of(hello: Mapping[str, Any]) -> int:
+    return from_timestamp(hello["$clusterTime"]["clusterTime"])

@@ -7,13 +7,21 @@ the same interval gives the same entries, on every executor and in every attempt
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tailrace.errors import CommandError
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
+from tailrace.spark.oplogs.whole_transactions import (
+    COMMITS,
+    Commit,
+    CommitsAhead,
+    commits_among,
+    whole_time,
+)
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 
@@ -90,6 +98,47 @@ class OplogSource(ABC):
     def suggested_parts(self, after: int, through: int) -> int:
         """Into how many pieces an interval is worth being cut."""
         return 1 if self.fits(after, through, _SMALL_ENTRIES, _SMALL_BYTES) else _USUAL_PARTS
+
+    def batch_end(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
+        """As `limited`, for a batch that another one follows: no transaction is divided between the two.
+
+        ``through`` is a time that was promised, or the end of everything.
+        """
+        end = self.limited(after, through, max_entries, max_bytes)
+        if end >= through or len(self.shards()) < 2:
+            return end
+        commits = self._commits_ahead.between(after, through, self.commits)
+        return min(whole_time(end, after, commits), through)
+
+    @cached_property
+    def _commits_ahead(self) -> CommitsAhead:
+        return CommitsAhead()
+
+    def commits(self, after: int, through: int) -> list[Commit]:
+        """The entries of an interval with which shards commit transactions that others have parts of."""
+        return [
+            commit
+            for shard in self.shards()
+            for entries in self.entries(shard, after, through, COMMITS)
+            for commit in commits_among(entries)
+        ]
+
+    # -- shards that come and go --------------------------------------------------------------------------
+
+    def membership(self) -> dict[str, Any]:
+        """What an offset has to say of the shards there are; empty if they are always the same."""
+        return {}
+
+    def told_through(self, shard: str, through: int) -> int:  # noqa: ARG002 - most shards stay
+        """How far a shard tells something, up to a cluster time: one that has left tells no more."""
+        return through
+
+    def remember(self, membership: Mapping[str, Any]) -> None:  # noqa: B027 - most have nothing to remember
+        """Learn from the offset that a query goes on from which shards there were."""
+
+    def as_planned(self, membership: Mapping[str, Any], after: int) -> "OplogSource":  # noqa: ARG002
+        """The source as the offset with this membership knew it, for what is behind ``after``."""
+        return self
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Close what this process opened; the source can still be used and opens it again."""

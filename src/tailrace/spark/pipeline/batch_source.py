@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from tailrace.spark.oplogs.source import OplogSource
 from tailrace.spark.pipeline.interval import BuiltPart, Interval
-from tailrace.spark.pipeline.offset import from_offset, to_offset
+from tailrace.spark.pipeline.offset import from_offset, shards_of, to_offset
 from tailrace.spark.pipeline.settings import SMALL_BATCH_BYTES, PipelineSettings
 
 FORMAT: Final = "tailrace.pipeline"
@@ -61,8 +61,9 @@ class BatchPlan:
 class PartPartition(InputPartition):
     """One task: a piece of a batch."""
 
-    def __init__(self, interval: Interval, batch: Interval, promised: int) -> None:
+    def __init__(self, interval: Interval, batch: Interval, promised: int, shards: Mapping[str, Any]) -> None:
         super().__init__(interval.name)
+        self.shards = shards
         self.interval = interval
         self.batch = batch
         self.promised = promised
@@ -97,7 +98,7 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """A query without a checkpoint goes on where the table ends."""
-        return to_offset(self._plan.held)
+        return to_offset(self._plan.held, self._plan.source.membership())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end of a run that takes what is there."""
@@ -106,10 +107,13 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
         """The end of the next batch: what every shard has promised, or less if that is too much at once."""
         after = max(from_offset(start), self._plan.held)
+        source = self._plan.source
+        source.remember(shards_of(start))
         promised = self._newest(after)
         if promised <= after:
-            return to_offset(after)
-        return to_offset(self._end(after, promised))
+            return to_offset(after, shards_of(start))
+        end = self._end(after, promised)
+        return to_offset(end, source.membership())
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """How far the source has come, for the lag in the query's progress."""
@@ -123,7 +127,7 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         promised = max(self._promised, batch.through)
         marks = [batch.after, *self._cuts(batch), batch.through]
         return [
-            PartPartition(Interval(after, through), batch, promised)
+            PartPartition(Interval(after, through), batch, promised, shards_of(end))
             for after, through in pairwise(marks)
             if after < through
         ]
@@ -134,7 +138,8 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from tailrace.spark.pipeline.task import build
 
         assert isinstance(partition, PartPartition)
-        files = build(self._plan.source, partition.interval, self._plan.settings.history)
+        source = self._plan.source.as_planned(partition.shards, partition.interval.after)
+        files = build(source, partition.interval, self._plan.settings.history)
         part = BuiltPart(partition.interval, partition.batch, partition.promised, tuple(files))
         yield (pickle.dumps(part),)
 
@@ -156,13 +161,13 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         entries, size = settings.max_entries, settings.max_bytes
         small = min(entries, settings.small_entries), min(size, SMALL_BATCH_BYTES)
         if entries <= settings.small_entries or size <= SMALL_BATCH_BYTES:
-            end = source.limited(after, promised, *small)
+            end = source.batch_end(after, promised, *small)
             self._small = Interval(after, end)
             return end
         if source.fits(after, promised, *small):
             self._small = Interval(after, promised)
             return promised
-        return source.limited(after, promised, entries, size)
+        return source.batch_end(after, promised, entries, size)
 
     def _cuts(self, batch: Interval) -> list[int]:
         parts = self._plan.cores * _PARTS_PER_CORE

@@ -7,11 +7,14 @@ put back to an older state, or the checkpoint belongs to another one. Going on w
 
 import json
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.model.cluster_time import in_words
-from tailrace.spark.pipeline.offset import from_offset
+from tailrace.spark.pipeline.offset import from_offset, shards_of
 
 
 def settle(checkpoint: Path, held: int) -> bool:
@@ -35,6 +38,14 @@ def settle(checkpoint: Path, held: int) -> bool:
     return True
 
 
+def shards_before(checkpoint: Path) -> Mapping[str, Any]:
+    """The shards that the newest batch knew which Spark has noted; none if there is no such batch."""
+    for number in sorted(_numbers(checkpoint / "offsets"), reverse=True):
+        with suppress(OSError, ValueError):
+            return shards_of(_offset_of(checkpoint / "offsets" / str(number)))
+    return {}
+
+
 def _finished_through(checkpoint: Path) -> int:
     """The end of the newest batch that Spark has noted as finished; 0 if there is none."""
     finished = _numbers(checkpoint / "commits")
@@ -45,11 +56,16 @@ def _finished_through(checkpoint: Path) -> int:
 
 
 def _end_of(planned: Path) -> int:
+    return from_offset(_offset_of(planned))
+
+
+def _offset_of(planned: Path) -> Mapping[str, Any]:
     # The version, a line of metadata, then one line for each source of the query: there is one.
     lines = planned.read_text().splitlines()
     if len(lines) != 3:
         raise ValueError(f"{planned} does not have three lines")
-    return from_offset(json.loads(lines[2]))
+    offset: Mapping[str, Any] = json.loads(lines[2])
+    return offset
 
 
 def _numbers(folder: Path) -> set[int]:

@@ -180,6 +180,7 @@ def in_order(parts: Sequence[BuiltPart]) -> list[BuiltPart]:
 def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     """The history of a source, made if it is not there."""
     path = settings.history
+    source.remember(checkpoint.shards_before(settings.checkpoint))
     identity, oldest = source.identity(), source.oldest()
     if not HistoryTable.exists(path):
         return HistoryTable.create(path, identity=identity, begins=max(oldest - 1, 0))

@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 FORMAT: Final = "tailrace"
 _BATCH_ROWS: Final = 4096
 _VERSION: Final = 1
+_WITH_SHARDS: Final = 2
 
 
 class ChangeStreamPartition(InputPartition):
-    """One interval."""
+    """One interval, and the shards it is read from if they may change."""
 
-    def __init__(self, interval: Interval) -> None:
+    def __init__(self, interval: Interval, shards: Mapping[str, Any]) -> None:
         super().__init__(interval)
         self.interval = interval
+        self.shards = shards
 
 
 class ChangeStreamSource(DataSource):
@@ -96,8 +98,9 @@ class _Stream:
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         assert isinstance(partition, ChangeStreamPartition)
         batches = RowBatches(self.schema, self.request.layout)
+        source = self.source.as_planned(partition.shards, partition.interval.after)
         try:
-            for rows in rows_of(self.spec, self.source, partition.interval):
+            for rows in rows_of(self.spec, source, partition.interval):
                 for start in range(0, len(rows), _BATCH_ROWS):
                     batch = batches.batch(rows[start : start + _BATCH_ROWS])
                     if batch.num_rows:
@@ -132,7 +135,8 @@ class ChangeStreamReader(DataSourceReader):
         finally:
             stream.source.close()
         # Spark asks for a partition even if there is nothing to read.
-        return [ChangeStreamPartition(each) for each in planned or [Interval(after, after, has_resumed=True)]]
+        planned = planned or [Interval(after, after, has_resumed=True)]
+        return [ChangeStreamPartition(each, stream.source.membership()) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one interval."""
@@ -154,7 +158,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         """Where the user wants to start."""
         is_live = self._stream.request.source.uri is not None
         after = self._stream.first(self._planner, LATEST if is_live else EARLIEST)
-        return _offset(after, has_resumed=not self._planner.is_after_event)
+        return self._offset(after, has_resumed=not self._planner.is_after_event)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What the options allow; the number of bytes is minded beside it."""
@@ -173,6 +177,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             return start
         request = self._stream.request
         source = self._stream.source
+        source.remember(start.get("shards", {}))
         after = _time(start)
         through = source.promised() if self._target is None else self._target
         if request.ending is not None:
@@ -190,11 +195,11 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         has_resumed = start["resumed"] or (
             self._planner.start is not None and through >= self._planner.start and self._planner.finds_event()
         )
-        return _offset(through, has_resumed=has_resumed, has_ended=ended is not None)
+        return self._offset(through, has_resumed=has_resumed, has_ended=ended is not None)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """What the source has by now, for the progress of the query."""
-        return _offset(self._stream.source.promised(), has_resumed=True)
+        return self._offset(self._stream.source.promised(), has_resumed=True)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The intervals of a micro-batch; the same for the same offsets."""
@@ -208,7 +213,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         planned = self._planner.intervals(
             after, through, parts, has_resumed=start["resumed"], finds_event=end["resumed"]
         )
-        return [ChangeStreamPartition(interval) for interval in planned]
+        return [ChangeStreamPartition(interval, end.get("shards", {})) for interval in planned]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one interval."""
@@ -218,14 +223,15 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         """Close the connections of the driver."""
         self._stream.source.close()
 
-
-def _offset(time: int, *, has_resumed: bool, has_ended: bool = False) -> dict[str, Any]:
-    return {
-        "version": _VERSION,
-        "clusterTime": {"t": time >> 32, "i": time & 0xFFFFFFFF},
-        "resumed": has_resumed,
-        "ended": has_ended,
-    }
+    def _offset(self, time: int, *, has_resumed: bool, has_ended: bool = False) -> dict[str, Any]:
+        offset = {
+            "version": _VERSION,
+            "clusterTime": {"t": time >> 32, "i": time & 0xFFFFFFFF},
+            "resumed": has_resumed,
+            "ended": has_ended,
+        }
+        shards = self._stream.source.membership()
+        return {**offset, "version": _WITH_SHARDS, "shards": shards} if shards else offset
 
 
 def _time(offset: Mapping[str, Any]) -> int:

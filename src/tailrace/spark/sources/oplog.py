@@ -5,7 +5,7 @@ cluster times, and none goes beyond what every shard has promised.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ from tailrace.stages.check_resumability import history_lost
 
 FORMAT: Final = "tailrace.oplog"
 _FOREVER: Final = (1 << 64) - 1
+_MEMBERS: Final = "members"
 _LOG = logging.getLogger("tailrace.oplog")
 
 
@@ -75,6 +76,8 @@ class OplogPartition(InputPartition):
     shard: str
     after: int
     through: int
+    members: Mapping[str, Any]
+    """the shards that there were, if they may change"""
 
 
 class OplogReader(DataSourceReader):
@@ -145,14 +148,13 @@ class OplogReader(DataSourceReader):
             shards = [name for name in source.shards() if self._shards is None or name in self._shards]
             start = Offset({name: max(start.times[name], self._after) for name in shards})
             end = Offset({name: min(end.times[name], self._through) for name in shards})
-            return _partitions(source, start, end, options.partitions)
+            return _partitions(source, start, end, options.partitions, source.membership())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of one partition."""
         if not isinstance(partition, OplogPartition):
             return iter(())  # Spark's own stands for a query without any
-        part = partition
-        return entry_rows(self._source, part.shard, part.after, part.through, self._condition)
+        return _rows(self._source, partition, self._condition)
 
 
 class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -165,7 +167,7 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins."""
-        return self._options.start(self._source, LATEST).to_document()
+        return _document(self._options.start(self._source, LATEST), self._source.membership())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What the options allow in one batch; the second of two limits is applied besides."""
@@ -182,13 +184,16 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch."""
         source = self._source
-        begin = Offset.of(start, "the checkpoint's offset").of_shards(source.shards())
-        begin_read = _checked(source, begin, fail=self._options.fail_on_data_loss)
+        source.remember(start.get(_MEMBERS, {}))
         through = source.promised() if self._target is None else self._target
+        known = Offset.of(start, "the checkpoint's offset")
+        begin = _unfinished(source, known)
+        begin_read = _checked(source, begin, fail=self._options.fail_on_data_loss)
         if not isinstance(limit, ReadAllAvailable) and through > begin_read.earliest:
             entries, size = self._options.max_entries, self._options.max_bytes
-            through = source.limited(begin_read.earliest, through, entries, size)
-        return Offset({name: max(time, through) for name, time in begin.times.items()}).to_document()
+            through = source.batch_end(begin_read.earliest, through, entries, size)
+        ends = {name: max(time, source.told_through(name, through)) for name, time in begin.times.items()}
+        return _document(Offset({**known.times, **ends}), source.membership())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the source has come, for the lag in the query's progress."""
@@ -196,19 +201,38 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Intervals of time, each once for every shard."""
-        source = self._source
-        begin = Offset.of(start).of_shards(source.shards())
+        members = end.get(_MEMBERS, {})
+        source = self._source.as_planned(members, 0)
+        begin = _unfinished(source, Offset.of(start))
         begin = _checked(source, begin, fail=self._options.fail_on_data_loss)
-        return _partitions(source, begin, Offset.of(end).of_shards(source.shards()), self._options.partitions)
+        stop = Offset.of(end).of_shards(begin.times)
+        return _partitions(source, begin, stop, self._options.partitions, members)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of one partition."""
         assert isinstance(partition, OplogPartition)
-        return entry_rows(self._source, partition.shard, partition.after, partition.through)
+        return _rows(self._source, partition, EVERYTHING)
 
     def stop(self) -> None:
         """The query has ended."""
         self._source.close()
+
+
+def _document(offset: Offset, members: Mapping[str, Any]) -> dict[str, Any]:
+    return {**offset.to_document(), _MEMBERS: members} if members else offset.to_document()
+
+
+def _unfinished(source: OplogSource, known: Offset) -> Offset:
+    """Where to go on with the shards that may have more; one that is new begins where the last one stands."""
+    shards = [
+        name for name in source.shards() if source.told_through(name, _FOREVER) > known.times.get(name, 0)
+    ]
+    return Offset({name: time for name, time in known.times.items() if name in shards}).of_shards(shards)
+
+
+def _rows(source: OplogSource, part: OplogPartition, condition: EntryCondition) -> Iterator[pa.RecordBatch]:
+    planned = source.as_planned(part.members, part.after)
+    return entry_rows(planned, part.shard, part.after, part.through, condition)
 
 
 def _checked(source: OplogSource, start: Offset, *, fail: bool) -> Offset:
@@ -229,14 +253,16 @@ def _checked(source: OplogSource, start: Offset, *, fail: bool) -> Offset:
     return Offset(times)
 
 
-def _partitions(source: OplogSource, start: Offset, end: Offset, wanted: int | None) -> list[InputPartition]:
+def _partitions(
+    source: OplogSource, start: Offset, end: Offset, wanted: int | None, members: Mapping[str, Any]
+) -> list[InputPartition]:
     after, through = start.earliest, max(end.times.values(), default=0)
     if not start.times or through <= after:
         return []
     parts = wanted if wanted is not None else source.suggested_parts(after, through)
     intervals = source.intervals(after, through, parts)
     found = [
-        OplogPartition(shard, max(begin, start.times[shard]), min(stop, end.times[shard]))
+        OplogPartition(shard, max(begin, start.times[shard]), min(stop, end.times[shard]), members)
         for shard in start.times
         for begin, stop in intervals
     ]

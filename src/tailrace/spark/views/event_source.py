@@ -5,8 +5,8 @@ Like an oplog source it can be sent to executors, and cluster times are 64-bit i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 from tailrace.eventlog.common_steps import AnyRow
 from tailrace.stages.plan import Plan
@@ -59,6 +59,17 @@ class EventSource(ABC):
     @abstractmethod
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         """The largest cluster time up to ``through`` that keeps an interval within these limits."""
+
+    def membership(self) -> dict[str, Any]:
+        """See `OplogSource`."""
+        return {}
+
+    def remember(self, membership: Mapping[str, Any]) -> None:  # noqa: B027 - only clusters change
+        """See `OplogSource`."""
+
+    def as_planned(self, membership: Mapping[str, Any], after: int) -> "EventSource":  # noqa: ARG002
+        """See `OplogSource`."""
+        return self
 
     @abstractmethod
     def suggested_parts(self, after: int, through: int) -> int:

@@ -1,7 +1,7 @@
 """Streams on oplogs: the local engine, fed shard by shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tailrace.eventlog.local_engine import LocalEngine
 from tailrace.model.oplog_entry import parse_entry
@@ -46,8 +46,20 @@ class OplogEvents(EventSource):
         return self._source.split(after, through, parts)
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
+        """See `OplogSource.batch_end`: limits are for batches that others follow."""
+        return self._source.batch_end(after, through, max_entries, max_bytes)
+
+    def membership(self) -> dict[str, Any]:
         """See `OplogSource`."""
-        return self._source.limited(after, through, max_entries, max_bytes)
+        return self._source.membership()
+
+    def remember(self, membership: Mapping[str, Any]) -> None:
+        """See `OplogSource`."""
+        self._source.remember(membership)
+
+    def as_planned(self, membership: Mapping[str, Any], after: int) -> "OplogEvents":
+        """See `OplogSource`."""
+        return OplogEvents(self._source.as_planned(membership, after), is_archive=self._is_archive)
 
     def suggested_parts(self, after: int, through: int) -> int:
         """See `OplogSource`."""

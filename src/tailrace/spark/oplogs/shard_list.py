@@ -1,0 +1,57 @@
+"""The shards of a cluster as its router lists them, kept up to date while a source is used."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pymongo.read_concern import ReadConcern
+
+from tailrace.model.cluster_time import from_timestamp, to_timestamp
+from tailrace.spark.oplogs.clients import Client
+from tailrace.spark.oplogs.members import Member, Members
+
+Document = Mapping[str, Any]
+
+
+class ShardList:
+    """The members of a cluster, those that have left among them."""
+
+    def __init__(self) -> None:
+        self.members = Members()
+        self.unknown_through = 0
+        """When the last of the shards left that nobody here has ever known"""
+        self._seen: tuple[int, ...] = ()
+
+    def has_gone_on(self, *times: int) -> bool:
+        """Whether these are not the times of the last look; then the list may have changed."""
+        seen, self._seen = self._seen, times
+        return seen != times
+
+    def refresh(
+        self,
+        router: Client,
+        end_of: Callable[[str], int],
+        *,
+        clock: Document | None = None,
+        time: int | None = None,
+    ) -> bool:
+        """Read the list as it was at a cluster time, or later; whether there are new shards.
+
+        ``clock`` is a `$clusterTime` that is not before ``time``. ``end_of`` asks a shard that has left for
+        the time of its last entry, where the cluster does not say when that was: MongoDB does not.
+        """
+        with router.start_session() as session:
+            if clock is not None and time is not None:
+                session.advance_cluster_time(clock)
+                session.advance_operation_time(to_timestamp(time))
+            config = router.get_database("config", read_concern=ReadConcern("majority"))
+            found = {shard["_id"]: Member(shard["host"]) for shard in config.shards.find(session=session)}
+            removed = config.removedShards.find(session=session)
+            ends = {shard["_id"]: from_timestamp(shard["removedTime"]) for shard in removed}
+        has_new = any(name not in self.members for name in found)
+        for name, member in self.members.by_name.items():
+            if name not in found:
+                left = ends.get(name) if member.left is None else member.left
+                found[name] = Member(member.host, end_of(name) if left is None else left)
+        self.members = Members(found)
+        self.unknown_through = max((end for name, end in ends.items() if name not in found), default=0)
+        return has_new
