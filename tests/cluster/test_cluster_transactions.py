@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,18 +18,27 @@ from tests.server.running import wait_for
 from tests.server.served import ServedProcess, served
 from tests.server.transacting import end, new_lsid, statement
 
+from tailrace.bsonio.documents import decode
+from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.testing.sharded_cluster import Document, ShardedCluster
 
 TRANSIENT = "TransientTransactionError"
 SEED = 61
 
 
+def two_databases(cluster: ShardedCluster) -> "MongoClient[Document]":
+    """A client of a new cluster, whose shards have a database each."""
+    client = cluster.client(0)
+    for name, shard in (("left", "shard0"), ("right", "shard1")):
+        client.admin.command("enableSharding", name, primaryShard=shard)
+        client[name].create_collection("items")
+    return client
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ShardedCluster]:
     with ShardedCluster(shards=2, routers=2) as started:
-        client = started.client(0)
-        client.admin.command("enableSharding", "left", primaryShard="shard0")
-        client.admin.command("enableSharding", "right", primaryShard="shard1")
+        two_databases(started)
         yield started
 
 
@@ -156,18 +166,38 @@ class TestCommit:
             assert "made" not in client.right.list_collection_names()
         assert list(client.right.made.find()) == [{"_id": 1}]
 
-    def test_streams_on_the_shards_show_its_events(
+
+class TestStreams:
+    def test_a_router_shows_the_events_of_all_shards(
         self, cluster: ShardedCluster, client: "MongoClient[Document]"
     ) -> None:
-        streams = [cluster.shard_client(shard).watch() for shard in ("shard0", "shard1")]
-        with client.start_session() as session, session.start_transaction():
-            write_both(client, session)
-        events = [next(stream) for stream in streams]
-        for stream in streams:
-            stream.close()
-        assert [event["ns"]["db"] for event in events] == ["left", "right"]
-        assert events[0]["lsid"] == events[1]["lsid"]
-        assert events[0]["clusterTime"] != events[1]["clusterTime"]
+        with client.watch() as stream:
+            with client.start_session() as session, session.start_transaction():
+                write_both(client, session)
+            client.left.items.insert_one({"_id": 30})
+            first, second, last = (next(stream) for _ in range(3))
+        assert {first["ns"]["db"], second["ns"]["db"]} == {"left", "right"}
+        assert last["documentKey"] == {"_id": 30}
+        assert (first["lsid"], first["txnNumber"]) == (second["lsid"], second["txnNumber"])
+        assert first["clusterTime"] < second["clusterTime"]
+        with cluster.client(1).watch(resume_after=first["_id"]) as stream:
+            assert next(stream) == second
+
+    def test_a_shard_shows_its_own(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+        with cluster.shard_client("shard1").watch() as stream:
+            with client.start_session() as session, session.start_transaction():
+                write_both(client, session)
+            assert next(stream)["ns"] == {"db": "right", "coll": "items"}
+
+    def test_its_end_is_an_event_where_that_is_wanted(self) -> None:
+        with ShardedCluster(shards=2, parameters={END_OF_TRANSACTION_FLAG: True}) as own:
+            client = two_databases(own)
+            with client.watch(show_expanded_events=True) as stream:
+                with client.start_session() as session, session.start_transaction():
+                    write_both(client, session)
+                events = [next(stream) for _ in range(3)]
+        assert [event["operationType"] for event in events] == ["insert", "insert", "endOfTransaction"]
+        assert {event["txnNumber"] for event in events} == {1}
 
 
 class TestSnapshot:
@@ -231,11 +261,7 @@ class TestAbort:
 
     def test_time_ends_it_on_all_shards(self) -> None:
         with ShardedCluster(shards=2) as own:
-            client = own.client()
-            client.admin.command("enableSharding", "left", primaryShard="shard0")
-            client.admin.command("enableSharding", "right", primaryShard="shard1")
-            client.left.create_collection("items")
-            client.right.create_collection("items")
+            client = two_databases(own)
             with client.start_session() as session:
                 session.start_transaction()
                 write_both(client, session)
@@ -274,6 +300,58 @@ class TestAbort:
             with cluster.fail_point(data=data, mode={"times": 3}, shard="shard1"):
                 session.commit_transaction()
         assert ids(client) == [[1, 2, 10], [1, 2, 10]]
+
+
+class TestMigrations:
+    @pytest.fixture
+    def spread(self, client: "MongoClient[Document]") -> Any:
+        """A collection with the keys below 0 on shard0, and the others on shard1."""
+        client.left.drop_collection("spread")
+        client.admin.command("shardCollection", "left.spread", key={"k": 1})
+        client.admin.command("split", "left.spread", middle={"k": 0})
+        client.admin.command("moveChunk", "left.spread", find={"k": 0}, to="shard1")
+        client.left.spread.insert_many([{"_id": k, "k": k} for k in range(-2, 2)])
+        return client.left.spread
+
+    def test_what_is_moved_meanwhile_is_read_where_it_was(
+        self, client: "MongoClient[Document]", spread: Any
+    ) -> None:
+        with client.start_session() as session:
+            session.start_transaction()
+            assert client.left.items.count_documents({}, session=session) == 2
+            client.admin.command("moveChunk", "left.spread", find={"k": -1}, to="shard1", _waitForDelete=True)
+            assert [found["k"] for found in spread.find(session=session).sort("k")] == [-2, -1, 0, 1]
+            refused = failure(spread.update_one, {"k": -1}, {"$set": {"x": 1}}, session=session)
+            assert (refused.code, refused.has_error_label(TRANSIENT)) == (246, True)
+            session.abort_transaction()
+        with client.start_session() as session, session.start_transaction():
+            spread.update_one({"k": -1}, {"$set": {"x": 1}}, session=session)
+        assert spread.find_one({"x": 1}) == {"_id": -1, "k": -1, "x": 1}
+
+    def test_a_range_that_is_written_to_stays_until_the_end(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]", spread: Any
+    ) -> None:
+        move = {"moveChunk": "left.spread", "find": {"k": -1}, "to": "shard1", "_waitForDelete": True}
+        with raw_router(cluster, 1) as raw, client.start_session() as session:
+            session.start_transaction()
+            spread.insert_one({"_id": -5, "k": -5}, session=session)
+            raw.send(move)
+            wait_for(lambda: is_under_way(cluster, "moveChunk"))
+            # The move waits for the transaction; the transaction does not wait for the move.
+            spread.insert_one({"_id": 5, "k": 5}, session=session)
+            spread.update_one({"k": -2}, {"$set": {"x": 1}}, session=session)
+            assert spread.count_documents({}, session=session) == 6
+            session.commit_transaction()
+            assert decode(raw.receive().document)["ok"] == 1.0
+        assert [found["_id"] for found in spread.find().sort("_id")] == [-5, -2, -1, 0, 1, 5]
+        owners = {chunk["shard"] for chunk in client.config.chunks.find()}
+        assert owners == {"shard1"}
+        assert cluster.shard_client("shard0").left.spread.count_documents({}) == 0
+
+
+def is_under_way(cluster: ShardedCluster, command: str) -> bool:
+    operations = cluster.client(1).admin.command("currentOp")["inprog"]
+    return any(command in operation.get("command", ()) for operation in operations)
 
 
 def begun(raw: RawClient, lsid: Document, *databases: str) -> Document:
@@ -394,13 +472,6 @@ def test_sums_stay_the_same(cluster: ShardedCluster, client: "MongoClient[Docume
     assert problems == []
 
 
-@pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
-    options = ("--shards", "2", "--log-level", "warning")
-    with served(tmp_path_factory.mktemp("killed"), *options) as started:
-        yield started
-
-
 def shard_client(router: "MongoClient[Document]", name: str) -> "MongoClient[Document]":
     (found,) = [s for s in router.admin.command("listShards")["shards"] if s["_id"] == name]
     replica_set, _, host = found["host"].partition("/")
@@ -425,16 +496,23 @@ def statement_fields(lsid: Document) -> Document:
     return {"lsid": lsid, "txnNumber": Int64(1), "autocommit": False}
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("killed")
+
+
 @pytest.mark.parametrize("phase", DONE)
-def test_a_kill_between_the_phases(process: ServedProcess, phase: str) -> None:
+def test_a_kill_between_the_phases(folder: Path, phase: str) -> None:
     """One shard has done it and the other has not: all or nothing is there afterwards, by the decision."""
-    with process.client() as client:
-        client.admin.command("enableSharding", "left", primaryShard="shard0")
-        client.admin.command("enableSharding", "right", primaryShard="shard1")
-        for name in ("left", "right"):
+    options = ("--shards", "2", "--log-level", "warning")
+    lsid = new_lsid()
+    with served(folder, *options) as process, process.client() as client:
+        for name, shard in (("left", "shard0"), ("right", "shard1")):
+            client.admin.command("enableSharding", name, primaryShard=shard)
             client[name].drop_collection("items")
             client[name].create_collection("items")
-        lsid = new_lsid()
+        with client.watch() as stream:
+            start = stream.resume_token
         with (
             raw_client(process) as raw,
             shard_client(client, "shard0") as first,
@@ -448,9 +526,8 @@ def test_a_kill_between_the_phases(process: ServedProcess, phase: str) -> None:
             waiting = {"waitForFailPoint": "failCommand", "timesEntered": entered, "maxTimeMS": 20_000}
             second.admin.command(waiting)
             wait_for(lambda: first.local["oplog.rs"].find_one(DONE[phase]) is not None)
-        process.kill()
-        process.start()
-        is_decided = phase == "commitTransaction"
+    is_decided = phase == "commitTransaction"
+    with served(folder, *options) as process, process.client() as client:
         expected = [{"_id": 10}] if is_decided else []
         assert [list(client[name].items.find()) for name in ("left", "right")] == [expected, expected]
         with raw_client(process) as raw:
@@ -458,5 +535,10 @@ def test_a_kill_between_the_phases(process: ServedProcess, phase: str) -> None:
         assert told.get("code") == (None if is_decided else 251)
         assert list(client.config.transaction_coordinators.find()) == []
         # Nothing is locked any more.
-        client.left.items.update_one({"_id": 10}, {"$set": {"x": 1}}, upsert=True)
-        client.right.items.update_one({"_id": 10}, {"$set": {"x": 1}}, upsert=True)
+        for name in ("left", "right"):
+            client[name].items.update_one({"_id": 10}, {"$set": {"x": 1}}, upsert=True)
+        with client.watch(resume_after=start) as stream:
+            events = [next(stream) for _ in range(4 if is_decided else 2)]
+        shown = [(event["operationType"], "txnNumber" in event) for event in events]
+        updates = [("update", False)] * 2
+        assert shown == ([("insert", True)] * 2 + updates if is_decided else [("insert", False)] * 2)

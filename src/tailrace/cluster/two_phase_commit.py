@@ -21,7 +21,7 @@ from tailrace.bsonio.documents import decode, encode
 from tailrace.cluster.shard_calls import call
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.cluster_time import from_timestamp, to_timestamp
+from tailrace.model.cluster_time import from_timestamp
 from tailrace.model.entry_bytes import Operation
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.id_keys import id_key_of
@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 DECISIONS: Final = "transaction_coordinators"
 """The collection of the config server that has the decisions which may not be carried through yet"""
 _PAUSE_SECONDS: Final = 0.05
-_OVER_CODES: Final = frozenset({ErrorCode.InterruptedAtShutdown, ErrorCode.ShutdownInProgress})
+_LAST_WORDS: Final = frozenset(
+    {
+        ErrorCode.NoSuchTransaction,
+        ErrorCode.TransactionTooOld,
+        ErrorCode.InterruptedAtShutdown,
+        ErrorCode.ShutdownInProgress,
+    }
+)
+"""After these it makes no sense to tell a shard again: it has given up by itself, or stops"""
 
 
 class TwoPhaseCommit:
@@ -68,28 +76,37 @@ class TwoPhaseCommit:
 
     async def _commit(self, lsid: bytes, number: int, shards: Sequence[str]) -> None:
         fields = statement_fields(lsid, number)
-        replies = await asyncio.gather(
-            *(self._call(shard, {"prepareTransaction": 1, **fields}) for shard in shards),
-            return_exceptions=True,
-        )
-        failure = next((reply for reply in replies if isinstance(reply, BaseException)), None)
-        if failure is None:
-            prepared: list[Mapping[str, Any]] = [reply for reply in replies if isinstance(reply, dict)]
-            time = max(from_timestamp(reply["prepareTimestamp"]) for reply in prepared)
-            try:
-                await self._cluster.config.store.write(
-                    lambda unit: _write_down(unit, lsid, number, shards, time)
-                )
-            except CommandError as error:
-                failure = error
-        if failure is not None:
+        try:
+            decision = await self._decide(lsid, number, shards)
+        except BaseException:
             await self._abort(fields, shards)
-            raise failure
+            raise
         async with self._cluster.states.steady:
-            told = {"commitTransaction": 1, "commitTimestamp": to_timestamp(time), **fields}
+            time = decision["decision"]["commitTimestamp"]
+            told = {"commitTransaction": 1, "commitTimestamp": time, **fields}
             await asyncio.gather(*(self._insist(shard, told) for shard in shards))
-        await self._mark_end(lsid, number, shards[0], prepared)
+        await self._mark_end(decision)
         self._cluster.config.store.submit(lambda unit: _cross_out(unit, lsid, number), lambda: None)
+
+    async def _decide(self, lsid: bytes, number: int, shards: Sequence[str]) -> dict[str, Any]:
+        """Have all shards prepare, and write down that they can commit; raises why not, if they cannot."""
+        prepare = {"prepareTransaction": 1, **statement_fields(lsid, number)}
+        calls = (self._call(shard, prepare) for shard in shards)
+        replies: list[dict[str, Any]] = []
+        # None is left behind: a shard that prepares while others are told to abort would wait for ever.
+        for reply in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(reply, BaseException):
+                raise reply
+            replies.append(reply)
+        time = max(reply["prepareTimestamp"] for reply in replies)
+        decision = {
+            "_id": {"lsid": decode(lsid), "txnNumber": Int64(number)},
+            "participants": list(shards),
+            "decision": {"decision": "commit", "commitTimestamp": time},
+            "affectedNamespaces": sorted({ns for reply in replies for ns in reply["affectedNamespaces"]}),
+        }
+        await self._cluster.config.store.write(lambda unit: _write_down(unit, decision))
+        return decision
 
     async def _abort(self, fields: Mapping[str, Any], shards: Sequence[str]) -> None:
         """Abort everywhere; on a shard that could not prepare it is gone already."""
@@ -102,7 +119,7 @@ class TwoPhaseCommit:
             try:
                 await self._call(shard, command)
             except CommandError as error:
-                if error.code == ErrorCode.NoSuchTransaction or error.code in _OVER_CODES:
+                if error.code in _LAST_WORDS:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -111,18 +128,16 @@ class TwoPhaseCommit:
     async def _call(self, shard: str, command: Mapping[str, Any]) -> dict[str, Any]:
         return await call(self._cluster.shards[shard], command, "admin")
 
-    async def _mark_end(
-        self, lsid: bytes, number: int, shard: str, prepared: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Log that all of it is visible, where streams show that."""
-        server = self._cluster.shards[shard]
+    async def _mark_end(self, decision: Mapping[str, Any]) -> None:
+        """Log that all of it is visible, on the first shard, where streams show that."""
+        server = self._cluster.shards[decision["participants"][0]]
         if not server.parameters[END_OF_TRANSACTION_FLAG]:
             return
-        namespaces = sorted({ns for reply in prepared for ns in reply["affectedNamespaces"]})
-        payload = {"endOfTransaction": namespaces, "lsid": decode(lsid), "txnNumber": Int64(number)}
+        payload = {"endOfTransaction": decision["affectedNamespaces"], **decision["_id"]}
         message = encode({"msg": {"endOfTransaction": 1}})
         entry = Operation("n", "admin.$cmd", message, o2=encode(payload))
-        await server.store.write(lambda unit: unit.log(entry, session=SessionWrites(lsid, number)))
+        session = SessionWrites(encode(decision["_id"]["lsid"]), decision["_id"]["txnNumber"])
+        await server.store.write(lambda unit: unit.log(entry, session=session))
 
     # -- after a crash ----------------------------------------------------------------------------------
 
@@ -139,11 +154,15 @@ class TwoPhaseCommit:
 
     async def _carry_through(self, decision: Mapping[str, Any]) -> None:
         lsid, number = encode(decision["_id"]["lsid"]), int(decision["_id"]["txnNumber"])
+        was_told = True
         for name in decision["participants"]:
             shard = self._cluster.shards.get(name)
             prepared = None if shard is None else shard.store.prepared.of_session(lsid)
             if prepared is not None and prepared.txn_number == number:
                 await prepared.commit(from_timestamp(decision["decision"]["commitTimestamp"]))
+                was_told = False
+        if not was_told:
+            await self._mark_end(decision)
         await self._cluster.config.store.write(lambda unit: _cross_out(unit, lsid, number))
 
 
@@ -152,21 +171,16 @@ def statement_fields(lsid: bytes, number: int) -> dict[str, Any]:
     return {"lsid": decode(lsid), "txnNumber": Int64(number), "autocommit": False}
 
 
-def _write_down(unit: WriteUnit, lsid: bytes, number: int, shards: Sequence[str], time: int) -> None:
+def _write_down(unit: WriteUnit, decision: Mapping[str, Any]) -> None:
     collection = unit.catalog.collection(f"config.{DECISIONS}")
     if collection is None:
         collection = unit.create_collection("config", DECISIONS)
-    document = {
-        "_id": _identity(lsid, number),
-        "participants": list(shards),
-        "decision": {"decision": "commit", "commitTimestamp": to_timestamp(time)},
-    }
-    unit.insert(collection, encode(document))
+    unit.insert(collection, encode(decision))
 
 
 def _cross_out(unit: WriteUnit, lsid: bytes, number: int) -> None:
     collection = unit.catalog.collection(f"config.{DECISIONS}")
-    key = id_key_of(encode({"_id": _identity(lsid, number)}))
+    key = id_key_of(encode({"_id": {"lsid": decode(lsid), "txnNumber": Int64(number)}}))
     found = None if collection is None or key is None else unit.find_id(collection, key)
     if collection is not None and found is not None:
         unit.delete(collection, *found)
@@ -176,7 +190,3 @@ def _written_down(reader: Reader) -> Iterator[dict[str, Any]]:
     collection = reader.catalog.collection(f"config.{DECISIONS}")
     for _, document in () if collection is None else reader.records(collection):
         yield decode(document)
-
-
-def _identity(lsid: bytes, number: int) -> dict[str, Any]:
-    return {"lsid": decode(lsid), "txnNumber": Int64(number)}
