@@ -65,11 +65,6 @@ class PlacementLocks:
         """The same for exclusive use."""
         return HeldLocks(self._locks, names, is_exclusive=True)
 
-    def is_changing(self, name: str) -> bool:
-        """Whether somebody has a namespace or database for themselves now."""
-        lock = self._locks.get(name)
-        return lock is not None and lock.is_exclusive
-
 
 class _Lock:
     """One name: how many have it, and who waits, in order."""
