@@ -7,6 +7,7 @@ deposed and does not know it cannot answer with a hole.
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -23,7 +24,7 @@ from tailrace.model.oplog_entry import OplogEntry, parse_entry
 from tailrace.spark.oplogs.clients import Client, client_of, close_clients, shard_uri
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.deployment_lookups import CurrentDocuments, StoredPreImages
-from tailrace.spark.oplogs.members import Member, Members
+from tailrace.spark.oplogs.members import Members
 from tailrace.spark.oplogs.raw_documents import documents_of, raw_batches, split_documents
 from tailrace.spark.oplogs.sampling import cuts_by_rate
 from tailrace.spark.oplogs.shard_list import ShardList
@@ -111,7 +112,7 @@ class DeploymentSource(OplogSource):
         source._list = ShardList()
         source._list.members = Members(
             {
-                name: Member(known[name].host if name in known else planned[name].host, planned[name].left)
+                name: replace(planned[name], host=known[name].host) if name in known else planned[name]
                 for name in planned.behind(after)
             }
         )
@@ -244,10 +245,12 @@ class DeploymentSource(OplogSource):
         self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
     ) -> Iterator[Sequence[bytes]]:
         """See `OplogSource`."""
-        position = after
         through = self.told_through(shard, through)
+        if self._is_routed:
+            after = max(after, self._list.members[shard].joined)
         if through <= after:
             return
+        position = after
         with (
             speaking_to(self._uri_of(shard)),
             self._shard_client(shard).start_session(causal_consistency=True) as session,

@@ -1,8 +1,8 @@
 """Which shards a cluster has and had: they join and leave while a query runs.
 
 An offset names the shards that were known when it was made. So an interval between two offsets is read from
-the same shards whenever it is read, though the cluster may have others by then. A shard that has left is read
-up to the cluster time of its end, and stays in the offsets.
+the same shards whenever it is read, though the cluster may have others by then. A shard that joins is read
+from the cluster time it joined at, one that has left up to the time of its end; it stays in the offsets.
 
 >>> members = Members({"s0": Member("s0/a:1"), "s1": Member("s1/b:2", left=7 << 32)})
 >>> members.to_document()
@@ -13,7 +13,7 @@ True
 ['s0']
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ class Member:
 
     host: str
     """as the router names it, ``set/host:port,...``"""
+    joined: int = 0
+    """the cluster time behind which it counts; 0 for one that nobody here has seen join"""
     left: int | None = None
     """the cluster time behind which it has nothing to tell any more; None as long as it is there"""
 
@@ -41,8 +43,8 @@ class Members:
         """What `to_document` wrote."""
         found = {}
         for name, shown in document.items():
-            left = shown.get("left")
-            found[name] = Member(shown["host"], None if left is None else left[0] << 32 | left[1])
+            joined, left = (_time(shown.get(end)) for end in ("joined", "left"))
+            found[name] = Member(shown["host"], joined or 0, left)
         return cls(found)
 
     def to_document(self) -> dict[str, Any]:
@@ -50,6 +52,8 @@ class Members:
         shown: dict[str, Any] = {}
         for name, member in self.by_name.items():
             shown[name] = {"host": member.host}
+            if member.joined:
+                shown[name]["joined"] = [member.joined >> 32, member.joined & _INCREMENTS]
             if member.left is not None:
                 shown[name]["left"] = [member.left >> 32, member.left & _INCREMENTS]
         return shown
@@ -76,3 +80,7 @@ class Members:
     def with_all(self, others: "Members") -> "Members":
         """These, and those of others that are not among them."""
         return Members({**others.by_name, **self.by_name})
+
+
+def _time(shown: Sequence[int] | None) -> int | None:
+    return None if shown is None else shown[0] << 32 | shown[1]

@@ -44,14 +44,36 @@ class ShardList:
                 session.advance_cluster_time(clock)
                 session.advance_operation_time(to_timestamp(time))
             config = router.get_database("config", read_concern=ReadConcern("majority"))
-            found = {shard["_id"]: Member(shard["host"]) for shard in config.shards.find(session=session)}
+            listed = list(config.shards.find(session=session))
             removed = config.removedShards.find(session=session)
             ends = {shard["_id"]: from_timestamp(shard["removedTime"]) for shard in removed}
-        has_new = any(name not in self.members for name in found)
-        for name, member in self.members.by_name.items():
+        known = self.members.by_name
+        present = {shard["_id"] for shard in listed}
+        has_lost = any(name not in present for name in self.members.present())
+        found = {}
+        for shard in listed:
+            name = shard["_id"]
+            before = known.get(name)
+            if before is not None and before.left is None:
+                found[name] = Member(shard["host"], before.joined)
+            else:
+                joined = _joined(shard) if known and not has_lost else 0
+                found[name] = Member(shard["host"], joined)
+        has_new = any(name not in known or known[name].left is not None for name in found)
+        for name, member in known.items():
             if name not in found:
                 left = ends.get(name) if member.left is None else member.left
-                found[name] = Member(member.host, end_of(name) if left is None else left)
+                found[name] = Member(member.host, member.joined, end_of(name) if left is None else left)
         self.members = Members(found)
         self.unknown_through = max((end for name, end in ends.items() if name not in found), default=0)
         return has_new
+
+
+def _joined(shard: Document) -> int:
+    """When a shard joined, as its entry in the list says.
+
+    The time there is set once more when the shard begins to leave, and MongoDB sets it on some other shard
+    when one has left; then it is not known, and all that is behind the last promise counts.
+    """
+    time = shard.get("topologyTime")
+    return 0 if time is None or shard.get("draining") else from_timestamp(time)
