@@ -44,6 +44,8 @@ class Violation(NamedTuple):
     kind: ViolationKind
     donor: str
     recipient: str
+    difference: float
+    """By how many bytes the donor has more than the recipient"""
 
 
 def is_on(placement: "Placement") -> bool:
@@ -65,15 +67,16 @@ def violation(cluster: "Cluster", collection: ShardedCollection) -> Violation | 
     if not takers:
         return None
     sizes = {name: _bytes_on(cluster, name, collection) for name in {*takers, *collection.shards}}
-    recipient = min(takers, key=lambda name: sizes[name])
+    recipient = min(takers, key=lambda name: (sizes[name], bytes_of_shard(cluster, name)))
     for owner in collection.shards:
         if owner not in takers:
-            return Violation(ViolationKind.DRAINING, owner, recipient)
+            return Violation(ViolationKind.DRAINING, owner, recipient, sizes[owner] - sizes[recipient])
     donor = max(takers, key=lambda name: sizes[name])
     tolerated = _TOLERATED_CHUNKS * chunk_megabytes(cluster.placement) * (1 << 20)
-    if sizes[donor] - sizes[recipient] < tolerated:
+    difference = sizes[donor] - sizes[recipient]
+    if difference < tolerated:
         return None
-    return Violation(ViolationKind.IMBALANCE, donor, recipient)
+    return Violation(ViolationKind.IMBALANCE, donor, recipient, difference)
 
 
 def bytes_of_shard(cluster: "Cluster", shard: str) -> int:

@@ -8,10 +8,12 @@ order over the whole cluster.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from tailrace.cluster import migration, primary_move, resharding
+from tailrace.cluster.balancer import Balancer
 from tailrace.cluster.ddl.unfinished import finish_commands
 from tailrace.cluster.document_lookup import document_lookup
 from tailrace.cluster.moves import DataMoves
@@ -21,7 +23,8 @@ from tailrace.cluster.router import Router
 from tailrace.cluster.states import ClusterStates
 from tailrace.cluster.two_phase_commit import TwoPhaseCommit
 from tailrace.cluster.writes.session_locks import SessionLocks
-from tailrace.errors import UsageError
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError, UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.merged_log import MergedLog
 from tailrace.server.data_directory import DataDirectory
@@ -29,6 +32,7 @@ from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.store.catalog import INTERNAL_DATABASES
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.store import Store
 from tailrace.store.tables import holds_store
@@ -51,6 +55,8 @@ class Cluster:
         """What whoever runs the pipeline tells of it, for serverStatus; set by them."""
         self.shards: dict[str, Server] = {}
         """The shards by name, in the order they joined"""
+        self._former: dict[str, Server] = {}
+        """Shards that were removed and still run, as replica sets: some streams are behind"""
         self.routers: list[Router] = []
         self.config: Server
         self.placement: Placement
@@ -64,7 +70,9 @@ class Cluster:
                 primary_move.KIND: primary_move.finish,
                 resharding.KIND: resharding.finish,
             },
+            in_background={migration.KIND},
         )
+        self.balancer = Balancer(self)
         self._merged_log: MergedLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
@@ -83,17 +91,19 @@ class Cluster:
             await self.two_phase_commit.recover()
             self.states = ClusterStates(self.clock, self.placement, self._stores)
             self.is_running = True
-            self.moves.recover()
+            await self.moves.recover()
             await finish_commands(self, self._router(0))
             for number in range(self.options.routers):
                 self.routers.append(self._router(number))
                 await self.routers[-1].start()
+            self.balancer.start()
         except BaseException:
             await self._stop()
             raise
 
     async def _start_servers(self) -> None:
         self.config = await self._start_server(CONFIG_SHARD, 0)
+        self._stores[CONFIG_SHARD] = self.config.store
         self.placement = Placement(self.config.store)
         await self.placement.load()
         self._merged_log = MergedLog(
@@ -111,12 +121,60 @@ class Cluster:
 
     async def start_shard(self, name: str) -> Server:
         """Start a shard on its data; the placement knows it when this returns."""
-        shard = await self._start_server(name, len(self.shards) + 1)
+        shard = await self._start_server(name, self._free_number())
+        await self._let_join(name, shard)
+        return shard
+
+    async def _let_join(self, name: str, shard: Server) -> None:
+        self._stores[name] = shard.store
         self.shards[name] = shard
         # Before anybody can write to it: streams see everything from its first entry on.
         self.merged_log.add(shard.head, shard.store, joins_now=self.is_running)
         await self.placement.add_shard(name, f"{name}/{shard.member}")
-        return shard
+
+    async def take_in(self, name: str, members: str) -> None:
+        """Let a shard join the running cluster: a new one, or, by its members, one that was removed.
+
+        Databases that it has become part of the cluster; OperationFailed (96) if the cluster has one of them.
+        """
+        former = self._former.get(name)
+        if members and (former is None or members != former.member):
+            raise CommandError(
+                ErrorCode.OperationFailed,
+                f"{name}/{members} is not a shard that this process has run; addShard starts a new one if "
+                "it is given nothing but a name",
+            )
+        shard = former or await self._start_server(name, self._free_number())
+        own = [known for known in shard.store.catalog.databases() if known not in INTERNAL_DATABASES]
+        double = next((database for database in own if database in self.placement.databases), None)
+        if double is not None:
+            if former is None:
+                await shard.stop()
+            raise CommandError(
+                ErrorCode.OperationFailed,
+                f"{name} cannot be added: it has a database {double}, as the cluster has; drop one",
+            )
+        self._former.pop(name, None)
+        await self._let_join(name, shard)
+        for database in own:
+            await self.placement.create_database(database, name)
+
+    async def let_go(self, name: str) -> None:
+        """Take a shard that owns nothing out of the cluster; it goes on as a replica set."""
+        await self.placement.remove_shard(name)
+        self._former[name] = self.shards.pop(name)
+        del self._stores[name]
+
+    def free_name(self) -> str:
+        """A name that no shard has or had."""
+        taken = {*self.placement.shards, *self.placement.removed_shards}
+        return next(name for name in map(SHARD_NAME.format, count()) if name not in taken)
+
+    def _free_number(self) -> int:
+        """The next shard's; it is what its port goes by."""
+        taken = {server.port for server in (*self.shards.values(), *self._former.values())}
+        first = self.options.port + self.options.routers
+        return next(number for number in count(1) if not self.options.port or first + number not in taken)
 
     def _let_shards_go(self) -> None:
         """Let the event log end with the shards that have left."""
@@ -140,7 +198,6 @@ class Cluster:
         )
         server = Server(own, wall=self.wall, log=self.log, clock=self.clock, shard=name)
         await server.start()
-        self._stores[name] = server.store
         return server
 
     def _router(self, number: int) -> Router:
@@ -165,9 +222,10 @@ class Cluster:
 
     async def _stop(self) -> None:
         await asyncio.gather(*(router.end() for router in self.routers))
+        await self.balancer.stop()
         await self.moves.stop()
         self.is_running = False
-        servers = [*self.shards.values()]
+        servers = [*self.shards.values(), *self._former.values()]
         if CONFIG_SHARD in self._stores:
             servers.append(self.config)
         await asyncio.gather(*(server.stop() for server in servers))

@@ -6,7 +6,7 @@ are gone.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -33,10 +33,13 @@ class Cleanup:
 class DataMoves:
     """The moves of one cluster."""
 
-    def __init__(self, cluster: "Cluster", recoveries: Mapping[str, Recovery]) -> None:
-        """``recoveries`` are by the kind of a move."""
+    def __init__(
+        self, cluster: "Cluster", recoveries: Mapping[str, Recovery], in_background: Container[str]
+    ) -> None:
+        """``recoveries`` are by the kind of a move; those of some kinds can wait while a cluster starts."""
         self._cluster = cluster
         self._recoveries = recoveries
+        self._in_background = in_background
         self._turn = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
         self.cleanups: dict[Any, Cleanup] = {}
@@ -85,10 +88,16 @@ class DataMoves:
         finally:
             del self.cleanups[record["_id"]]
 
-    def recover(self) -> None:
-        """Begin to finish or undo what the last run of the cluster has left."""
+    async def recover(self) -> None:
+        """Finish or undo what the last run of the cluster has left.
+
+        Documents that a shard has and does not own are nobody's business, and go later; who has a whole
+        collection is clear before anybody asks for it.
+        """
         for record in self.records:
-            self.clean_up(record)
+            cleanup = self.clean_up(record)
+            if record["kind"] not in self._in_background:
+                await cleanup
 
     async def stop(self) -> None:
         """Leave everything as it is."""

@@ -1,0 +1,84 @@
+"""The balancer moves ranges from the fullest shard to the emptiest, if somebody turns it on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from tailrace.testing.sharded_cluster import ShardedCluster
+
+Document = dict[str, Any]
+SHARDS = ("shard0", "shard1", "shard2")
+CHUNK_MEGABYTES = 0.02
+
+
+@pytest.fixture
+def cluster() -> Iterator[ShardedCluster]:
+    with ShardedCluster(shards=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: ShardedCluster) -> "MongoClient[Document]":
+    client = cluster.client()
+    client.config.settings.update_one({"_id": "chunksize"}, {"$set": {"value": CHUNK_MEGABYTES}}, upsert=True)
+    client.admin.command("enableSharding", "shop", primaryShard="shard0")
+    for name in ("items", "left"):
+        client.admin.command("shardCollection", f"shop.{name}", key={"k": 1})
+        client.shop[name].insert_many([{"_id": n, "k": n, "s": "x" * 1000} for n in range(300)])
+    return client
+
+
+def held(cluster: ShardedCluster, name: str) -> list[int]:
+    clients = (cluster.shard_client(shard) for shard in SHARDS)
+    return [client.shop[name].count_documents({}) for client in clients]
+
+
+def balance(cluster: ShardedCluster) -> int:
+    """Let the balancer come to its end, without the pauses between its rounds; how much it moved."""
+
+    async def rounds() -> int:
+        number = 0
+        while await cluster.cluster.balancer.round():
+            number += 1
+            for cleanup in list(cluster.cluster.moves.cleanups.values()):
+                await cleanup.task
+        return number
+
+    return cluster.call(rounds())
+
+
+def test_off_by_default(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    assert client.admin.command("balancerStatus")["mode"] == "off"
+    assert balance(cluster) == 0
+    status = client.admin.command("balancerCollectionStatus", "shop.items")
+    assert (status["balancerCompliant"], status["firstComplianceViolation"]) == (False, "chunksImbalance")
+    assert held(cluster, "items") == [300, 0, 0]
+
+
+def test_balances(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    client.config.collections.update_one({"_id": "shop.left"}, {"$set": {"noBalance": True}})
+    with client.shop.watch(max_await_time_ms=100) as stream:
+        client.admin.command("balancerStart")
+        assert client.admin.command("balancerStatus")["mode"] == "full"
+        assert balance(cluster) + client.admin.command("balancerStatus")["numBalancerRounds"] > 4
+        client.admin.command("balancerStop")
+        assert stream.try_next() is None
+    assert max(held(cluster, "items")) - min(held(cluster, "items")) < 3 * CHUNK_MEGABYTES * 1100
+    assert sum(held(cluster, "items")) == 300
+    assert held(cluster, "left") == [300, 0, 0]
+    assert client.admin.command("balancerCollectionStatus", "shop.items")["balancerCompliant"]
+    assert sorted(found["_id"] for found in client.shop.items.find()) == list(range(300))
+
+
+def test_runs_by_itself(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    """Nobody has to call it: a stream on the config server's log of changes sees it work."""
+    whole: list[Document] = [
+        {"$changeStream": {"allowToRunOnConfigDB": True}},
+        {"$match": {"operationType": "insert"}},
+    ]
+    changes = cluster.shard_client("config").config.changelog.aggregate(whole)
+    client.admin.command("balancerStart")
+    what = {next(changes)["fullDocument"]["what"] for _ in range(3)}
+    assert what == {"moveChunk.start", "moveChunk.commit", "moveChunk.from"}
