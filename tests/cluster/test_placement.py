@@ -226,8 +226,8 @@ def test_what_others_put_into_a_document_stays(tmp_path: Path) -> None:
 
 def test_settings(tmp_path: Path) -> None:
     async def work(placement: Placement) -> None:
-        assert placement.setting("balancer") == {}
-        await placement.put_setting("balancer", {"mode": "off", "stopped": True})
+        assert placement.setting("chunksize") == {}
+        assert placement.setting("balancer") == {"_id": "balancer", "mode": "off", "stopped": True}
         await placement.put_setting("balancer", {"stopped": False})
         assert placement.setting("balancer") == {"_id": "balancer", "mode": "off", "stopped": False}
 

@@ -83,6 +83,8 @@ def begin(unit: WriteUnit) -> None:
     """Make the collections that are there from the beginning, and give the cluster its id."""
     if cluster_id(unit) is None:
         _put(unit, VERSION, {"_id": 1, "clusterId": ObjectId()})
+        # Shells take a cluster that says nothing for one whose balancer is on.
+        _put(unit, SETTINGS, {"_id": "balancer", "mode": "off", "stopped": True})
     for name in (SHARDS, DATABASES, COLLECTIONS, CHUNKS, SETTINGS, CHANGELOG, *_EMPTY):
         _made(unit, name)
 
