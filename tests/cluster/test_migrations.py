@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -215,6 +216,27 @@ def _folded(stream: Any, number: int) -> dict[Any, Document]:
         else:
             del documents[identity]
     return documents
+
+
+def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
+    """A document that is on two shards for a while is deleted by its owner alone."""
+    collection = items(client, ns)
+    collection.create_index("t", expireAfterSeconds=60)
+    now = datetime.now(tz=UTC)
+    collection.insert_many([{"_id": n, "k": n, "t": now} for n in range(50)])
+    cursor = collection.find(batch_size=10)
+    next(cursor)
+    with collection.watch(max_await_time_ms=100) as stream:
+        move(client, ns, 0, "shard1", waits=False)
+        assert held(cluster, "shard0", ns) == held(cluster, "shard1", ns) == 50
+        cluster.wall.advance(120)
+        for shard in cluster.shards:
+            cluster.call(cluster.cluster.shards[shard].expiry.delete_documents())
+        shown = [stream.next() for _ in range(50)]
+        assert stream.try_next() is None
+    assert {event["operationType"] for event in shown} == {"delete"}
+    assert sorted(event["documentKey"]["_id"] for event in shown) == list(range(50))
+    assert collection.count_documents({}) == 0
 
 
 def test_unique_keys_that_change_hands(

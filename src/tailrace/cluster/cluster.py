@@ -16,6 +16,7 @@ from tailrace.cluster import migration, primary_move, resharding
 from tailrace.cluster.balancer import Balancer
 from tailrace.cluster.ddl.unfinished import finish_commands
 from tailrace.cluster.document_lookup import document_lookup
+from tailrace.cluster.expiry_claim import expiry_claim
 from tailrace.cluster.moves import DataMoves
 from tailrace.cluster.placed import CONFIG_SHARD
 from tailrace.cluster.placement import Placement
@@ -28,6 +29,7 @@ from tailrace.errors import CommandError, UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.merged_log import MergedLog
 from tailrace.server.data_directory import DataDirectory
+from tailrace.server.expiry_task import claim_everything
 from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
@@ -126,6 +128,7 @@ class Cluster:
         return shard
 
     async def _let_join(self, name: str, shard: Server) -> None:
+        shard.expiry.claim = expiry_claim(self.placement, name)
         self._stores[name] = shard.store
         self.shards[name] = shard
         # Before anybody can write to it: streams see everything from its first entry on.
@@ -162,7 +165,8 @@ class Cluster:
     async def let_go(self, name: str) -> None:
         """Take a shard that owns nothing out of the cluster; it goes on as a replica set."""
         await self.placement.remove_shard(name)
-        self._former[name] = self.shards.pop(name)
+        shard = self._former[name] = self.shards.pop(name)
+        shard.expiry.claim = claim_everything
         del self._stores[name]
 
     def free_name(self) -> str:

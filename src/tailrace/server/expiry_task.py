@@ -3,9 +3,11 @@
 Both are looked for now and then, by the wall clock, which tests move.
 """
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import DatetimeMS, Int64
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 _MILLISECONDS: Final = 1000
 _EXPIRED_BEFORE: Final = "imagesExpiredBefore"
 
+Claim: TypeAlias = Callable[[str], AbstractAsyncContextManager[Callable[[bytes], bool]]]
+"""Given a namespace, tells which documents are the server's own as long as it is held"""
+
 
 @dataclass(slots=True)
 class ExpiryCounters:
@@ -33,6 +38,12 @@ class ExpiryCounters:
     image_bytes_removed: int = 0
 
 
+@asynccontextmanager
+async def claim_everything(_ns: str) -> AsyncIterator[Callable[[bytes], bool]]:
+    """The claim of a server that shares its documents with nobody."""
+    yield lambda _document: True
+
+
 class ExpiryTask:
     """Removes what is too old; two background jobs of a server."""
 
@@ -41,6 +52,8 @@ class ExpiryTask:
         self.counters = ExpiryCounters()
         self.images_expired_before: int | None = None
         """The date, in milliseconds, before which no pre-image is there any more, in the history either"""
+        self.claim: Claim = claim_everything
+        """What may be deleted; set by whoever decides which documents are this server's own"""
 
     def load(self, store: Store) -> None:
         """Read what was known before."""
@@ -91,11 +104,13 @@ class ExpiryTask:
             return
         now = server.wall.milliseconds()
         for rule in expiring(server.store.catalog):
-            while True:
-                deleted = await server.store.write(partial(delete_expired, rule=rule, now=now))
-                self.counters.ttl_deleted += deleted
-                if deleted < AT_ONCE:
-                    break
+            async with self.claim(rule.ns) as owns:
+                while True:
+                    work = partial(delete_expired, rule=rule, now=now, owns=owns)
+                    deleted = await server.store.write(work)
+                    self.counters.ttl_deleted += deleted
+                    if deleted < AT_ONCE:
+                        break
         self.counters.ttl_passes += 1
 
     def _now(self) -> int:

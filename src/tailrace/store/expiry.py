@@ -5,7 +5,7 @@ up; it tells how many, and is called again as long as there are more. Documents 
 do it, with entries in the oplog; pre-images are no one's documents and leave no trace.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -61,8 +61,17 @@ def expiring(catalog: Catalog) -> list[Expiring]:
     return found
 
 
-def delete_expired(unit: WriteUnit, rule: Expiring, now: int, limit: int = AT_ONCE) -> int:
-    """Delete some documents that have expired; how many. The rule is looked up anew: it may be gone."""
+def delete_expired(
+    unit: WriteUnit,
+    rule: Expiring,
+    now: int,
+    limit: int = AT_ONCE,
+    owns: Callable[[bytes], bool] = lambda _document: True,
+) -> int:
+    """Delete some documents that have expired; how many. The rule is looked up anew: it may be gone.
+
+    ``owns`` says whether a document is the server's own.
+    """
     collection = unit.catalog.by_uuid(rule.uuid)
     if collection is None:
         return 0
@@ -74,7 +83,7 @@ def delete_expired(unit: WriteUnit, rule: Expiring, now: int, limit: int = AT_ON
             return 0
         records = _expired_by_index(unit, collection, index, rule.threshold(now))
     # Collected first: a scan does not go on over what is being deleted under it.
-    doomed = dict(islice(records, limit))
+    doomed = dict(islice((record for record in records if owns(record[1])), limit))
     for key, document in doomed.items():
         unit.delete(collection, key, document, grouped=True)
     return len(doomed)
