@@ -29,8 +29,10 @@ def node_sharding(cluster: ShardedCluster, home: Path) -> Document:
 
 def mongosh_sharding(cluster: ShardedCluster, home: Path) -> Document:
     need("mongosh")
-    command = [MONGOSH, router(cluster, 0), "--quiet", "--norc", "--file", FOLDER / "mongosh_router.js"]
-    return run(command, home, TAILRACE_DATABASE=DATABASE)
+    script = FOLDER / "mongosh_router.js"
+    return run(
+        [MONGOSH, router(cluster, 0), "--quiet", "--norc", "--file", script], home, TAILRACE_DATABASE=DATABASE
+    )
 
 
 def router(cluster: ShardedCluster, number: int) -> str:

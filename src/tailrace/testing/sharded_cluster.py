@@ -19,9 +19,11 @@ from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeVar, Unpack
 
 import bson
+from bson import Timestamp
 from pymongo import MongoClient
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.model.cluster_time import to_timestamp
 from tailrace.server.fail_points import FAIL_COMMAND, FailPoint
 from tailrace.server.logbook import Logbook
 from tailrace.server.member_fail_points import set_fail_point
@@ -140,6 +142,11 @@ class ShardedCluster:
     def shards(self) -> list[str]:
         """The names of the shards."""
         return list(self.cluster.shards)
+
+    @property
+    def cluster_time(self) -> Timestamp:
+        """The time of the newest write on any shard."""
+        return to_timestamp(self.cluster.states.last_committed)
 
     def client(self, router: int | None = None, **options: Any) -> "MongoClient[Document]":
         """A new PyMongo client of one router, or of all of them; closed with the cluster at the latest."""
