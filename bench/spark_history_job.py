@@ -5,15 +5,17 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from bench.spark_oplogs import write_oplogs
 from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.pipeline.job import HistoryJob
+from tailrace.spark.pipeline.job import HistoryJob, start_session
 from tailrace.spark.pipeline.settings import PipelineSettings
-from tailrace.spark.session import build_session
 
-WARM_UP = 30_000
+WARM_UP = 150_000
+"""Enough that every task has slices of the usual size: from then on memory has no reason to grow"""
 
 
 def descendants(process: int) -> list[int]:
@@ -32,38 +34,52 @@ def descendants(process: int) -> list[int]:
     return found
 
 
-def workers_peak() -> int:
-    """The most memory that one of Spark's Python workers ever held, in MB."""
-    peak = 0
+def workers() -> Iterator[Path]:
+    """Where the system tells about Spark's Python workers."""
     for process in descendants(os.getpid()):
-        try:
-            if b"pyspark.daemon" not in Path(f"/proc/{process}/cmdline").read_bytes():
-                continue
-            status = Path(f"/proc/{process}/status").read_text()
-        except OSError:
-            continue
-        peak = max(
-            [peak, *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))]
-        )
+        folder = Path(f"/proc/{process}")
+        with suppress(OSError):
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                yield folder
+
+
+def workers_peak() -> int:
+    """The most memory that one of the workers ever held, in MB."""
+    peak = 0
+    for folder in workers():
+        with suppress(OSError):
+            status = (folder / "status").read_text().splitlines()
+            peak = max([peak, *(int(line.split()[1]) for line in status if line.startswith("VmHWM"))])
     return peak >> 10
+
+
+def workers_seconds() -> float:
+    """The processor time that the workers have taken so far."""
+    ticks = 0
+    for folder in workers():
+        with suppress(OSError):
+            times = (folder / "stat").read_text().rpartition(") ")[2].split()[11:13]
+            ticks += sum(map(int, times))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main(master: str, folder: str, entries: int) -> None:
     oplogs = Path(folder, "oplogs")
     source = FilesSource({path.stem: [str(path)] for path in sorted(oplogs.glob("*.bson"))})
-    spark = build_session(master, "tailrace bench")
+    spark = start_session(master, {})
     with tempfile.TemporaryDirectory() as small:
         first = FilesSource(write_oplogs(Path(small), WARM_UP))
         HistoryJob(first, PipelineSettings(Path(small, "history"), interval=None)).run(spark)
     early_peak = workers_peak()
     history = Path(folder, f"history of {master}")
     job = HistoryJob(source, PipelineSettings(history, interval=None))
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), workers_seconds()
     job.run(spark)
-    seconds = time.perf_counter() - began
+    seconds, worked = time.perf_counter() - began, workers_seconds() - worked
     figures = {
         "seconds": seconds,
         "rate": entries / seconds,
+        "processor": worked,
         "rows": sum(file.rows for file in job.table.files),
         "files": [str(history / file.path) for file in job.table.files],
         "early_peak": early_peak,
