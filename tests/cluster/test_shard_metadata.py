@@ -57,7 +57,7 @@ def test_document_keys_begin_with_the_fields_of_the_shard_key() -> None:
             ("d", {"kind": 4, "_id": 4}),
             ("d", {"_id": 3}),
         ]
-        assert [list(key) for kind, key in _keys(shard) if kind == "i"][0] == ["at.place", "kind", "_id"]
+        assert next(list(key) for kind, key in _keys(shard) if kind == "i") == ["at.place", "kind", "_id"]
 
 
 def test_a_shard_keeps_the_key_until_it_is_taken_away() -> None:
@@ -71,7 +71,7 @@ def test_a_shard_keeps_the_key_until_it_is_taken_away() -> None:
         client.shop.orders.rename("others")
         client.shop.others.rename("orders")
         client.shop.orders.insert_one({"_id": 2, "x": 2})
-        assert list(client.shop.list_collections())[0]["options"] == {}
+        assert next(iter(client.shop.list_collections()))["options"] == {}
         _set_key(shard)
         client.shop.orders.insert_one({"_id": 3, "x": 3})
         _set_key(shard, "_id")

@@ -8,13 +8,13 @@ then the shard that has it is asked to change it if it is still the same.
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tailrace.cluster.cluster_of import cluster_of
 from tailrace.cluster.placed import ShardedCollection
 from tailrace.cluster.writes.executed import Executed, executed_before
 from tailrace.cluster.writes.form import Form
-from tailrace.cluster.writes.looking import key_query, look
+from tailrace.cluster.writes.looking import Found, key_query, look
 from tailrace.cluster.writes.owner_change import change_owner
 from tailrace.cluster.writes.ownership import ShardOwnership
 from tailrace.cluster.writes.routing import Route, Routing
@@ -26,6 +26,9 @@ from tailrace.server.context import Context
 from tailrace.server.writes.batch import ends_command
 from tailrace.server.writes.retries import is_retryable
 from tailrace.store.transaction_log import TRANSIENT
+
+_NOTHING_DONE: Final = "NoWritesPerformed"
+"""The label that a shard gives to an error behind which it has done nothing of a command"""
 
 
 async def execute(context: Context, form: Form, statements: Sequence[Statement], *, ordered: bool) -> None:
@@ -158,8 +161,11 @@ class Execution:
 
         It is that of the client's command if nothing of it was done, or if it can be sent again as a whole.
         """
-        if not self._has_done or self._context.txn_number is not None:
+        if not self._has_done:
             raise error
+        if self._context.txn_number is not None:
+            labels = [label for label in error.labels if label != _NOTHING_DONE]
+            raise CommandError(error.code, error.message, labels)
         for statement in group:
             self._form.fail(statement, error)
 
@@ -169,9 +175,10 @@ class Execution:
             try:
                 return await self._search(statement, route.shards)
             except CommandError as error:
-                if ends_command(error):
-                    raise
-                self._form.fail(statement, error)
+                if ends_command(error) or error.labels:
+                    self._fail([statement], error)
+                else:
+                    self._form.fail(statement, error)
                 return []
         return await self._exchange({shard: [statement] for shard in route.shards}, ordered=True)
 
@@ -180,7 +187,7 @@ class Execution:
         sharded = self._cluster.placement.require(statement.ns)
         while True:
             self._context.check_deadline()
-            found = look(self._context, statement)
+            found = await self._look(statement)
             if found.target is None and statement.is_upsert:
                 return await self._insert(statement, sharded, found.new_document())
             if found.target is None:
@@ -197,11 +204,19 @@ class Execution:
             if isinstance(outcome, CommandError):
                 if outcome.code == ErrorCode.WouldChangeOwningShard:
                     return [statement]
-                raise outcome
+                self._fail([statement], outcome)
+                return []
             if self._form.has_found(outcome):
                 self._has_done = True
                 return self._form.add([statement], outcome)
             # It was changed between the look and the write.
+
+    async def _look(self, statement: Statement) -> Found:
+        if self._context.in_transaction:
+            return look(self._context, statement)
+        # A document on its way to another shard must not be missed on both.
+        async with self._cluster.states.steady:
+            return look(self._context, statement)
 
     def _changes_owner(self, statement: Statement, before: bytes, after: bytes) -> bool:
         collections = self._cluster.placement.collections

@@ -132,6 +132,8 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
         return ()
     if listed is not None:
         return listed
+    if first is None and context.in_transaction:
+        return ()  # the router says which statements are to be known again
     start = first or 0
     return range(start, start + size)
 

@@ -127,6 +127,9 @@ def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: L
         retold = _upserted(logged.o, spec)
         return Modified(retold.value, retold.facts, was_retried=True)
     facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
+    if logged.op == "i" and spec.returns_new:
+        # The document has come from another shard; what was inserted is what the client was told.
+        return Modified(logged.o, facts, was_retried=True)
     if logged.retry_image != spec.image:
         raise CommandError(
             _OTHER_IMAGE,
