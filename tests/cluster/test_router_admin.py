@@ -174,6 +174,12 @@ def test_cluster_parameters_hold_on_all_shards(
         (found,) = server.admin.command("getClusterParameter", "changeStreamOptions")["clusterParameters"]
         assert found["preAndPostImages"] == wanted["preAndPostImages"]
     assert code_of(client.admin, "setClusterParameter", {"changeStreamOptions": {"nonsense": 1}}) == 40415
+    client.admin.command("addShard", "latecomer")
+    late = cluster.shard_client("latecomer").admin.command("getClusterParameter", "changeStreamOptions")
+    assert late["clusterParameters"][0]["preAndPostImages"] == wanted["preAndPostImages"]
+    assert client.admin.command("removeShard", "latecomer")["state"] == "started"
+    while client.admin.command("removeShard", "latecomer")["state"] != "completed":
+        pass
     off = {"preAndPostImages": {"expireAfterSeconds": "off"}}
     client.admin.command("setClusterParameter", {"changeStreamOptions": off})
 

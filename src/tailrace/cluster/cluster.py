@@ -129,6 +129,7 @@ class Cluster:
 
     async def _let_join(self, name: str, shard: Server) -> None:
         shard.expiry.claim = expiry_claim(self.placement, name)
+        await shard.cluster_parameters.adopt(shard.store, self.config.cluster_parameters)
         self._stores[name] = shard.store
         self.shards[name] = shard
         # Before anybody can write to it: streams see everything from its first entry on.

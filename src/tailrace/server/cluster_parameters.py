@@ -47,6 +47,12 @@ class ClusterParameters:
             raise CommandError(ErrorCode.NoSuchKey, f"Unknown server parameter: {name}")
         return {"_id": name, **self._options}
 
+    async def adopt(self, store: Store, other: "ClusterParameters") -> None:
+        """Take over what another server of the same cluster has."""
+        if self._options["preAndPostImages"] != other._options["preAndPostImages"]:
+            images = {"preAndPostImages": other._options["preAndPostImages"]}
+            await self.set(store, CHANGE_STREAM_OPTIONS, images)
+
     async def set(self, store: Store, name: str, value: object) -> None:
         """Check a value, store it, and let it count from now on."""
         if name not in NAMES:
