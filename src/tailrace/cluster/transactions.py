@@ -254,9 +254,13 @@ class ClusterTransactions(Transactions):
                 ErrorCode.InvalidOptions, "commitTimestamp is chosen by routers, not by clients"
             )
         self._begin_end(transaction)
+        # What was handed in goes on, whoever gives up waiting for it, and lets go of everything in the end.
+        await asyncio.shield(asyncio.get_running_loop().create_task(self._finish(transaction)))
+
+    async def _finish(self, transaction: ClusterTransaction) -> None:
         try:
             await transaction.commit()
-        except Exception:
+        except BaseException:
             self._ended(transaction, State.ABORTED)
             raise
         self._ended(transaction, State.COMMITTED)
