@@ -163,7 +163,8 @@ def check_pattern(pattern: Mapping[str, Any]) -> None:
 
 def _is_one(kind: Any) -> bool:
     if isinstance(kind, Decimal128):
-        return bool(kind.to_decimal() == 1)
+        number = kind.to_decimal()
+        return number.is_finite() and number == 1
     return not isinstance(kind, bool) and isinstance(kind, int | float) and kind == 1
 
 

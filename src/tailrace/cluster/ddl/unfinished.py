@@ -14,6 +14,7 @@ from bson import ObjectId
 from tailrace.bsonio.documents import decode, encode
 from tailrace.cluster.cluster_of import cluster_of
 from tailrace.cluster.shard_calls import call
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.arguments import GENERIC_ARGUMENTS
 from tailrace.server.context import Context
@@ -29,13 +30,14 @@ _COLLECTION: Final = "system.sharding_ddl_coordinators"
 _NS: Final = f"config.{_COLLECTION}"
 _NOT_KEPT: Final = GENERIC_ARGUMENTS | {"collectionUUID"}
 """What has been checked when the command begins"""
+_STOPPING: Final = frozenset({ErrorCode.InterruptedAtShutdown, ErrorCode.ShutdownInProgress})
 
 
 @asynccontextmanager
 async def until_done(context: Context) -> AsyncIterator[None]:
     """Around what a command changes on shards: a cluster that is killed in between does it when it starts.
 
-    A command that fails has come to its end, too.
+    A command that fails has come to its end, too, unless it failed because the cluster stops.
     """
     store = cluster_of(context).config.store
     command = {name: value for name, value in context.command.items() if name not in _NOT_KEPT}
@@ -45,8 +47,11 @@ async def until_done(context: Context) -> AsyncIterator[None]:
     await _write_down(store, {"_id": identity, "database": context.database, "command": command})
     try:
         yield
-    finally:
-        await _take_out(store, identity)
+    except Exception as error:
+        if not isinstance(error, CommandError) or error.code not in _STOPPING:
+            await _take_out(store, identity)
+        raise
+    await _take_out(store, identity)
 
 
 async def finish_commands(cluster: "Cluster", router: "Server") -> None:
