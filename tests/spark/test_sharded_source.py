@@ -112,7 +112,7 @@ def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
     assert ["left" in membership["shard1"] for _, membership in marks] == [False, False, False, True, True]
     read = []
     for (after, _), (through, membership) in pairwise(marks):
-        planned = pickle.loads(pickle.dumps(source)).as_planned(membership, after)
+        planned = pickle.loads(pickle.dumps(source)).having(source.members_for(membership, after))
         read.append(len(found := told(planned, after, through)))
         assert found == sorted(found)
         assert found == told(planned, after, through)

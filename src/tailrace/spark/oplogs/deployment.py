@@ -102,20 +102,23 @@ class DeploymentSource(OplogSource):
             self._list.members = self._list.members.with_all(Members.of(membership))
             self._refresh()
 
-    def as_planned(self, membership: Mapping[str, Any], after: int) -> "DeploymentSource":
-        """See `OplogSource`."""
+    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:
+        """See `OplogSource`; shards may have other addresses by now."""
         if not self._is_routed or not membership:
-            return self
+            return membership
+        self._refresh()
         planned = Members.of(membership)
-        known = self._list.members.by_name
+        known = self._list.members
+        hosts = {name: (known if name in known else planned)[name].host for name in planned}
+        members = {name: replace(planned[name], host=hosts[name]) for name in planned.behind(after)}
+        return Members(members).to_document()
+
+    def having(self, members: Mapping[str, Any]) -> "DeploymentSource":
+        """See `OplogSource`."""
+        if not self._is_routed or not members:
+            return self
         source = copy(self)
-        source._list = ShardList()
-        source._list.members = Members(
-            {
-                name: replace(planned[name], host=known[name].host) if name in known else planned[name]
-                for name in planned.behind(after)
-            }
-        )
+        source._list = ShardList(Members.of(members))
         return source
 
     # -- what it is ---------------------------------------------------------------------------------------
@@ -173,7 +176,7 @@ class DeploymentSource(OplogSource):
     def promised(self) -> int:
         """The newest majority committed time of all shards, once each has got there; see `_reach`."""
         while True:
-            hellos = {shard: self._hello(shard) for shard in self._present()}
+            hellos = self._hellos()
             newest = max(map(_time_of, hellos.values()))
             told = max(hellos.values(), key=_clock_of)
             if not self._is_routed or not self._list.has_gone_on(newest, self._router_time()):
@@ -187,6 +190,19 @@ class DeploymentSource(OplogSource):
                 promise = self._whole(promise)
             self._newest_promise = max(self._newest_promise, promise)
         return self._newest_promise
+
+    def _hellos(self) -> dict[str, dict[str, Any]]:
+        """What each shard says of itself."""
+        known = self._list.members
+        try:
+            return {shard: self._hello(shard) for shard in self._present()}
+        except UsageError:
+            # It may have another address now, or have left.
+            if self._is_routed:
+                self._refresh()
+            if known == self._list.members:
+                raise
+            return {shard: self._hello(shard) for shard in self._present()}
 
     def _router_time(self) -> int:
         """What the clock of the cluster shows; shards that nobody here knows yet may have moved it on."""

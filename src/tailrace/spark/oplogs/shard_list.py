@@ -15,8 +15,8 @@ Document = Mapping[str, Any]
 class ShardList:
     """The members of a cluster, those that have left among them."""
 
-    def __init__(self) -> None:
-        self.members = Members()
+    def __init__(self, members: Members | None = None) -> None:
+        self.members = members or Members()
         self.unknown_through = 0
         """When the last of the shards left that nobody here has ever known"""
         self._seen: tuple[int, ...] = ()

@@ -136,8 +136,12 @@ class OplogSource(ABC):
     def remember(self, membership: Mapping[str, Any]) -> None:  # noqa: B027 - most have nothing to remember
         """Learn from the offset that a query goes on from which shards there were."""
 
-    def as_planned(self, membership: Mapping[str, Any], after: int) -> "OplogSource":  # noqa: ARG002
-        """The source as the offset with this membership knew it, for what is behind ``after``."""
+    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """Of the membership that an offset names, what a task needs that reads behind ``after``."""
+        return membership
+
+    def having(self, members: Mapping[str, Any]) -> "OplogSource":  # noqa: ARG002
+        """The source with just these members, as `members_for` gave them."""
         return self
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close

@@ -125,9 +125,10 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch.through <= batch.after:
             return []
         promised = max(self._promised, batch.through)
+        shards = self._plan.source.members_for(shards_of(end), batch.after)
         marks = [batch.after, *self._cuts(batch), batch.through]
         return [
-            PartPartition(Interval(after, through), batch, promised, shards_of(end))
+            PartPartition(Interval(after, through), batch, promised, shards)
             for after, through in pairwise(marks)
             if after < through
         ]
@@ -138,7 +139,7 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from tailrace.spark.pipeline.task import build
 
         assert isinstance(partition, PartPartition)
-        source = self._plan.source.as_planned(partition.shards, partition.interval.after)
+        source = self._plan.source.having(partition.shards)
         files = build(source, partition.interval, self._plan.settings.history)
         part = BuiltPart(partition.interval, partition.batch, partition.promised, tuple(files))
         yield (pickle.dumps(part),)

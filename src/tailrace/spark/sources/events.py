@@ -98,7 +98,7 @@ class _Stream:
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         assert isinstance(partition, ChangeStreamPartition)
         batches = RowBatches(self.schema, self.request.layout)
-        source = self.source.as_planned(partition.shards, partition.interval.after)
+        source = self.source.having(partition.shards)
         try:
             for rows in rows_of(self.spec, source, partition.interval):
                 for start in range(0, len(rows), _BATCH_ROWS):
@@ -124,6 +124,7 @@ class ChangeStreamReader(DataSourceReader):
             through = stream.source.promised()
             if stream.request.ending is not None:
                 through = min(through, stream.request.ending)
+            shards = stream.source.members_for(stream.source.membership(), after)
             ended = planner.end(after, through)
             planned = planner.intervals(
                 after,
@@ -136,7 +137,7 @@ class ChangeStreamReader(DataSourceReader):
             stream.source.close()
         # Spark asks for a partition even if there is nothing to read.
         planned = planned or [Interval(after, after, has_resumed=True)]
-        return [ChangeStreamPartition(each, stream.source.membership()) for each in planned]
+        return [ChangeStreamPartition(each, shards) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one interval."""
@@ -205,6 +206,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         """The intervals of a micro-batch; the same for the same offsets."""
         after, through = _time(start), _time(end)
         source = self._stream.source
+        shards = source.members_for(end.get("shards", {}), after)
         if source.oldest() > after + 1 and after:
             if self._stream.request.fail_on_data_loss:
                 self._planner.check_start(after + 1)
@@ -213,7 +215,7 @@ class ChangeStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         planned = self._planner.intervals(
             after, through, parts, has_resumed=start["resumed"], finds_event=end["resumed"]
         )
-        return [ChangeStreamPartition(interval, end.get("shards", {})) for interval in planned]
+        return [ChangeStreamPartition(interval, shards) for interval in planned]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one interval."""

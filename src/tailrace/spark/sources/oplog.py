@@ -201,8 +201,8 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Intervals of time, each once for every shard."""
-        members = end.get(_MEMBERS, {})
-        source = self._source.as_planned(members, 0)
+        members = self._source.members_for(end.get(_MEMBERS, {}), 0)
+        source = self._source.having(members)
         begin = _unfinished(source, Offset.of(start))
         begin = _checked(source, begin, fail=self._options.fail_on_data_loss)
         stop = Offset.of(end).of_shards(begin.times)
@@ -231,8 +231,7 @@ def _unfinished(source: OplogSource, known: Offset) -> Offset:
 
 
 def _rows(source: OplogSource, part: OplogPartition, condition: EntryCondition) -> Iterator[pa.RecordBatch]:
-    planned = source.as_planned(part.members, part.after)
-    return entry_rows(planned, part.shard, part.after, part.through, condition)
+    return entry_rows(source.having(part.members), part.shard, part.after, part.through, condition)
 
 
 def _checked(source: OplogSource, start: Offset, *, fail: bool) -> Offset:

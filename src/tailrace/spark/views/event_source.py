@@ -67,7 +67,11 @@ class EventSource(ABC):
     def remember(self, membership: Mapping[str, Any]) -> None:  # noqa: B027 - only clusters change
         """See `OplogSource`."""
 
-    def as_planned(self, membership: Mapping[str, Any], after: int) -> "EventSource":  # noqa: ARG002
+    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:  # noqa: ARG002
+        """See `OplogSource`."""
+        return membership
+
+    def having(self, members: Mapping[str, Any]) -> "EventSource":  # noqa: ARG002
         """See `OplogSource`."""
         return self
 

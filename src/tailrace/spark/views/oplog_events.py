@@ -57,9 +57,13 @@ class OplogEvents(EventSource):
         """See `OplogSource`."""
         self._source.remember(membership)
 
-    def as_planned(self, membership: Mapping[str, Any], after: int) -> "OplogEvents":
+    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:
         """See `OplogSource`."""
-        return OplogEvents(self._source.as_planned(membership, after), is_archive=self._is_archive)
+        return self._source.members_for(membership, after)
+
+    def having(self, members: Mapping[str, Any]) -> "OplogEvents":
+        """See `OplogSource`."""
+        return OplogEvents(self._source.having(members), is_archive=self._is_archive)
 
     def suggested_parts(self, after: int, through: int) -> int:
         """See `OplogSource`."""

@@ -1,0 +1,88 @@
+"""Engine, on Spark, of a sharded cluster: its events are, byte for byte, those of a router's stream.
+
+Clients and an administrator play with clusters of one, two and five shards; shards join while a pipeline runs
+and leave. Directly from the oplogs, batch and streaming, and through the history, Spark shows what a router
+does.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import Timestamp
+from pyspark.sql import DataFrame, SparkSession
+from tests.laws.law_seeds import BASE_SEED
+from tests.laws.test_cluster_laws import Disturbance, note
+from tests.laws.test_spark_engine import events_of
+from tests.laws.wire_streams import WireStream
+from tests.spark.pipeline_runs import build_all
+
+from tailrace.bsonio import documents as bsondocs
+from tailrace.spark import change_stream
+from tailrace.spark.oplogs.deployment import DeploymentSource
+from tailrace.testing.client_workload import ClientWorkload
+from tailrace.testing.sharded_cluster import ShardedCluster
+
+SPEC = {"showExpandedEvents": True, "showRawUpdateDescription": True}
+RUNS = [(1, 0), (2, 1), (5, 2)]
+SLOW_RUNS = [(shards, 10 + number) for number in range(10) for shards in (1, 2, 5)]
+
+
+def play(cluster: ShardedCluster, seed: int, operations: int) -> Timestamp:
+    """Clients work, an administrator disturbs them; the time behind it."""
+    client = cluster.client()
+    workload = ClientWorkload(client, seed, "law")
+    disturbance = Disturbance(cluster, seed, workload.databases)
+    for _ in range(6):
+        workload.run(operations // 6)
+        disturbance.strike()
+    assert workload.done.total() > operations // 2, workload.refused
+    return note(client)
+
+
+def micro_batches(frame: DataFrame, checkpoint: Path) -> list[list[bytes]]:
+    """What a streaming query delivers until there is no more."""
+    batches: list[list[bytes]] = []
+
+    def keep(batch: DataFrame, _: int) -> None:
+        batches.append([bytes(row.event) for row in batch.orderBy("token").collect()])
+
+    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
+    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    return batches
+
+
+def transaction_of(event: bytes) -> tuple[bytes, int] | None:
+    """What tells transactions apart; None for an event of none."""
+    found = bsondocs.decode(event)
+    return (bytes(found["lsid"]["id"]), found["txnNumber"]) if "lsid" in found else None
+
+
+@pytest.mark.parametrize(
+    ("shards", "number"), [*RUNS, *(pytest.param(*run, marks=pytest.mark.slow) for run in SLOW_RUNS)]
+)
+def test_oplogs_and_history_show_what_a_router_shows(
+    spark: SparkSession, tmp_path: Path, shards: int, number: int
+) -> None:
+    seed = BASE_SEED + number
+    with ShardedCluster(shards=shards, routers=2) as cluster:
+        client = cluster.client()
+        options = {**SPEC, "startAtOperationTime": note(client)}
+        end = play(cluster, seed, 120)
+        expected = WireStream(cluster.client(0), "", options).all_events(end)
+        assert len(expected) > 60, seed
+
+        def rows(source: str | Path, **more: Any) -> DataFrame:
+            return change_stream(spark, source, None, options, output="event", documentsAs="bson", **more)
+
+        assert events_of(rows(cluster.uri, partitions=5)) == expected, seed
+        frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=120)
+        batches = micro_batches(frame, tmp_path / "checkpoint")
+        assert [event for batch in batches for event in batch] == expected, seed
+        transactions = [set(map(transaction_of, batch)) - {None} for batch in batches]
+        assert len(batches) > 1
+        assert sum(map(len, transactions)) == len(set().union(*transactions)), seed
+        history = tmp_path / "history"
+        with DeploymentSource(cluster.uri) as source:
+            build_all(spark, source, history, max_entries=200)
+        assert events_of(rows(history)) == expected, seed
