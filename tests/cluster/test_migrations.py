@@ -239,6 +239,34 @@ def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Doc
     assert collection.count_documents({}) == 0
 
 
+def test_an_open_transaction_stops_the_move_alone(
+    cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
+) -> None:
+    """The last step waits for a transaction that has written; other writers do not wait with it."""
+    collection = items(client, ns)
+    collection.insert_many([{"_id": n, "k": n} for n in range(10)])
+    with client.start_session() as session:
+        with session.start_transaction():
+            collection.insert_one({"_id": "in", "k": 1}, session=session)
+            mover = threading.Thread(target=move, args=(client, ns, 1, "shard1"))
+            mover.start()
+            for n in range(100, 130):
+                collection.insert_one({"_id": n, "k": n % 100})
+                mover.join(0.05)
+            assert mover.is_alive()
+            assert held(cluster, "shard0", ns) == 40
+        mover.join()
+        session.start_transaction()
+        collection.find_one({"k": 2}, session=session)
+        move(client, ns, 2, "shard2")
+        assert collection.find_one({"k": 2}, session=session) == {"_id": 2, "k": 2}
+        with pytest.raises(OperationFailure) as caught:
+            collection.update_one({"k": 2}, {"$set": {"n": 1}}, session=session)
+    assert caught.value.has_error_label("TransientTransactionError")
+    assert held(cluster, "shard2", ns) == 41
+    assert collection.count_documents({}) == 41
+
+
 def test_unique_keys_that_change_hands(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:

@@ -20,6 +20,7 @@ from tailrace.cluster.collection_copies import copy_collection, is_alike
 from tailrace.cluster.document_copy import DocumentCopy, Source
 from tailrace.cluster.key_range import KeyRange
 from tailrace.cluster.orphans import remove_orphans
+from tailrace.cluster.patience import alone_at_last
 from tailrace.cluster.payload_entries import log_payload
 from tailrace.cluster.placed import ShardedCollection
 from tailrace.cluster.shard_key import ShardKey
@@ -68,7 +69,7 @@ class Migration:
             await self._prepare()
             copy = self._copy()
             await copy.begin()
-            async with cluster.placement.changing(self._ns):
+            async with alone_at_last(cluster.placement, self._ns, meanwhile=copy.catch_up):
                 await self._commit(copy)
         except Exception as error:
             await self._log("moveChunk.error", note=str(error))
@@ -108,7 +109,7 @@ class Migration:
     async def _prepare(self) -> None:
         # Alone, so that no write is under way that would not look whose documents it finds.
         placement = self._cluster.placement
-        async with placement.changing(self._ns):
+        async with alone_at_last(placement, self._ns):
             original = self._checked()
             if self._recipient not in placement.require(self._ns).shards:
                 await copy_collection(self._to, original)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cluster.collection_copies import copy_collection, is_alike, remove_copy
 from tailrace.cluster.document_copy import DocumentCopy, Source
+from tailrace.cluster.patience import alone_at_last
 from tailrace.cluster.payload_entries import log_payload
 from tailrace.server.server import Server
 from tailrace.store.catalog import VIEWS, Collection
@@ -50,7 +51,7 @@ class PrimaryMove:
             for collection in self._movable():
                 if not collection.is_capped:
                     await self._copy(collection)
-            async with placement.changing(self._database):
+            async with alone_at_last(placement, self._database, meanwhile=self._catch_up):
                 await self._commit()
         except Exception as error:
             await placement.log_change("movePrimary.error", self._database, {**ends, "note": str(error)})
@@ -77,6 +78,10 @@ class PrimaryMove:
         )
         await copy.begin()
         self._copies[collection.uuid] = copy
+
+    async def _catch_up(self) -> None:
+        for copy in self._copies.values():
+            await copy.catch_up()
 
     async def _commit(self) -> None:
         """The end of it, while nobody else uses the database."""

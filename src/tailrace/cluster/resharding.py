@@ -22,6 +22,7 @@ from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.cluster_catalog import RESHARDING
 from tailrace.cluster.collection_copies import copy_collection, remove_copy
 from tailrace.cluster.document_copy import DocumentCopy, Source
+from tailrace.cluster.patience import alone_at_last, nothing
 from tailrace.cluster.payload_entries import log_payload, payload_entry
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.cluster.shard_key_index import is_served, needed_spec
@@ -90,7 +91,8 @@ class Resharding:
             copy = self._copy(original)
             if not original.is_capped:
                 await copy.begin()
-            async with cluster.placement.changing(self._ns):
+            catch_up = nothing if original.is_capped else copy.catch_up
+            async with alone_at_last(cluster.placement, self._ns, meanwhile=catch_up):
                 if original.is_capped:
                     await copy.begin()  # its order matters, so nobody may write meanwhile
                 await self._commit(original, copy)
@@ -121,7 +123,7 @@ class Resharding:
 
     async def _prepare(self, original: Collection) -> None:
         # Alone, so that the copy begins with the indexes and options that the collection has for everybody.
-        async with self._cluster.placement.changing(self._ns):
+        async with alone_at_last(self._cluster.placement, self._ns):
             self._check_unchanged(original)
             new = original.having(
                 name=temporary_name(original),
