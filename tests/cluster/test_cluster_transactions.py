@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,21 @@ class TestAbort:
             session.abort_transaction()
         client.left.items.insert_one({"_id": 10})
         assert ids(client) == [[1, 2, 10], [1, 2]]
+
+    def test_a_shard_that_has_ended_it_by_itself(
+        self, cluster: ShardedCluster, client: "MongoClient[Document]"
+    ) -> None:
+        for end_it in ("find", "commit"):
+            with client.start_session() as session:
+                session.start_transaction()
+                write_both(client, session)
+                cluster.shard_client("shard1").admin.command("killAllSessions", [])
+                work = session.commit_transaction if end_it == "commit" else partial(ids, client, session)
+                refused = failure(work)
+                assert (refused.code, refused.has_error_label(TRANSIENT)) == (251, True)
+        assert ids(client) == [[1, 2], [1, 2]]
+        client.left.items.insert_one({"_id": 10})
+        client.right.items.insert_one({"_id": 10})
 
     def test_time_ends_it_on_all_shards(self) -> None:
         with ShardedCluster(shards=2) as own:

@@ -71,8 +71,8 @@ class ClusterTransaction(Transaction):
     @property
     def reader(self) -> Reader:
         """The whole cluster as the transaction sees it."""
-        if not self._units:
-            raise no_such_transaction(f"Transaction {self.number} has ended.")
+        if not self._units or any(unit.is_over for unit in self._units.values()):
+            raise no_such_transaction(f"Transaction {self.number} has ended, here or on a shard.")
         return self._states.reader(self._units)
 
     def reader_of(self, shard: str) -> Reader:
@@ -147,11 +147,10 @@ class ClusterTransaction(Transaction):
         """Let go of everything; what the shards have not committed is given up there."""
         super().end_as(state)
         units, self._units = self._units, {}
-        for shard, unit in units.items():
+        for shard in units:
             server = self._cluster.shards.get(shard)
             if server is not None:
                 server.transactions.take_back(self.session.lsid, self.number)
-            unit.abort()
         held, self._held = self._held, []
         for locks in held:
             locks.release()

@@ -208,15 +208,21 @@ class Transactions:
 
     def take_back(self, lsid: bytes, number: int) -> None:
         """Let go of a transaction that a router has begun, unless it is committed or prepared."""
-        self._lent.pop((lsid, number), None)
+        unit = self._lent.pop((lsid, number), None)
+        if unit is not None:
+            unit.abort()
+            return
         session = self._server.sessions.get(lsid)
-        transaction = None if session is None or session.txn_number != number else session.transaction
-        if transaction is not None:
-            self.abort(transaction)
+        if session is not None and session.txn_number == number and session.transaction is not None:
+            self.abort(session.transaction)
 
     def _take_up(self, session: "Session", number: int) -> None:
         unit = self._lent.pop((session.lsid, number), None)
-        if unit is not None and number > session.txn_number:
+        if unit is None:
+            return
+        if number <= session.txn_number:
+            unit.abort()  # the session was used here directly, and has come further
+        else:
             now = self._server.wall.seconds()
             self._enter_as_open(
                 StoredTransaction.opened(session, number, unit, started=now, expires=math.inf)

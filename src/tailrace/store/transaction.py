@@ -59,7 +59,8 @@ class TransactionUnit(OverlaidReader, Unit):
         self.prepared: Prepared | None = None
         """What became of it, if it was prepared"""
         self._ended = asyncio.Event()
-        self._is_over = False
+        self.is_over = False
+        """Whether there is nothing to be read any more"""
         self.wall = store.clock.wall.milliseconds()
 
     # -- life -------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class TransactionUnit(OverlaidReader, Unit):
         except BaseException:
             self.abort()
             raise
-        self._is_over = True
+        self.is_over = True
         self._snapshot.close()
         self._ended.set()
 
@@ -165,7 +166,7 @@ class TransactionUnit(OverlaidReader, Unit):
             raise
         # Whoever waits for this unit is woken behind that, and waits for its heir.
         self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
-        self._is_over = True
+        self.is_over = True
         self._snapshot.close()
 
     def _effects(self) -> Effects:
@@ -179,9 +180,9 @@ class TransactionUnit(OverlaidReader, Unit):
 
     def abort(self) -> None:
         """Give up all changes and free what is locked. Does nothing if the transaction has ended."""
-        if self._is_over:
+        if self.is_over:
             return
-        self._is_over = True
+        self.is_over = True
         if self._has_locks:
             # A statement that was given up may still run in the writer's thread: it is finished before this.
             self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)

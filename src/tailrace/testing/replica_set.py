@@ -320,6 +320,8 @@ class ReplicaSet:
         for member in self.server.members:
             member.fail_points.disable_all()
             member.transactions.abort_all(over)
+        for prepared in self.server.store.prepared:
+            await prepared.abort()
 
     async def _configure(self, member: int, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
         return set_fail_point(self.server.members[member], name, mode, data)
