@@ -31,6 +31,7 @@ from tailrace.testing.streams import Stream, cluster_time_of, operation_type, to
 RUNS = [(1, 0), (2, 1), (5, 2)]
 SLOW_RUNS = [(shards, 10 + number) for number in range(30) for shards in (1, 2, 5)]
 STEPS, OPERATIONS = 6, 20
+MOST_SHARDS = 6
 
 SPEC = {"showRawUpdateDescription": True, "showExpandedEvents": True}
 OF_SHARDING = frozenset({"shardCollection", "refineCollectionShardKey", "reshardCollection"})
@@ -81,6 +82,7 @@ class Disturbance:
                 ("move", self._move),
                 ("move primary", self._move_primary),
                 ("reshard", self._reshard),
+                ("add shard", self._add_shard),
             )
         )
         try:
@@ -129,6 +131,10 @@ class Disturbance:
     def _move_primary(self) -> None:
         database = self._rng.choice(self._databases)
         self._admin.command("movePrimary", database, to=self._rng.choice(self._cluster.shards))
+
+    def _add_shard(self) -> None:
+        if len(self._cluster.shards) < MOST_SHARDS:
+            self._admin.command("addShard", "")
 
     def _reshard(self) -> None:
         key = self._rng.choice(({"_id": 1}, {"_id": "hashed"}))

@@ -1,11 +1,12 @@
 """`renameCollection` through a router: on every shard that owns a part of the collection.
 
-A sharded collection stays in its database. One that is not may go to another database whose primary is the
+The first of them logs it; on the others it is logged as part of a migration, so that streams show it once. A
+sharded collection stays in its database. One that is not may go to another database whose primary is the
 same shard. A collection in the way, if it may be dropped, goes on the owners by the rename itself and
 elsewhere without an event.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary
 
@@ -15,6 +16,7 @@ from tailrace.cluster.ddl.forwarding import forward
 from tailrace.cluster.ddl.having import check_expected, shards_having
 from tailrace.cluster.ddl.holding import alone
 from tailrace.cluster.ddl.unfinished import until_done
+from tailrace.cluster.shard_calls import call
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.arguments import Arguments
@@ -25,6 +27,8 @@ from tailrace.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:
     from tailrace.cluster.cluster import Cluster
+
+_PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
 
 
 async def run(context: Context) -> dict[str, Any]:
@@ -111,8 +115,12 @@ async def _rename(context: Context, source: str, target: str) -> None:
     await placement.drop_collection(target)
     for shard in owners:
         in_the_way = cluster.server(shard).store.catalog.collection(target)
-        if in_the_way is None or in_the_way.uuid != uuid:
+        if in_the_way is not None and in_the_way.uuid == uuid:
+            continue
+        if shard == owners[0]:
             await forward(context, shard, {"dropTarget": in_the_way is not None})
+        else:
+            await call(cluster.server(shard), {_PARTICIPANT: source, "to": target}, "admin")
     for shard in shards_having(cluster, source).others:
         await drop_unseen(cluster.server(shard), source)
     await placement.rename(source, target)
