@@ -36,6 +36,8 @@ async def change_owner(context: Context, form: Form, statement: Statement) -> No
         try:
             reply = await _transact(context, form, statement, lsid)
         except CommandError as error:
+            if context.server.replication.is_shutting_down:
+                raise
             if TRANSIENT not in error.labels:
                 form.fail(statement, error)
                 return
