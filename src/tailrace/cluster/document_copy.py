@@ -8,6 +8,7 @@ where it belongs, so neither its new place nor a unique index can be in its way.
 The copies are logged as part of a migration and no stream shows them.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -84,14 +85,9 @@ class DocumentCopy:
 
     async def catch_up(self) -> int:
         """Copy again what has changed; how many documents that were."""
-        with ExitStack() as snapshots:
-            opened = [snapshots.enter_context(source.store.snapshot()) for source in self.sources]
-            changed = set(self._left_out)
-            for number, (source, snapshot) in enumerate(zip(self.sources, opened, strict=True)):
-                self._check_complete(number, source)
-                changed |= changed_documents(snapshot, source.uuid, self._read_through[number])
-            current = list(self._current(changed, opened))
-            newest = {number: snapshot.newest_time() for number, snapshot in enumerate(opened)}
+        for number, source in enumerate(self.sources):
+            self._check_complete(number, source)
+        changed, current, newest = await asyncio.to_thread(self._read_changes)
         ids = iter(changed)
         while some := list(islice(ids, _DOCUMENTS_AT_ONCE)):
             for store in self.targets.values():
@@ -100,6 +96,16 @@ class DocumentCopy:
         self._left_out.clear()
         self._read_through = newest
         return len(changed)
+
+    def _read_changes(self) -> tuple[set[bytes], list[bytes], dict[int, int]]:
+        """Which documents have changed, what they are now, and as of when; in a thread of its own."""
+        with ExitStack() as snapshots:
+            opened = [snapshots.enter_context(source.store.snapshot()) for source in self.sources]
+            changed = set(self._left_out)
+            for number, (source, snapshot) in enumerate(zip(self.sources, opened, strict=True)):
+                changed |= changed_documents(snapshot, source.uuid, self._read_through[number])
+            newest = {number: snapshot.newest_time() for number, snapshot in enumerate(opened)}
+            return changed, list(self._current(changed, opened)), newest
 
     def _check_complete(self, number: int, source: Source) -> None:
         if source.store.truncated_through > self._read_through[number]:
