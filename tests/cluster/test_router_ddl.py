@@ -339,6 +339,21 @@ def test_what_has_left_a_shard_is_dropped_there_without_an_event(
         assert not on_shard(cluster, name, database).list_collection_names()
 
 
+def test_a_drop_waits_for_the_transactions_that_use_the_collection(
+    client: "MongoClient[Document]", database: Database[Document]
+) -> None:
+    shard(database, "spread")
+    with client.start_session() as session, session.start_transaction():
+        database.spread.insert_one({"k": -1}, session=session)
+        for command in ("drop", "dropDatabase"):
+            target: Any = {"drop": "spread", "dropDatabase": 1}[command]
+            assert code_of(database, command, target, maxTimeMS=50) == 50
+        database.spread.insert_one({"k": 1}, session=session)
+    assert database.spread.count_documents({}) == 2
+    database.spread.drop()
+    assert database.list_collection_names() == []
+
+
 def test_a_database_ends_once(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: Database[Document]
 ) -> None:
