@@ -8,7 +8,8 @@
     │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
     ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
     ├── UsageError          the command line was used wrongly: one sentence with cause and remedy
-    │   └── HistoryError    a history that cannot be used as it was meant to be
+    │   ├── HistoryError    a history that cannot be used as it was meant to be
+    │   └── PortError       an address that cannot be listened on
     └── WireError           bytes that break the wire protocol: the connection has to be closed
 
 Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
@@ -103,6 +104,10 @@ class UsageError(TailraceError):
 
 class HistoryError(UsageError):
     """A history that is not there, is another deployment's, or does not go on where it should."""
+
+
+class PortError(UsageError):
+    """An address that cannot be listened on: another program does, or the system does not allow it."""
 
 
 class WireError(TailraceError):

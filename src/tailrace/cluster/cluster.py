@@ -25,7 +25,7 @@ from tailrace.cluster.states import ClusterStates
 from tailrace.cluster.two_phase_commit import TwoPhaseCommit
 from tailrace.cluster.writes.session_locks import SessionLocks
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError, UsageError
+from tailrace.errors import CommandError, PortError, UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.merged_log import MergedLog
 from tailrace.server.data_directory import DataDirectory
@@ -201,7 +201,17 @@ class Cluster:
             head=True,
             shards=0,
         )
-        server = Server(own, wall=self.wall, log=self.log, clock=self.clock, shard=name)
+        try:
+            return await self._started(name, own)
+        except PortError as error:
+            # Clients need the routers' ports; a shard can be anywhere, as the config server says where.
+            if not port:
+                raise
+            self.log.warning("NETWORK", "A shard listens on another port", shard=name, reason=str(error))
+            return await self._started(name, replace(own, port=0))
+
+    async def _started(self, name: str, options: ServerOptions) -> Server:
+        server = Server(options, wall=self.wall, log=self.log, clock=self.clock, shard=name)
         await server.start()
         return server
 

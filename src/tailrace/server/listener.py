@@ -12,7 +12,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
-from tailrace.errors import UsageError, WireError
+from tailrace.errors import PortError, UsageError, WireError
 from tailrace.server.client import Client
 from tailrace.server.fail_points import CUT_OFF
 from tailrace.wire import NEED_DATA, Connection, Request
@@ -49,7 +49,7 @@ class Listener:
             reason = (
                 os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
             )
-            raise UsageError(
+            raise PortError(
                 f"cannot listen on {host}:{port}: {reason}; choose another port or host, or end what uses it"
             ) from None
         except OverflowError:

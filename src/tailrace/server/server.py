@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
@@ -39,7 +40,10 @@ from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.states import States
 from tailrace.store.store import Store, no_op
+from tailrace.store.tables import holds_store
 
+CONFIG_SERVER: Final = "config"
+"""The folder of a cluster's config server in its data directory"""
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SESSION_REAP_SECONDS: Final = 60.0
 _HISTORY_LAG_SECONDS: Final = 30.0
@@ -123,6 +127,7 @@ class Server:
         self.log.forget_startup()
         self._data = DataDirectory(options.data)
         try:
+            _check_directory(self._data.path)
             self._store = Store.open(
                 self._data.path,
                 wall=self.wall,
@@ -402,6 +407,14 @@ class Server:
     async def step_up(self) -> None:
         """Be elected now: a new term begins, and an entry says so."""
         await self.elections.step_up(self)
+
+
+def _check_directory(path: Path) -> None:
+    if not holds_store(path) and holds_store(path / CONFIG_SERVER):
+        raise UsageError(
+            f"the data directory {path} holds a cluster, not a replica set; use --shards, "
+            "or name another directory"
+        )
 
 
 def _is_loopback(host: str) -> bool:
