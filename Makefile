@@ -31,8 +31,8 @@ clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.spark.java
 
-run: $(READY) java ## the whole system: a replica set, its pipeline, a stream resumed from the history
-	$(BIN)/python -m tailrace.testing.demo
+run: $(READY) java ## the whole system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster
+	$(BIN)/python -m $(if $(SHARDS),tailrace.testing.sharded_demo $(SHARDS),tailrace.testing.demo)
 
 serve: $(READY) ## a replica set that stays up until it is interrupted
 	$(BIN)/tailrace serve

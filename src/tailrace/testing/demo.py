@@ -34,9 +34,10 @@ from tailrace.testing.event_lines import event_line, shortened
 
 Document = dict[str, Any]
 
-_EXPANDED: Final = '{"showExpandedEvents": true}'
+EXPANDED: Final = '{"showExpandedEvents": true}'
 _DAY: Final = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-_LAST: Final = "drop"
+LAST: Final = "drop"
+_SMALL: Final = ("--oplog-size", "1")
 _PATIENCE_SECONDS: Final = 120
 _BREATH_SECONDS: Final = 0.05
 
@@ -49,13 +50,13 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 1
     with TemporaryDirectory(prefix="tailrace-demo-") as made:
         folder = Path(arguments[0]) if arguments else Path(made)
-        with serving(folder) as (server, uri):
+        with serving(folder, *_SMALL) as (server, uri):
             events = _live(uri)
             oplog = _dump_oplog(uri, folder)
             _forget(uri, events[-1]["clusterTime"])
             print("\nThe server is killed (SIGKILL) and started again on the same data.\n")
             server.kill()
-        with serving(folder) as (_, uri):
+        with serving(folder, *_SMALL) as (_, uri):
             resumed = _resumed(uri, events[2])
         _show_history(folder)
         replayed = _replayed(oplog, folder)
@@ -67,9 +68,9 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def serving(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`tailrace serve` as a process of its own, and its address; ended by SIGTERM."""
-    command = ["serve", "--port", "0", "--data", str(folder / "data"), "--oplog-size", "1"]
+    command = ["serve", "--port", "0", "--data", str(folder / "data"), *options]
     print(f"$ tailrace {shlex.join(command)}", flush=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "tailrace", *command, "--log-level", "warning"],
@@ -98,7 +99,7 @@ def _live(uri: str) -> list[Document]:
         with shop.watch(show_expanded_events=True) as stream:
             _take_orders(client, shop)
             events = []
-            for event in _until_last(stream):
+            for event in until_last(stream):
                 events.append(event)
                 print(event_line(event))
                 print(shortened(f"    {event['_id']['_data']}"))
@@ -137,10 +138,11 @@ def _order(number: int, customer: str, item: str, total: str) -> Document:
     }
 
 
-def _until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
+def until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
+    """The events of a stream, up to the one that both tours end with."""
     for event in stream:
         yield event
-        if event["operationType"] == _LAST:
+        if event["operationType"] == LAST:
             return
 
 
@@ -173,9 +175,9 @@ def _resumed(uri: str, event: Document) -> list[Document]:
     with MongoClient[Document](uri) as client:
         started = time.perf_counter()
         with client.shop.watch(resume_after=event["_id"], show_expanded_events=True) as stream:
-            events = list(_until_last(stream))
+            events = list(until_last(stream))
         took = time.perf_counter() - started
-    print(f"  {len(events)} events in {took * 1000:.0f} ms, from {events[0]['operationType']} to {_LAST}\n")
+    print(f"  {len(events)} events in {took * 1000:.0f} ms, from {events[0]['operationType']} to {LAST}\n")
     return events
 
 
@@ -204,14 +206,14 @@ def _dump_oplog(uri: str, folder: Path) -> Path:
 
 def _replayed(oplog: Path, folder: Path) -> list[Document]:
     out = folder / "events.jsonl"
-    command = ["replay", str(oplog), "--ns", "shop", "--options", _EXPANDED, "--out", str(out)]
+    command = ["replay", str(oplog), "--ns", "shop", "--options", EXPANDED, "--out", str(out)]
     print(f"$ tailrace {shlex.join(command)}", flush=True)
     if tailrace(command):
         raise SystemExit("the replay failed; what it said is above")
-    return [_as_driver(line) for line in out.read_text().splitlines()]
+    return [as_driver(line) for line in out.read_text().splitlines()]
 
 
-def _as_driver(line: str) -> Document:
+def as_driver(line: str) -> Document:
     """A line of Extended JSON as PyMongo would decode the event."""
     return bson.decode(extjson.loads(line))
 

@@ -1,0 +1,24 @@
+"""The tour of a cluster that `make run SHARDS=3` gives, run as a user would see it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tailrace.testing import sharded_demo
+
+
+@pytest.mark.usefixtures("java")
+def test_the_tour_of_a_cluster_ends_well_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    assert sharded_demo.main(["3", str(tmp_path)]) == 0
+    output = capfd.readouterr().out
+    shown = re.findall(r"^  (shard\d)  (\w+)", output, re.MULTILINE)
+    assert {shard for shard, _ in shown} == {"shard0", "shard1", "shard2"}
+    assert [kind for _, kind in shown].count("update") == 10
+    tokens = [line.strip() for line in output.splitlines() if line.startswith("    8")]
+    assert len(tokens) == len(shown)
+    assert tokens == sorted(tokens)
+    assert f"replayed, the {len(shown)} events are the same" in output
