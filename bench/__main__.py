@@ -17,6 +17,8 @@ from bench import (
     insert,
     latency,
     memory,
+    sharded_spark,
+    sharded_streams,
     spark_history,
     spark_latency,
 )
@@ -33,8 +35,10 @@ BENCHMARKS = {
     "driver-drain": driver_drain.main,
     "insert": insert.main,
     "history-drain": history_drain.main,
+    "sharded-streams": sharded_streams.main,
     "spark-history": spark_history.main,
     "spark-latency": spark_latency.main,
+    "sharded-spark": sharded_spark.main,
 }
 
 

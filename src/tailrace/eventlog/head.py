@@ -4,7 +4,7 @@ Every commit of the store hands its entries over, in the event loop's thread. Th
 size; streams that are further behind read the oplog in pieces (`segments.py`).
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -59,6 +59,9 @@ class Head(EventLog):
         self._newest = store.last_committed
         self._items: list[EntryItem] = []
         self._times: list[int] = []
+        self._sizes: list[int] = []
+        """of all entries up to each item, those that have left included: where a slice ends is looked up"""
+        self._size = 0
         self._weight = 0
         self._older = Segments()
         store.on_commit.append(self._accept)
@@ -92,8 +95,9 @@ class Head(EventLog):
         if not times or times[-1] <= after:
             return Slice((), max(self._newest, after))
         first = bisect_right(times, after)
-        items = self._items[first : first + SLICE_ITEMS]
-        del items[enough(items) :]
+        before = self._sizes[first - 1] if first else self._sizes[0] - len(self._items[0].entry.raw)
+        behind = bisect_left(self._sizes, before + SLICE_BYTES, first) + 1
+        items = self._items[first : min(behind, first + SLICE_ITEMS)]
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 
@@ -163,6 +167,8 @@ class Head(EventLog):
             item = EntryItem(self._part.read(raw), self.shard)
             self._items.append(item)
             self._times.append(ts)
+            self._size += len(raw)
+            self._sizes.append(self._size)
             self._weight += item.weight
             self._newest = ts
             if self.waiters:
@@ -198,17 +204,7 @@ class Head(EventLog):
         if gone:
             self._begins_after = gone[-1].entry.ts
             self._weight -= sum(item.weight for item in gone)
-            del self._items[:-keep], self._times[:-keep]
-
-
-def enough(items: Sequence[EntryItem]) -> int:
-    """How many of some items make a slice."""
-    size = 0
-    for number, item in enumerate(items, 1):
-        size += len(item.entry.raw)
-        if size >= SLICE_BYTES or number == SLICE_ITEMS:
-            return number
-    return len(items)
+            del self._items[:-keep], self._times[:-keep], self._sizes[:-keep]
 
 
 def has_entries_from(store: Store, start: int) -> bool:

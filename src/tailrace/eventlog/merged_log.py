@@ -20,7 +20,7 @@ from typing import Final, cast
 
 from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
-from tailrace.eventlog.head import Head, enough, place_lost
+from tailrace.eventlog.head import SLICE_BYTES, SLICE_ITEMS, Head, place_lost
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
@@ -191,7 +191,11 @@ class MergedLog(EventLog):
             # One that has told all it has keeps its promise for the rest.
             if found.scanned < min(stay.head.newest, end):
                 through = found.scanned
-            pieces.append((stay, found.items))
+            if found.items:
+                pieces.append((stay, found.items))
+        # As much of each as makes a slice together: what is not shown now would be merged again.
+        share = SLICE_ITEMS // max(len(pieces), 1)
+        through = min([through, *(items[share - 1].ts for _, items in pieces if len(items) > share)])
         parts = [_cut_behind(items, min(through, stay.left)) for stay, items in pieces]
         return _merged([part for part in parts if part], through)
 
@@ -220,13 +224,23 @@ def _merged(parts: Sequence[Sequence[LogItem]], through: int) -> Slice:
         return Slice(parts[0] if parts else (), through)
     # The heads have no other items; sorting notices that they are in order piece by piece.
     items = cast("list[EntryItem]", sorted(chain.from_iterable(parts), key=_time_of))
-    number = enough(items)
+    number = _enough(items)
     while number < len(items) and items[number].ts == items[number - 1].ts:
         number += 1
     if number < len(items):
         through = items[number - 1].ts
         del items[number:]
     return Slice(_with_ties(items), through)
+
+
+def _enough(items: Sequence[EntryItem]) -> int:
+    """How many of some items make a slice."""
+    size = 0
+    for number, item in enumerate(items, 1):
+        size += len(item.entry.raw)
+        if size >= SLICE_BYTES:
+            return number
+    return len(items)
 
 
 def _with_ties(items: Sequence[EntryItem]) -> Sequence[LogItem]:

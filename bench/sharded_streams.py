@@ -1,0 +1,134 @@
+"""One change stream through a router: what merging the shards costs, and what idle shards do to latency.
+
+Clusters of one, three and five shards hold the same documents, spread by their hashed `_id`, and a replica
+set beside them. One cursor reads all inserts, which come in entries of many, and then all updates, which come
+in an entry each; in raw batches, so that it is the server that is measured. Rounds take turns, so that all
+meet the same machine. For latency the clients write to one shard of five, and the others are idle.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from time import perf_counter, sleep
+
+from bson import Timestamp
+from pymongo.collection import Collection
+
+from bench.drain import count_raw, sample
+from bench.figures import percentile, print_goal, print_times
+from bench.latency import PAUSE, ROUNDS, WARM_UP, Watcher
+from bench.server_process import Document, ServerProcess, serving
+
+DOCUMENTS = 40_000
+BATCH = 5_000
+TURNS = 4
+SHARDS = (1, 3, 5)
+IDLE_SHARDS = 4
+
+
+@contextmanager
+def cluster(shards: int) -> Iterator[ServerProcess]:
+    with serving(f"sharded-{shards}", "--shards", str(shards), "--oplog-size", "1024") as server:
+        yield server
+
+
+class Deployment:
+    """A collection with everything inserted and updated, and where both begin in its stream."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        client = server.client
+        self.collection: Collection[Document] = client.bench.drain
+        if client.admin.command("hello").get("msg") == "isdbgrid":
+            client.admin.command("enableSharding", "bench")
+            client.admin.command("shardCollection", "bench.drain", key={"_id": "hashed"})
+        self.starts = {"inserts": self._now()}
+        for start in range(0, DOCUMENTS, BATCH):
+            # In any order: else a router waits for a shard whenever the next document is another one's.
+            batch = [sample(number) for number in range(start, start + BATCH)]
+            self.collection.insert_many(batch, ordered=False)
+        self.starts["updates"] = self._now()
+        self.collection.update_many({}, {"$set": {"amount": 1}})
+
+    def _now(self) -> Timestamp:
+        with self.collection.database.client.start_session() as session:
+            self.collection.database.client.bench.other.insert_one({}, session=session)
+            assert session.operation_time is not None
+            return session.operation_time
+
+    def read(self, part: str) -> float:
+        """Events a second of a part of the stream."""
+        stage: Document = {"$changeStream": {"startAtOperationTime": self.starts[part]}}
+        began = perf_counter()
+        with self.collection.aggregate_raw_batches([stage]) as batches:
+            found = count_raw(batches, DOCUMENTS)
+        if found < DOCUMENTS:
+            raise SystemExit(f"{found} events instead of {DOCUMENTS}")
+        return found / (perf_counter() - began)
+
+
+def merge() -> None:
+    print(f"sharded-streams: {DOCUMENTS:,} inserts and as many updates, {TURNS} rounds, best of each")
+    with ExitStack() as stack:
+        servers = {"replica set": stack.enter_context(serving("sharded-0", "--oplog-size", "1024"))}
+        for shards in SHARDS:
+            servers[f"{shards} shards"] = stack.enter_context(cluster(shards))
+        deployments = {name: Deployment(server) for name, server in servers.items()}
+        for part in ("inserts", "updates"):
+            best = dict.fromkeys(deployments, 0.0)
+            for _ in range(TURNS):
+                for name, deployment in deployments.items():
+                    best[name] = max(best[name], deployment.read(part))
+            for name, rate in best.items():
+                print(f"  {part + ', ' + name:<34}{rate:10,.0f} events/s")
+            for shards in SHARDS[1:]:
+                ratio = best[f"{shards} shards"] / best[f"{SHARDS[0]} shards"]
+                print_goal(f"{part}, {shards} shards to 1", ratio, "at least 0.8")
+
+
+class Probe:
+    """A collection with a stream on it."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self._collection: Collection[Document] = server.client.bench.latency
+        self._collection.insert_one({"_id": "first"})
+        self._watcher = Watcher(self._collection)
+        self._acknowledged: list[float] = []
+
+    def insert(self, number: int) -> None:
+        """Insert a document and wait for its event."""
+        self._collection.insert_one({"_id": number, "text": "x" * 100})
+        self._acknowledged.append(perf_counter())
+        self._watcher.wait()
+        sleep(PAUSE)
+
+    def latencies(self) -> list[float]:
+        """From acknowledged inserts to their events, in seconds."""
+        self._watcher.join()
+        times = zip(self._acknowledged, self._watcher.times, strict=True)
+        return [end - start for start, end in times][WARM_UP:]
+
+
+def idle_shards() -> None:
+    print(f"sharded-streams: {ROUNDS} inserts into one shard, {IDLE_SHARDS} others idle, one stream")
+    with serving("sharded-latency-0") as alone, cluster(IDLE_SHARDS + 1) as shards:
+        probes = Probe(alone), Probe(shards)
+        pings = []
+        for number in range(WARM_UP + ROUNDS):
+            began = perf_counter()
+            shards.client.admin.command("ping")
+            pings.append(perf_counter() - began)
+            for probe in probes:
+                probe.insert(number)
+        reference, found = (probe.latencies() for probe in probes)
+    print_times("ping", pings)
+    print_times("replica set", reference)
+    print_times(f"cluster of {IDLE_SHARDS + 1} shards", found)
+    # An event may be there before the acknowledgement: a ping is the least that can be told apart.
+    least = percentile(pings, 50)
+    for percent in (50, 99):
+        ratio = max(percentile(found, percent), least) / max(percentile(reference, percent), least)
+        print_goal(f"p{percent}, cluster to replica set", ratio, "at most 3")
+
+
+def main() -> None:
+    merge()
+    idle_shards()
