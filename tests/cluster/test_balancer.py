@@ -82,3 +82,22 @@ def test_runs_by_itself(cluster: ShardedCluster, client: "MongoClient[Document]"
     client.admin.command("balancerStart")
     what = {next(changes)["fullDocument"]["what"] for _ in range(3)}
     assert what == {"moveChunk.start", "moveChunk.commit", "moveChunk.from"}
+
+
+def test_what_cannot_be_moved_stops_nothing_else(
+    cluster: ShardedCluster, client: "MongoClient[Document]"
+) -> None:
+    """Two documents with one `_id` keep a collection from being drained; the others are drained."""
+    client.admin.command("split", "shop.items", middle={"k": 1000})
+    client.admin.command("moveRange", "shop.items", min={"k": 1000}, max={"k": 2000}, toShard="shard1")
+    client.admin.command("moveRange", "shop.items", min={"k": 2000}, max={"k": 3000}, toShard="shard2")
+    client.shop.items.insert_many([{"_id": 1, "k": 1500}, {"_id": 1, "k": 2500}])
+    client.admin.command("removeShard", "shard0")
+    balance(cluster)
+    assert held(cluster, "left")[0] == 0
+    assert held(cluster, "items") == [300, 1, 1]
+    remaining = client.admin.command("removeShard", "shard0")["remaining"]
+    assert remaining["chunks"] > 0
+    client.shop.items.delete_many({"_id": 1, "k": {"$gte": 1000}})
+    balance(cluster)
+    assert held(cluster, "items")[0] == 0

@@ -296,8 +296,9 @@ def test_move_primary(cluster: ShardedCluster, client: "MongoClient[Document]", 
     assert set(cluster.shard_client("shard1")[database.name].list_collection_names()) >= {
         "items", "ring", "few", "late", "system.views",
     }  # fmt: skip
-    client.admin.command("movePrimary", database.name, to="shard2")  # waits for what is left on shard1
-    client.admin.command("movePrimary", database.name, to="shard2")
-    assert held(cluster, database)[2] == len(expected)
+    client.admin.command("movePrimary", database.name, to="shard0")  # waits for what is left there
+    client.admin.command("movePrimary", database.name, to="shard0")
+    assert held(cluster, database)[0] == len(expected)
+    assert sorted(found["_id"] for found in database.few.find()) == list(range(5))
     assert code_of(lambda: client.admin.command("movePrimary", "nowhere", to="shard1")) == 26
     assert code_of(lambda: client.admin.command("movePrimary", database.name, to="nowhere")) == 70

@@ -60,10 +60,6 @@ class Balancer:
             try:
                 while await self.round():
                     pass
-            except CommandError as error:
-                self._cluster.log.warning(
-                    "SHARDING", "A range could not be moved", "balancer", error=str(error)
-                )
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 self._cluster.log.error("SHARDING", "The balancer failed", "balancer", error=reason)
@@ -84,14 +80,25 @@ class Balancer:
         progress.is_in_round = True
         try:
             for collection in list(cluster.placement.collections.values()):
-                move = await self._next_move(collection, is_on=is_on)
-                if move is not None:
-                    await move_range(cluster, *move)
+                if await self._improve(collection, is_on=is_on):
                     return True
             return False
         finally:
             progress.is_in_round = False
             progress.rounds += 1
+
+    async def _improve(self, collection: ShardedCollection, *, is_on: bool) -> bool:
+        """Move a range of one collection, if need be; one that cannot be moved does not stop the others."""
+        move = await self._next_move(collection, is_on=is_on)
+        if move is None:
+            return False
+        try:
+            await move_range(self._cluster, *move)
+        except CommandError as error:
+            log = self._cluster.log
+            log.warning("SHARDING", "A range could not be moved", "balancer", ns=move.ns, error=str(error))
+            return False
+        return True
 
     async def _next_move(self, collection: ShardedCollection, *, is_on: bool) -> _Move | None:
         """What to move of a collection; None if it is well as it is."""
@@ -111,13 +118,13 @@ class Balancer:
         size = balancing.chunk_megabytes(cluster.placement) * _MEGABYTE
         if found.kind is ViolationKind.IMBALANCE:
             size = min(size, found.difference / 2)
-        chunks = [chunk for chunk in collection.chunks.of_shard(found.donor) if not chunk.is_jumbo]
+        chunks = collection.chunks.of_shard(found.donor)
         with cluster.server(found.donor).store.snapshot() as snapshot:
             stored = snapshot.catalog.by_uuid(collection.uuid)
             for chunk in chunks:
                 within = KeyRange.between(collection.key, chunk.min, chunk.max)
                 is_empty = stored is None or next(within.records(snapshot, stored), None) is None
-                if is_empty and found.kind is ViolationKind.IMBALANCE:
+                if found.kind is ViolationKind.IMBALANCE and (is_empty or chunk.is_jumbo):
                     continue
                 end = point_at_size(snapshot, collection.uuid, within, size) or chunk.max
                 return _Move(collection.ns, chunk.min, end, found.recipient)

@@ -6,10 +6,10 @@ The shard logs this as part of a migration, so that streams do not show a second
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tailrace.bsonio.documents import encode
 from tailrace.model.entry_bytes import command
 from tailrace.server.server import Server
 from tailrace.store.catalog import Collection, Index
+from tailrace.store.ddl.drop import drop_collection
 from tailrace.store.write_unit import WriteUnit
 
 
@@ -24,25 +24,17 @@ async def copy_collection(shard: Server, original: Collection) -> None:
         if known is not None:
             if is_alike(known, original):
                 return
-            remove_copy(unit, known)
+            remove_copy(unit, known.uuid)
         _make(unit, original)
 
     await shard.store.write(work)
 
 
-def remove_copy(unit: WriteUnit, collection: Collection) -> None:
+def remove_copy(unit: WriteUnit, uuid: bytes) -> None:
     """Remove what a shard has of a collection without a stream's showing it; part of a job."""
-    number = unit.count(collection)[0]
-    unit.remove_collection(collection)
-    unit.log(
-        command(
-            collection.database,
-            {"drop": collection.name},
-            uuid=collection.uuid,
-            o2=encode({"numRecords": number}),
-            from_migrate=True,
-        )
-    )
+    collection = unit.catalog.by_uuid(uuid)
+    if collection is not None:
+        drop_collection(unit, collection, from_migrate=True)
 
 
 def _make(unit: WriteUnit, original: Collection) -> None:

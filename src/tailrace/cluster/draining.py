@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from tailrace.cluster.collection_copies import remove_copy
-from tailrace.store.catalog import VIEWS
-from tailrace.store.ddl.drop import drop_collection
-from tailrace.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
     from tailrace.cluster.cluster import Cluster
@@ -86,14 +83,4 @@ async def _tidy(cluster: "Cluster", shard: str) -> None:
     store = cluster.server(shard).store
     for database in cluster.placement.databases:
         for collection in list(store.catalog.collections(database)):
-            await store.write(partial(_remove, collection.uuid))
-
-
-def _remove(uuid: bytes, unit: WriteUnit) -> None:
-    collection = unit.catalog.by_uuid(uuid)
-    if collection is None:
-        return
-    if collection.name == VIEWS:
-        drop_collection(unit, collection, from_migrate=True)
-    else:
-        remove_copy(unit, collection)
+            await store.write(partial(remove_copy, uuid=collection.uuid))

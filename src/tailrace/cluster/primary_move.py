@@ -16,7 +16,6 @@ from tailrace.cluster.patience import alone_at_last
 from tailrace.cluster.payload_entries import log_payload
 from tailrace.server.server import Server
 from tailrace.store.catalog import VIEWS, Collection
-from tailrace.store.ddl.drop import drop_collection
 from tailrace.store.ddl.views import definition_of
 from tailrace.store.write_unit import WriteUnit
 
@@ -44,6 +43,7 @@ class PrimaryMove:
             return None
         cluster = self._cluster
         moves, placement = cluster.moves, cluster.placement
+        await self._wait_for_leftovers()
         ends = {"donorShardId": self._donor, "recipientShardId": self._recipient}
         record = await moves.records.add({"kind": KIND, "database": self._database, **ends})
         await placement.log_change("movePrimary.start", self._database, ends)
@@ -58,6 +58,12 @@ class PrimaryMove:
             await moves.clean_up(record)
             raise
         return moves.clean_up(record, version=placement.version)
+
+    async def _wait_for_leftovers(self) -> None:
+        """The new primary may have been it before, and still have what is to be removed there."""
+        for cleanup in list(self._cluster.moves.cleanups.values()):
+            if cleanup.record["kind"] == KIND and cleanup.record["database"] == self._database:
+                await cleanup.task
 
     def _movable(self) -> Iterator[Collection]:
         """What lives on the primary because it has no place of its own; views are not among it."""
@@ -87,7 +93,7 @@ class PrimaryMove:
         """The end of it, while nobody else uses the database."""
         current = {collection.uuid: collection for collection in self._movable()}
         for uuid in self._copies.keys() - current.keys():
-            await self._to.store.write(partial(_remove, uuid))  # dropped meanwhile
+            await self._to.store.write(partial(remove_copy, uuid=uuid))  # dropped meanwhile
         for uuid, collection in current.items():
             copied = self._to.store.catalog.by_uuid(uuid)
             if uuid in self._copies and copied is not None and is_alike(copied, collection):
@@ -133,14 +139,4 @@ async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
         if name != primary and name in cluster.shards:
             shard = cluster.server(name)
             for collection in list(unplaced(cluster, shard, database)):
-                await shard.store.write(partial(_remove, collection.uuid))
-
-
-def _remove(uuid: bytes, unit: WriteUnit) -> None:
-    collection = unit.catalog.by_uuid(uuid)
-    if collection is None:
-        return
-    if collection.name == VIEWS:
-        drop_collection(unit, collection, from_migrate=True)
-    else:
-        remove_copy(unit, collection)
+                await shard.store.write(partial(remove_copy, uuid=collection.uuid))

@@ -246,7 +246,7 @@ async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
     placed = cluster.placement.collections.get(ns)
     if placed is None or placed.uuid != new:
         for shard in cluster.shards.values():
-            await shard.store.write(partial(_give_up, new))
+            await shard.store.write(partial(remove_copy, uuid=new))
         return
     # The event first: what streams show with the new UUID comes behind it.
     teller = cluster.server(placed.shards[0])
@@ -278,10 +278,4 @@ def _take_place(ns: str, old: bytes, new: bytes, unit: WriteUnit) -> None:
     if collection is not None and replaced is not collection:
         replace_collection(unit, collection, ns.partition(".")[2], replaced)
     elif collection is None and replaced is not None and replaced.uuid == old:
-        remove_copy(unit, replaced)
-
-
-def _give_up(new: bytes, unit: WriteUnit) -> None:
-    collection = unit.catalog.by_uuid(new)
-    if collection is not None:
-        remove_copy(unit, collection)
+        remove_copy(unit, old)

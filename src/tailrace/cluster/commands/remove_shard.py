@@ -31,7 +31,9 @@ async def run(context: Context) -> Reply:
         cluster.balancer.wake()
         message = {"msg": "draining started successfully", "state": "started", "shard": name}
         return {**message, **Remaining.of(cluster, name).shown()}
-    remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
+    remaining = Remaining.of(cluster, name)
+    if remaining.is_nothing:
+        remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
     if remaining.is_nothing:
         return {"msg": "removeshard completed successfully", "state": "completed", "shard": name}
     cluster.balancer.wake()
