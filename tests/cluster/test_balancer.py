@@ -40,11 +40,13 @@ def balance(cluster: ShardedCluster) -> int:
 
     async def rounds() -> int:
         number = 0
-        while await cluster.cluster.balancer.round():
-            number += 1
+        while True:
+            is_moved = await cluster.cluster.balancer.round()
             for cleanup in list(cluster.cluster.moves.cleanups.values()):
                 await cleanup.task
-        return number
+            if not is_moved:
+                return number
+            number += 1
 
     return cluster.call(rounds())
 

@@ -39,6 +39,7 @@ class Balancer:
         self._cluster = cluster
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
+        self._in_round = asyncio.Lock()
 
     def start(self) -> None:
         """Begin to look again and again."""
@@ -71,7 +72,11 @@ class Balancer:
             self._wanted.clear()
 
     async def round(self) -> bool:
-        """Move one range if one is to be moved; whether one was."""
+        """Move one range if one is to be moved; whether one was. Rounds come one after the other."""
+        async with self._in_round:
+            return await self._round()
+
+    async def _round(self) -> bool:
         cluster = self._cluster
         progress = cluster.placement.balancer
         is_on = balancing.is_on(cluster.placement)

@@ -19,6 +19,7 @@ from bson import Binary
 from tailrace.cluster.collection_copies import copy_collection, is_alike
 from tailrace.cluster.document_copy import DocumentCopy, Source
 from tailrace.cluster.key_range import KeyRange
+from tailrace.cluster.moves import recipient
 from tailrace.cluster.orphans import remove_orphans
 from tailrace.cluster.patience import alone_at_last
 from tailrace.cluster.payload_entries import log_payload
@@ -62,7 +63,6 @@ class Migration:
             return None
         cluster = self._cluster
         moves = cluster.moves
-        await self._wait_for_orphans()
         record = await moves.records.add(self._record())
         await self._log("moveChunk.start")
         try:
@@ -97,14 +97,6 @@ class Migration:
             **more,
         }
         await self._cluster.placement.log_change(what, self._ns, details)
-
-    async def _wait_for_orphans(self) -> None:
-        """The recipient may still have documents of the range from an earlier stay."""
-        for cleanup in list(self._cluster.moves.cleanups.values()):
-            record = cleanup.record
-            is_same = record["kind"] == KIND and bytes(record["collectionUuid"]) == self._uuid
-            if is_same and self._range.meets(_range_of(record)):
-                await cleanup.task
 
     async def _prepare(self) -> None:
         # Alone, so that no write is under way that would not look whose documents it finds.
@@ -181,12 +173,20 @@ async def move_range(
     waits_for_delete: bool = False,
 ) -> None:
     """Move a range within a chunk to a shard; with ``waits_for_delete`` nothing of it is left behind then."""
-    shard = cluster.placement.shard(to)
-    if shard.is_draining:
-        raise CommandError(
-            ErrorCode.OperationFailed, f"nothing can be moved to {shard.name}, which is being removed"
-        )
-    cleanup = await cluster.moves.run(lambda: Migration(cluster, ns, low, high, shard.name).run())
+    placement = cluster.placement
+    recipient(placement, to)
+    moved = placement.require(ns)
+    within = KeyRange.between(moved.key, low, high)
+
+    def is_behind(record: Mapping[str, Any]) -> bool:
+        """The recipient may still have documents of the range from an earlier stay."""
+        is_same = record["kind"] == KIND and bytes(record["collectionUuid"]) == moved.uuid
+        return is_same and within.meets(_range_of(record))
+
+    async def move() -> "asyncio.Task[None] | None":
+        return await Migration(cluster, ns, low, high, recipient(placement, to)).run()
+
+    cleanup = await cluster.moves.run(move, is_behind=is_behind)
     if waits_for_delete and cleanup is not None:
         await asyncio.shield(cleanup)
 

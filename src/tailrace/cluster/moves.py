@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tailrace.cluster.move_records import MoveRecords
+from tailrace.cluster.placement import Placement
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
@@ -28,6 +30,16 @@ class Cleanup:
 
     record: Mapping[str, Any]
     task: "asyncio.Task[None]"
+
+
+def recipient(placement: Placement, name: str) -> str:
+    """The shard that something is to be moved to; ShardNotFound (70), OperationFailed (96) if it leaves."""
+    shard = placement.shard(name)
+    if shard.is_draining:
+        raise CommandError(
+            ErrorCode.OperationFailed, f"nothing can be moved to {shard.name}, which is being removed"
+        )
+    return shard.name
 
 
 class DataMoves:
@@ -50,13 +62,28 @@ class DataMoves:
         """What is written down about them."""
         return MoveRecords(self._cluster.config.store)
 
-    async def run(self, move: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Move something when it is its turn; it goes on even if this call is cancelled."""
-        return await asyncio.shield(self._start(self._in_turn(move)))
+    async def run(
+        self,
+        move: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        is_behind: Callable[[Mapping[str, Any]], bool] = lambda _record: False,
+    ) -> T:
+        """Move something when it is its turn; it goes on even if this call is cancelled.
 
-    async def _in_turn(self, move: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        async with self._turn:
-            return await move()
+        ``is_behind`` tells by its record whether an earlier move has to be cleaned up before.
+        """
+        return await asyncio.shield(self._start(self._in_turn(move, is_behind)))
+
+    async def _in_turn(
+        self, move: Callable[[], Coroutine[Any, Any, T]], is_behind: Callable[[Mapping[str, Any]], bool]
+    ) -> T:
+        while True:
+            # Not in its turn: a cursor may be open for long, and other moves have nothing to do with it.
+            while awaited := [found for found in self.cleanups.values() if is_behind(found.record)]:
+                await awaited[0].task
+            async with self._turn:
+                if not any(is_behind(found.record) for found in self.cleanups.values()):
+                    return await move()
 
     def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)

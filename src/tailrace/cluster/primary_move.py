@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cluster.collection_copies import copy_collection, is_alike, remove_copy
 from tailrace.cluster.document_copy import DocumentCopy, Source
+from tailrace.cluster.moves import recipient
 from tailrace.cluster.patience import alone_at_last
 from tailrace.cluster.payload_entries import log_payload
 from tailrace.server.server import Server
@@ -43,7 +44,6 @@ class PrimaryMove:
             return None
         cluster = self._cluster
         moves, placement = cluster.moves, cluster.placement
-        await self._wait_for_leftovers()
         ends = {"donorShardId": self._donor, "recipientShardId": self._recipient}
         record = await moves.records.add({"kind": KIND, "database": self._database, **ends})
         await placement.log_change("movePrimary.start", self._database, ends)
@@ -58,12 +58,6 @@ class PrimaryMove:
             await moves.clean_up(record)
             raise
         return moves.clean_up(record, version=placement.version)
-
-    async def _wait_for_leftovers(self) -> None:
-        """The new primary may have been it before, and still have what is to be removed there."""
-        for cleanup in list(self._cluster.moves.cleanups.values()):
-            if cleanup.record["kind"] == KIND and cleanup.record["database"] == self._database:
-                await cleanup.task
 
     def _movable(self) -> Iterator[Collection]:
         """What lives on the primary because it has no place of its own; views are not among it."""
@@ -122,6 +116,20 @@ class PrimaryMove:
                 unit.publish(unit.catalog.with_view(view))
 
         await self._to.store.write(work)
+
+
+async def move_primary(cluster: "Cluster", database: str, to: str) -> None:
+    """Make a shard the primary of a database, and move there what belongs there."""
+    recipient(cluster.placement, to)
+
+    def is_behind(record: Mapping[str, Any]) -> bool:
+        """The new primary may have been it before, and still have what is to be removed there."""
+        return record["kind"] == KIND and bool(record["database"] == database)
+
+    async def move() -> None:
+        await PrimaryMove(cluster, database, recipient(cluster.placement, to)).run()
+
+    await cluster.moves.run(move, is_behind=is_behind)
 
 
 def unplaced(cluster: "Cluster", shard: Server, database: str) -> Iterator[Collection]:

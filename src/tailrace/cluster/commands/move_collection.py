@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.moves import recipient
 from tailrace.cluster.placed import CONFIG_DATABASES
 from tailrace.cluster.resharding import NewPlace, Resharding
 from tailrace.cluster.shard_key import ShardKey
@@ -25,17 +26,14 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     cluster = cluster_of(context)
     ns = f"{database}.{name}"
-    shard = cluster.placement.shard(to)
     _check(cluster, database, ns)
-    if shard.is_draining:
-        raise CommandError(
-            ErrorCode.ShardNotFound, f"nothing can be moved to {shard.name}, which is being removed"
-        )
+    recipient(cluster.placement, to)
 
     async def move() -> None:
         _check(cluster, database, ns)
-        if cluster.placement.shards_of(ns) != (shard.name,):
-            await Resharding(cluster, ns, whole_on(cluster, shard.name, context.name)).run()
+        shard = recipient(cluster.placement, to)
+        if cluster.placement.shards_of(ns) != (shard,):
+            await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
     return {}

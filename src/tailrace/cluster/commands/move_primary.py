@@ -2,7 +2,7 @@
 
 from tailrace.cluster.cluster_of import cluster_of
 from tailrace.cluster.placed import CONFIG_DATABASES
-from tailrace.cluster.primary_move import PrimaryMove
+from tailrace.cluster.primary_move import move_primary
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.server.command import Command, Reply
@@ -22,13 +22,8 @@ async def run(context: Context) -> Reply:
         raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
     if cluster.placement.primary_of(database) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"there is no database {database}")
-    shard = cluster.placement.shard(to)
-    if shard.is_draining:
-        raise CommandError(
-            ErrorCode.ShardNotFound, f"nothing can be moved to {shard.name}, which is being removed"
-        )
-    await cluster.moves.run(lambda: PrimaryMove(cluster, database, shard.name).run())
-    return {"primary": shard.name}
+    await move_primary(cluster, database, to)
+    return {"primary": cluster.placement.primary_of(database)}
 
 
 COMMAND = Command(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.cluster_of import cluster_of
+from tailrace.cluster.moves import recipient
 from tailrace.cluster.presplit import hashed_chunks
 from tailrace.cluster.resharding import NewPlace, Resharding
 from tailrace.cluster.sampled_chunks import sampled_chunks
@@ -43,13 +44,13 @@ async def run(context: Context) -> Reply:
         )
     cluster = cluster_of(context)
     _check(cluster, ns, key)
-    shards = _shards(cluster, wanted_shards)
+    _shards(cluster, wanted_shards)
 
     async def move() -> None:
         known = cluster.placement.require(ns)
         if known.key == key and not is_forced:
             return
-        chunks = _chunks(cluster, ns, key, shards, number)
+        chunks = _chunks(cluster, ns, key, _shards(cluster, wanted_shards), number)
         await Resharding(cluster, ns, NewPlace(key, chunks, number=number, collation=collation)).run()
 
     await cluster.moves.run(move)
@@ -71,7 +72,7 @@ def _shards_argument(arguments: Arguments) -> list[str] | None:
 
 def _shards(cluster: "Cluster", wanted: list[str] | None) -> list[str]:
     if wanted is not None:
-        return [cluster.placement.shard(name).name for name in wanted]
+        return [recipient(cluster.placement, name) for name in wanted]
     return [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
 
 

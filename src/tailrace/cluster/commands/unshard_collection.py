@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tailrace.cluster.balancing import bytes_of_shard
 from tailrace.cluster.cluster_of import cluster_of
 from tailrace.cluster.commands.move_collection import whole_on
+from tailrace.cluster.moves import recipient
 from tailrace.cluster.resharding import Resharding
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -24,10 +25,10 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     cluster = cluster_of(context)
     cluster.placement.require(ns)
-    shard = _emptiest(cluster) if to is None else cluster.placement.shard(to).name
 
     async def move() -> None:
         cluster.placement.require(ns)
+        shard = _emptiest(cluster) if to is None else recipient(cluster.placement, to)
         await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
