@@ -1,6 +1,9 @@
 """A cluster that is killed when some shards have run a command and others have not: it is finished."""
 
+import random
 import threading
+from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ from tests.cluster.test_sharding_killed import serving
 
 Document = dict[str, Any]
 
+SEED = 7
+ROUNDS = 3
 COMMANDS: list[tuple[str, Document]] = [
     ("admin", {"renameCollection": "shop.renamed", "to": "shop.other"}),
     ("shop", {"createIndexes": "indexed", "indexes": [{"key": {"a": 1}, "name": "a_1"}]}),
@@ -63,3 +68,57 @@ def test_what_one_shard_has_done_the_other_does_after_a_kill(tmp_path: Path) -> 
         assert client.shop.other.count_documents({}) == 20
         assert client.shop.renamed.count_documents({}) == 0
         assert client.config["system.sharding_ddl_coordinators"].count_documents({}) == 0
+
+
+def make_and_drop_until_it_fails(
+    client: "MongoClient[Document]", numbers: "count[int]", done: list[str], begun: list[str]
+) -> None:
+    for number in numbers:
+        name = f"shop{number}"
+        try:
+            client.admin.command("shardCollection", f"{name}.spread", key={"_id": "hashed"})
+            if number % 2:
+                client[name].single.insert_one({})
+            begun.append(name)
+            client.drop_database(name)
+        except PyMongoError:
+            return
+        done.append(name)
+
+
+def ends_of_databases(client: "MongoClient[Document]") -> Counter[str]:
+    """How often streams are told of the end of each database."""
+    found: Counter[str] = Counter()
+    for shard in shards_of(client):
+        entries = shard.local.oplog.rs.find({"o.dropDatabase": 1, "fromMigrate": False})
+        found.update(entry["ns"].partition(".")[0] for entry in entries)
+        shard.close()
+    return found
+
+
+def test_databases_end_once_and_as_a_whole(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    numbers, done, begun = count(), list[str](), list[str]()
+    for _ in range(ROUNDS):
+        with serving(tmp_path) as (process, client):
+            known = len(done)
+            worker = threading.Thread(
+                target=make_and_drop_until_it_fails, args=(client, numbers, done, begun)
+            )
+            worker.start()
+            while len(done) < known + 2:
+                worker.join(rng.uniform(0.001, 0.05))
+                assert worker.is_alive()
+            worker.join(rng.uniform(0, 0.05))
+            process.kill()
+            worker.join()
+    with serving(tmp_path) as (_, client):
+        left = {name for name in client.list_database_names() if name.startswith("shop")}
+        gone = set(begun) - left
+        assert gone >= set(done), SEED
+        assert ends_of_databases(client) == Counter(gone), SEED
+        known_to_config = {document["_id"] for document in client.config.databases.find()}
+        assert known_to_config.isdisjoint(gone), SEED
+        for shard in shards_of(client):
+            assert gone.isdisjoint(shard.list_database_names()), SEED
+            shard.close()
