@@ -54,7 +54,7 @@ class RetryableWriter:
 
     def __init__(self, cluster: ShardedCluster) -> None:
         self._cluster = cluster
-        self._lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
+        self.id = Binary(uuid.uuid4().bytes, 4)
         self._number = 0
 
     @property
@@ -70,7 +70,7 @@ class RetryableWriter:
     def repeat(self, command: Document, database: str, *, router: int = 0) -> Document:
         """The same once more."""
         with raw_client(self._cluster, router) as raw:
-            session = {"lsid": self._lsid, "txnNumber": Int64(self._number), "$db": database}
+            session = {"lsid": {"id": self.id}, "txnNumber": Int64(self._number), "$db": database}
             return raw.call({**command, **session})
 
 

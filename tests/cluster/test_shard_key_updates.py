@@ -224,6 +224,19 @@ class TestRetries:
             assert [told["n"] for told in reply["cursor"]["firstBatch"]] == [1, 1, 1, 1]
         assert on_shards(cluster, orders) == [[2], [1]]
 
+    def test_what_cannot_be_sent_again_is_forgotten(self, cluster: ShardedCluster, orders: Orders) -> None:
+        writer = RetryableWriter(cluster)
+        change = {"x": {"$mod": [{"$add": ["$x", 10]}, 20]}}
+        command = {"findAndModify": "orders", "query": {"_id": 1}, "update": [{"$set": change}]}
+        for _ in range(5):
+            told = writer.send(command, orders.database.name)["value"]
+        assert writer.repeat(command, orders.database.name)["value"] == told
+        for shard in cluster.shards:
+            config = cluster.shard_client(shard).config
+            records = list(config.transactions.find({"_id.id": writer.id}))
+            assert len([record for record in records if "txnUUID" in record["_id"]]) == 1
+            assert config.image_collection.count_documents({"_id.id": writer.id}) <= 1
+
     @pytest.mark.parametrize("fault", ["insert", "prepareTransaction", "commitTransaction"])
     def test_what_fails_on_the_way_is_tried_again(
         self, cluster: ShardedCluster, orders: Orders, fault: str

@@ -290,14 +290,14 @@ class TableReader(Reader):
         """What is known of a session's writes; ``key`` comes from `sessions.session_key`."""
         return self._transaction.get(key, db=self._tables.sessions)
 
-    def session_records(self, prefix: bytes) -> Iterator[bytes]:
-        """What is known of all sessions whose keys begin with something."""
+    def session_records(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """What is known of all sessions whose keys are in a range; the upper end does not belong to it."""
         with closing(self._transaction.cursor(db=self._tables.sessions)) as cursor:
-            if cursor.set_range(prefix):
+            if cursor.set_range(lower):
                 for key, record in cursor:
-                    if not key.startswith(prefix):
+                    if key >= upper:
                         return
-                    yield record
+                    yield key, record
 
     def image_record(self, key: bytes) -> bytes | None:
         """The image that a session's last retryable findAndModify left."""

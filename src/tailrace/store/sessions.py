@@ -15,6 +15,7 @@ from tailrace.model.cluster_time import from_timestamp, to_timestamp
 from tailrace.model.entry_bytes import NULL_OPTIME, session_elements
 from tailrace.model.oplog_entry import OpTime
 from tailrace.store.reader import TableReader
+from tailrace.store.tables import after_prefix
 
 NO_USER: Final = hashlib.sha256(b"").digest()
 """`uid` of sessions on a server without authentication"""
@@ -32,7 +33,16 @@ def session_key(lsid: bytes) -> bytes:
         raise CommandError(ErrorCode.InvalidOptions, "a session id is a document of a UUID `id` and a `uid`")
     # An internal session of the same client has further fields and a life of its own.
     inner = rawbson.without(lsid, (b"id", b"uid"))
-    return found[1][5:] + hashlib.sha256(user[1] + inner).digest()[:16]
+    digest = hashlib.sha256(user[1] + inner).digest()
+    number = rawbson.field(inner, b"txnNumber")
+    if number is None:
+        return found[1][5:] + digest[:16]
+    return found[1][5:] + _packed(int.from_bytes(number[1][:8], "little")) + digest[:8]
+
+
+def _packed(number: int) -> bytes:
+    """A transaction number as the keys of the parts of a write have it: they are found together, in order."""
+    return number.to_bytes(8, "big")
 
 
 def is_part_of_write(lsid: bytes) -> bool:
@@ -89,10 +99,23 @@ class SessionWrites:
 def parts_of_write(reader: TableReader, session: SessionWrites) -> Iterator[SessionWrites]:
     """The transactions as which routers ran some of a session's retryable writes under its number."""
     parent = rawbson.body(session.lsid)
-    for record in reader.session_records(session_key(session.lsid)[:_UUID_SIZE]):
+    prefix = session_key(session.lsid)[:_UUID_SIZE] + _packed(session.txn_number)
+    for _, record in reader.session_records(prefix, after_prefix(prefix)):
         lsid = rawbson.subdocument(record, b"_id") or b""
         # Its id is that of the session with more behind it.
         if is_part_of_write(lsid) and rawbson.body(lsid).startswith(parent):
             part = SessionWrites.from_bson(record)
-            if part.state == COMMITTED and documents.decode(lsid)["txnNumber"] == session.txn_number:
+            if part.state == COMMITTED:
                 yield part
+
+
+def keys_of_older_parts(reader: TableReader, lsid: bytes) -> list[bytes]:
+    """The keys of parts of earlier writes of the same session, which nobody will send again."""
+    own = session_key(lsid)
+    first, last = own[:_UUID_SIZE], own[: _UUID_SIZE + 8]
+    return [
+        key
+        for key, record in reader.session_records(first, last)
+        if is_part_of_write(rawbson.subdocument(record, b"_id") or b"")
+        and SessionWrites.from_bson(record).state != PREPARED
+    ]

@@ -22,7 +22,7 @@ from tailrace.store.clock import ClusterClock
 from tailrace.store.locks import Blocked, LockTable, name_key
 from tailrace.store.operation_group import OperationGroup
 from tailrace.store.reader import multikey_mark
-from tailrace.store.sessions import SessionWrites, session_key
+from tailrace.store.sessions import SessionWrites, is_part_of_write, keys_of_older_parts, session_key
 from tailrace.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, TableWriter, WriteState
 from tailrace.store.tables import TIME, pack_ident, pack_time
 from tailrace.store.unit import Unit
@@ -182,9 +182,14 @@ class WriteUnit(TableWriter, Unit):
 
     def put_session(self, session: SessionWrites) -> None:
         """Store where a session stands."""
+        state = self.state
         key = session_key(session.lsid)
-        self.state.transaction.put(key, session.to_bson(self.wall), db=self.state.tables.sessions)
-        self.state.changes += 1
+        state.transaction.put(key, session.to_bson(self.wall), db=state.tables.sessions)
+        state.changes += 1
+        if is_part_of_write(session.lsid):
+            for older in keys_of_older_parts(self, session.lsid):
+                state.transaction.delete(older, db=state.tables.sessions)
+                state.transaction.delete(older, db=state.tables.images)
 
     def put_prepared(self, key: bytes, record: bytes | None) -> None:
         """Store what the prepared transaction of a session needs to end; None if it has ended."""
