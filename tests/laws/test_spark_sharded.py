@@ -6,8 +6,10 @@ does.
 """
 
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import bson
 import pytest
 from bson import Timestamp
 from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +17,11 @@ from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_cluster_laws import Disturbance, note
 from tests.laws.test_spark_engine import events_of
 from tests.laws.wire_streams import WireStream
-from tests.spark.pipeline_runs import build_all
+from tests.spark.pipeline_runs import SECONDS, build_all, holds, running
 
 from tailrace.bsonio import documents as bsondocs
+from tailrace.history.table import HistoryTable
+from tailrace.model.cluster_time import from_timestamp
 from tailrace.spark import change_stream
 from tailrace.spark.oplogs.deployment import DeploymentSource
 from tailrace.testing.client_workload import ClientWorkload
@@ -86,3 +90,46 @@ def test_oplogs_and_history_show_what_a_router_shows(
         with DeploymentSource(cluster.uri) as source:
             build_all(spark, source, history, max_entries=200)
         assert events_of(rows(history)) == expected, seed
+
+
+def remove_shard(cluster: ShardedCluster, name: str) -> None:
+    """Ask until the shard has left."""
+    admin = cluster.client(0).admin
+    deadline = monotonic() + SECONDS
+    while admin.command("removeShard", name)["state"] != "completed":
+        assert monotonic() < deadline
+
+
+def test_shards_join_and_leave_while_the_pipeline_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Against a stream that was open all the time, for none can be opened on times when others were there."""
+    history = tmp_path / "history"
+    with ShardedCluster(shards=2) as cluster, DeploymentSource(cluster.uri) as source:
+        client = cluster.client(0)
+        start = note(client)
+        orders = client.shop.orders
+        with client.watch(show_expanded_events=True) as stream, running(spark, source, history):
+            client.admin.command("enableSharding", "shop", primaryShard="shard1")
+            client.admin.command("shardCollection", "shop.orders", key={"_id": "hashed"})
+            orders.insert_many([{"_id": number} for number in range(20)])
+            assert holds(history, note(client))
+            client.admin.command("addShard", "shard2")
+            chunk = client.config.chunks.find_one({"shard": "shard0"})
+            assert chunk is not None
+            client.admin.command("moveRange", "shop.orders", min=chunk["min"], toShard="shard2")
+            orders.update_many({}, {"$set": {"moved": True}})
+            remove_shard(cluster, "shard0")
+            orders.insert_many([{"_id": number} for number in range(20, 40)])
+            with client.start_session() as session, session.start_transaction():
+                orders.update_many({}, {"$set": {"late": True}}, session=session)
+            end = note(client)
+            orders.insert_one({"_id": "last"})
+            assert holds(history, note(client))
+            expected: list[dict[str, Any]] = []
+            while not expected or expected[-1].get("documentKey") != {"_id": "last"}:
+                expected.append(stream.next())
+    options = {"showExpandedEvents": True, "startAtOperationTime": start}
+    shown = change_stream(spark, history, None, options, output="event", documentsAs="bson")
+    assert [bson.decode(event) for event in events_of(shown)] == expected
+    assert {event["clusterTime"] <= end for event in expected} == {True, False}
+    rows = HistoryTable.open(history).read(from_timestamp(start), columns=["shard"])
+    assert {shard for batch in rows for shard in batch["shard"].to_pylist()} == {"shard0", "shard1", "shard2"}
