@@ -10,11 +10,11 @@ A shard that joins takes part from then on, one that leaves does until then. Pro
 woken in the event loop's thread alone.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from operator import attrgetter
 from typing import Final, cast
 
@@ -201,7 +201,9 @@ class MergedLog(EventLog):
 
     def run_of(self, item: LogItem) -> InsertRun | None:
         """The inserts of an item as a run."""
-        return self._heads[item.shard].run_of(item) if isinstance(item, EntryItem) else None
+        if not isinstance(item, EntryItem) or item.entry.head.op != "c":
+            return None  # told apart here, as most entries are of one operation
+        return self._heads[item.shard].run_of(item)
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
         """The canonical events of an item, worked out once by the head of its shard."""
@@ -235,12 +237,8 @@ def _merged(parts: Sequence[Sequence[LogItem]], through: int) -> Slice:
 
 def _enough(items: Sequence[EntryItem]) -> int:
     """How many of some items make a slice."""
-    size = 0
-    for number, item in enumerate(items, 1):
-        size += len(item.entry.raw)
-        if size >= SLICE_BYTES:
-            return number
-    return len(items)
+    sizes = list(accumulate([len(item.entry.raw) for item in items]))
+    return min(bisect_left(sizes, SLICE_BYTES) + 1, len(items))
 
 
 def _with_ties(items: Sequence[EntryItem]) -> Sequence[LogItem]:

@@ -211,7 +211,8 @@ class LogStream:
         try:
             if not (visible.sees(entry) if decision is None else decision):
                 return None
-            if self._is_own(entry) or (events := self._log.events_of(item)) is None:
+            events = None if self._is_own(entry) else item.events or self._log.events_of(item)
+            if events is None:
                 own = self._own_part(item.shard)(Batch([entry.raw]))
                 selected += own.items
                 if own.failure is not None:
