@@ -267,6 +267,57 @@ def test_an_open_transaction_stops_the_move_alone(
     assert collection.count_documents({}) == 41
 
 
+def test_transactions_over_shards_while_ranges_move(
+    cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
+) -> None:
+    """Amounts go from one account to another in transactions; at no moment is there more or less in all."""
+    collection = items(client, ns)
+    collection.insert_many([{"_id": n, "k": n * 40, "amount": 100} for n in range(5)])
+    stopping = threading.Event()
+    failures: list[BaseException] = []
+    sums: set[int] = set()
+
+    def transfer(seed: int) -> None:
+        random, own = Random(seed), cluster.client()
+        accounts = items(own, ns)
+
+        def work(session: Any) -> None:
+            giver, taker = random.sample(range(5), 2)
+            for number, change in ((giver, -1), (taker, 1)):
+                query = {"_id": number, "k": number * 40}
+                found = accounts.update_one(query, {"$inc": {"amount": change}}, session=session)
+                assert found.modified_count == 1
+            sums.add(sum(found["amount"] for found in accounts.find(session=session)))
+
+        try:
+            with own.start_session() as session:
+                while not stopping.is_set():
+                    session.with_transaction(work)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(2)]
+    with collection.watch(max_await_time_ms=100) as stream:
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(6):
+                move(client, ns, (0, 150)[number % 2], f"shard{(number + 1) % 3}", waits=False)
+        finally:
+            stopping.set()
+            for thread in threads:
+                thread.join()
+        assert not failures
+        assert sums == {500}
+        amounts = dict.fromkeys(range(5), 100)
+        while (event := stream.try_next()) is not None:
+            updated = event["updateDescription"]["updatedFields"]
+            assert abs(amounts[event["documentKey"]["_id"]] - updated["amount"]) == 1
+            amounts[event["documentKey"]["_id"]] = updated["amount"]
+    assert amounts == {found["_id"]: found["amount"] for found in collection.find()}
+    assert sum(amounts.values()) == 500
+
+
 def test_unique_keys_that_change_hands(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:
