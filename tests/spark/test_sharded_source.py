@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
+from pymongo import MongoClient
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.wire_streams import WireStream, oplog_of
 from tests.server.raw_client import RawClient
@@ -18,6 +19,7 @@ from tests.server.transacting import end, new_lsid, statement
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.history.table import HistoryTable
 from tailrace.model.cluster_time import from_timestamp
 from tailrace.model.event_token import resume_token
 from tailrace.spark.oplogs.deployment import DeploymentSource
@@ -255,3 +257,37 @@ def test_whole_times_are_the_nearest_ones(seed: int) -> None:
             before = [time for time in whole if after < time <= wanted]
             expected = before[-1] if before else next(time for time in whole if time > wanted)
             assert whole_time(wanted, after, behind) == expected, (seed, wanted, after)
+
+
+def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path) -> None:
+    """Over a restart, whatever its port is then."""
+    history = tmp_path / "history"
+    with ShardedCluster(shards=2, data=tmp_path / "data", history=history) as cluster:
+        write(cluster, "shard1", 1)
+        cluster.call(cluster.cluster.let_go("shard1"))
+        last = write(cluster, "shard0", 2)
+        cluster.restart()
+        with DeploymentSource(cluster.uri) as source:
+            assert source.oldest() == 0
+            assert len(told(source, 0, source.promised())) == 2
+            HistoryTable.create(history, identity=source.identity(), begins=from_timestamp(last))
+        cluster.restart()
+        with DeploymentSource(cluster.uri) as source:
+            assert source.shards() == ("shard0",)
+            assert 0 < source.oldest() <= from_timestamp(last)
+
+
+def test_a_shard_that_comes_back_has_been_away(cluster: ShardedCluster, source: DeploymentSource) -> None:
+    write(cluster, "shard1", 1)
+    member = cluster.cluster.server("shard1").member
+    cluster.call(cluster.cluster.let_go("shard1"))
+    write(cluster, "shard0", 0)
+    first = source.promised()
+    with MongoClient[dict[str, Any]](f"mongodb://{member}/") as former:
+        former.elsewhere.orders.insert_one({"_id": 2})
+    cluster.client().admin.command("addShard", f"shard1/{member}")
+    last = write(cluster, "shard1", 3)
+    promised = source.promised()
+    assert promised >= from_timestamp(last)
+    planned = source.having(source.members_for(source.membership(), first))
+    assert len(told(planned, first, promised)) == 1

@@ -120,6 +120,18 @@ class Cluster:
         ]
         for name in names:
             await self.start_shard(name)
+        for name, left in self.placement.removed_shards.items():
+            await self._start_former(name, left)
+
+    async def _start_former(self, name: str, left: int) -> None:
+        """Start a shard that has left if the pipeline has not read it to the end."""
+        data, history = self._data, self.options.history
+        assert data is not None
+        host = ""
+        if history is not None and (data.path / name).is_dir() and _held_through(history) < left:
+            self._former[name] = await self._start_server(name, self._free_number())
+            host = f"{name}/{self._former[name].member}"
+        await self.placement.note_former_host(name, host)
 
     async def start_shard(self, name: str) -> Server:
         """Start a shard on its data; the placement knows it when this returns."""
@@ -169,6 +181,7 @@ class Cluster:
         shard = self._former[name] = self.shards.pop(name)
         shard.expiry.claim = claim_everything
         del self._stores[name]
+        await self.placement.note_former_host(name, f"{name}/{shard.member}")
 
     def free_name(self) -> str:
         """A name that no shard has or had."""
@@ -278,3 +291,10 @@ def _check_directory(path: Path) -> None:
             f"the data directory {path} holds a replica set, not a cluster; leave out --shards, "
             "or name another directory"
         )
+
+
+def _held_through(history: Path) -> int:
+    """The cluster time up to which a history has everything."""
+    from tailrace.history.table import HistoryTable  # its packages are there only where a history is built
+
+    return HistoryTable.open(history).through if HistoryTable.exists(history) else 0

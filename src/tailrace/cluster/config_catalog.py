@@ -115,6 +115,11 @@ def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mappin
     insert_capped(unit, collection, encode(document), None)
 
 
+def put_former_host(unit: WriteUnit, name: str, host: str) -> None:
+    """Say where a shard that was removed still runs; nowhere if there is no host."""
+    _put(unit, REMOVED_SHARDS, {"_id": name, "host": host})
+
+
 def put_setting(unit: WriteUnit, identity: str, fields: Mapping[str, Any]) -> None:
     """Set fields of one document of config.settings."""
     _put(unit, SETTINGS, {"_id": identity, **fields})

@@ -109,6 +109,10 @@ class Placement(KnownPlacement):
 
         await self._change(change, ("removeShard", "", {"shard": name, "host": shard.host}))
 
+    async def note_former_host(self, name: str, host: str) -> None:
+        """Let readers of oplogs know where a shard still runs that was removed; nowhere without a host."""
+        await self._store.write(lambda unit: config_catalog.put_former_host(unit, name, host))
+
     # -- databases ------------------------------------------------------------------------------------------
 
     async def create_database(self, name: str, primary: str | None = None) -> str:

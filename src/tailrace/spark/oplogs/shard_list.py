@@ -1,6 +1,7 @@
 """The shards of a cluster as its router lists them, kept up to date while a source is used."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pymongo.read_concern import ReadConcern
@@ -45,8 +46,8 @@ class ShardList:
                 session.advance_operation_time(to_timestamp(time))
             config = router.get_database("config", read_concern=ReadConcern("majority"))
             listed = list(config.shards.find(session=session))
-            removed = config.removedShards.find(session=session)
-            ends = {shard["_id"]: from_timestamp(shard["removedTime"]) for shard in removed}
+            removed = list(config.removedShards.find(session=session))
+        ends = {shard["_id"]: from_timestamp(shard["removedTime"]) for shard in removed}
         known = self.members.by_name
         present = {shard["_id"] for shard in listed}
         has_lost = any(name not in present for name in self.members.present())
@@ -64,6 +65,10 @@ class ShardList:
             if name not in found:
                 left = ends.get(name) if member.left is None else member.left
                 found[name] = Member(member.host, member.joined, end_of(name) if left is None else left)
+        for shard in removed:  # a shard of Tailrace runs on until it has been read
+            name, host = shard["_id"], shard.get("host")
+            if host:
+                found[name] = replace(found.get(name, Member(host, left=ends[name])), host=host)
         self.members = Members(found)
         self.unknown_through = max((end for name, end in ends.items() if name not in found), default=0)
         return has_new
