@@ -387,6 +387,20 @@ def test_the_servers_own_databases_stay(client: "MongoClient[Document]", name: s
     assert code_of(client[name], "dropDatabase") == 20
 
 
+def test_whoever_waits_for_a_move_may_give_up(database: Database[Document]) -> None:
+    """What an open cursor still reads is not removed, so the range cannot come back before."""
+    shard(database, "spread")
+    database.spread.insert_many([{"k": k} for k in range(10)])
+    admin, ns = database.client.admin, f"{database.name}.spread"
+    with database.spread.find(batch_size=2) as cursor:
+        next(cursor)
+        admin.command("moveChunk", ns, find={"k": 1}, to="shard0")
+        assert code_of(admin, "moveChunk", ns, find={"k": 1}, to="shard1", maxTimeMS=50) == 50
+        assert len(list(cursor)) == 9
+    admin.command("moveChunk", ns, find={"k": 1}, to="shard1")
+    assert database.spread.count_documents({}) == 10
+
+
 # -- results that are written -------------------------------------------------------------------------------
 
 

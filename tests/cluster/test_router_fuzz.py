@@ -76,7 +76,7 @@ def test_a_broken_command_is_answered(raw: RawClient, number: int) -> None:
         raw.call({"insert": name, "documents": documents, "ordered": False, "$db": "fuzz"})
     for turn in range(ROUNDS):
         command = broken(rng, ALL[number])
-        command.setdefault("maxTimeMS", 2000)
+        command.setdefault("maxTimeMS", 300)
         database = "admin" if next(iter(command)) in ADMINS else "fuzz"
         try:
             reply = raw.call({**command, "$db": database})

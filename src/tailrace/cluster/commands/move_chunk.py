@@ -32,7 +32,9 @@ async def run(context: Context) -> Reply:
     chunk = (
         collection.chunks.exact(*bounds) if bounds is not None else chunk_found_by(collection, query or {})
     )
-    await move_range(cluster, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
+    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    with context.waiting():
+        await move_range(cluster, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
     return {"millis": int((time.monotonic() - begun) * 1000)}
 
 

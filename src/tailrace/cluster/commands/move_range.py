@@ -40,7 +40,9 @@ async def run(context: Context) -> Reply:
         if bound is not None:
             collection.key.check_bound(bound, whole=True)
     ends = await _ends(cluster, collection, low, high)
-    await move_range(cluster, ns, *ends, to, waits_for_delete=waits)
+    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    with context.waiting():
+        await move_range(cluster, ns, *ends, to, waits_for_delete=waits)
     return {}
 
 
