@@ -41,9 +41,9 @@ class Source:
     uuid: bytes
     """Of the collection"""
     records: Callable[[Reader, Collection], Iterator[tuple[bytes, bytes]]]
-    """Those that are to be copied, and perhaps others"""
+    """Those that are to be copied"""
     takes: Callable[[bytes], bool]
-    """Whether a document is to be copied"""
+    """Whether a document is one of them"""
 
 
 @dataclass(slots=True)
@@ -80,8 +80,7 @@ class DocumentCopy:
         collection = snapshot.catalog.by_uuid(source.uuid)
         if collection is not None:
             for _, document in source.records(snapshot, collection):
-                if source.takes(document):
-                    yield document
+                yield document
 
     async def catch_up(self) -> int:
         """Copy again what has changed; how many documents that were."""

@@ -11,7 +11,7 @@ the renaming. Streams see the event `reshardCollection`; everything else is logg
 """
 
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,7 @@ from tailrace.errors import CommandError
 from tailrace.model.entry_bytes import Operation
 from tailrace.store.catalog import Collection, Index
 from tailrace.store.ddl.rename import replace_collection
+from tailrace.store.reader import Reader, Record
 from tailrace.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
@@ -152,13 +153,16 @@ class Resharding:
             Source(
                 self._cluster.server(name).store,
                 original.uuid,
-                lambda reader, collection: reader.records(collection),
+                partial(self._records_of, name),
                 partial(self._is_of, name),
             )
             for name in self._donors
         ]
         stores = {name: server.store for name, server in servers.items()}
         return DocumentCopy(sources, stores, self._new_uuid, self._target)
+
+    def _records_of(self, shard: str, reader: Reader, collection: Collection) -> Iterator[Record]:
+        return (record for record in reader.records(collection) if self._is_of(shard, record[1]))
 
     def _is_of(self, shard: str, document: bytes) -> bool:
         return self._owns is None or self._owns(shard, document)
