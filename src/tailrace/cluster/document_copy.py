@@ -25,7 +25,8 @@ from tailrace.store.reader import Reader, Snapshot
 from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 
-_DOCUMENTS_AT_ONCE: Final = 500
+_DOCUMENTS_AT_ONCE: Final = 200
+"""Few enough that whoever writes to the same shard does not wait long for its turn"""
 _BYTES_AT_ONCE: Final = 2 << 20
 _FEW: Final = 100
 """Documents that can be copied again while writers wait"""
