@@ -87,8 +87,8 @@ class Head(EventLog):
         """The cluster time of the newest entry that was removed."""
         return self._store.truncated_through
 
-    def read(self, after: int) -> Slice:
-        """The next items behind a cluster time."""
+    def read(self, after: int, logs: int = 1) -> Slice:
+        """The next items behind a cluster time; if that is one of several ``logs``, its part of a slice."""
         if after < self._begins_after:
             return self._read_older(after)
         times = self._times
@@ -96,8 +96,8 @@ class Head(EventLog):
             return Slice((), max(self._newest, after))
         first = bisect_right(times, after)
         before = self._sizes[first - 1] if first else self._sizes[0] - len(self._items[0].entry.raw)
-        behind = bisect_left(self._sizes, before + SLICE_BYTES, first) + 1
-        items = self._items[first : min(behind, first + SLICE_ITEMS)]
+        behind = bisect_left(self._sizes, before + SLICE_BYTES // logs, first) + 1
+        items = self._items[first : min(behind, first + SLICE_ITEMS // logs)]
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 

@@ -10,17 +10,17 @@ A shard that joins takes part from then on, one that leaves does until then. Pro
 woken in the event loop's thread alone.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, cast
 
 from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.event_log import EntryItem, EventLog, LogItem, Slice
-from tailrace.eventlog.head import SLICE_BYTES, SLICE_ITEMS, Head, place_lost
+from tailrace.eventlog.head import Head, place_lost
 from tailrace.eventlog.insert_run import InsertRun
 from tailrace.eventlog.waiting import Waiters
 from tailrace.model.change_event import ChangeEvent
@@ -63,6 +63,11 @@ class _Stay:
     """It is behind this time that its entries count"""
     left: int = _FOREVER
     """and up to this one."""
+
+    @property
+    def end(self) -> int:
+        """The cluster time behind which it has nothing so far."""
+        return min(self.head.newest, self.left)
 
     @property
     def lost_through(self) -> int:
@@ -182,22 +187,17 @@ class MergedLog(EventLog):
         through = self._newest
         if after >= through:
             return Slice((), after)
+        # Those that have something: what is not shown of a slice is read again.
+        telling = [stay for stay in self._stays if stay.joined < through and stay.end > after]
         pieces: list[tuple[_Stay, Sequence[LogItem]]] = []
-        for stay in self._stays:
-            begin, end = max(after, stay.joined), min(through, stay.left)
-            if begin >= end:
-                continue
-            found = stay.head.read(begin)
+        for stay in telling:
+            found = stay.head.read(max(after, stay.joined), len(telling))
             # One that has told all it has keeps its promise for the rest.
-            if found.scanned < min(stay.head.newest, end):
+            if found.scanned < min(stay.end, through):
                 through = found.scanned
-            if found.items:
-                pieces.append((stay, found.items))
-        # As much of each as makes a slice together: what is not shown now would be merged again.
-        share = SLICE_ITEMS // max(len(pieces), 1)
-        through = min([through, *(items[share - 1].ts for _, items in pieces if len(items) > share)])
+            pieces.append((stay, found.items))
         parts = [_cut_behind(items, min(through, stay.left)) for stay, items in pieces]
-        return _merged([part for part in parts if part], through)
+        return Slice(_merged([part for part in parts if part]), through)
 
     def run_of(self, item: LogItem) -> InsertRun | None:
         """The inserts of an item as a run."""
@@ -220,32 +220,15 @@ def _cut_behind(items: Sequence[LogItem], through: int) -> Sequence[LogItem]:
     return items[: bisect_right(items, through, key=_time_of)]
 
 
-def _merged(parts: Sequence[Sequence[LogItem]], through: int) -> Slice:
-    """The beginning of some sequences as one; it does not end within a cluster time."""
+def _merged(parts: Sequence[Sequence[LogItem]]) -> Sequence[LogItem]:
+    """Some sequences as one, in the order of time; items of one cluster time become one."""
     if len(parts) < 2:
-        return Slice(parts[0] if parts else (), through)
-    # The heads have no other items; sorting notices that they are in order piece by piece.
-    items = cast("list[EntryItem]", sorted(chain.from_iterable(parts), key=_time_of))
-    number = _enough(items)
-    while number < len(items) and items[number].ts == items[number - 1].ts:
-        number += 1
-    if number < len(items):
-        through = items[number - 1].ts
-        del items[number:]
-    return Slice(_with_ties(items), through)
-
-
-def _enough(items: Sequence[EntryItem]) -> int:
-    """How many of some items make a slice."""
-    sizes = list(accumulate([len(item.entry.raw) for item in items]))
-    return min(bisect_left(sizes, SLICE_BYTES) + 1, len(items))
-
-
-def _with_ties(items: Sequence[EntryItem]) -> Sequence[LogItem]:
-    """The same items, those of one cluster time together."""
-    if len({item.ts for item in items}) == len(items):
+        return parts[0] if parts else ()
+    items = sorted(chain.from_iterable(parts), key=_time_of)  # quick, as it notices that the parts are sorted
+    if len(set(map(_time_of, items))) == len(items):
         return items
-    groups = (list(group) for _, group in groupby(items, _time_of))
+    # The heads have no other items.
+    groups = (list(group) for _, group in groupby(cast("list[EntryItem]", items), _time_of))
     return [group[0] if len(group) == 1 else TiedItem(group) for group in groups]
 
 
