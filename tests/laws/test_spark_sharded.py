@@ -80,7 +80,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
             return change_stream(spark, source, None, options, output="event", documentsAs="bson", **more)
 
         assert events_of(rows(cluster.uri, partitions=5)) == expected, seed
-        frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=120)
+        frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=200)
         batches = micro_batches(frame, tmp_path / "checkpoint")
         assert [event for batch in batches for event in batch] == expected, seed
         transactions = [set(map(transaction_of, batch)) - {None} for batch in batches]
@@ -88,7 +88,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
         assert sum(map(len, transactions)) == len(set().union(*transactions)), seed
         history = tmp_path / "history"
         with DeploymentSource(cluster.uri) as source:
-            build_all(spark, source, history, max_entries=200)
+            build_all(spark, source, history, max_entries=300)
         assert events_of(rows(history)) == expected, seed
 
 

@@ -49,8 +49,8 @@ def test_live_history_equals_the_stream_over_restarts_and_lost_checkpoints(
         with running(spark, source, history) as job:
             assert holds(history, write(client, 100, 50))
             assert holds(history, write(client, 200, 50))
-            assert job.job.progress.rows == HistoryTable.open(history).rows
-            assert job.job.progress.lag_seconds == 0
+        assert job.job.progress.rows == HistoryTable.open(history).rows
+        assert job.job.progress.lag_seconds == 0
         older = tmp_path / "older"
         shutil.copytree(history / "_checkpoint", older)
         write(client, 300, 50)
