@@ -11,6 +11,7 @@ from bson import Timestamp
 from tailrace.bsonio.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.eventlog.history_log import HistoryLog
+from tailrace.eventlog.oplogs import StoreOplog
 from tailrace.eventlog.stream import LogStream
 from tailrace.history.table import HistoryTable
 from tailrace.model.scope import Scope
@@ -31,7 +32,7 @@ class Kept:
         self.store = store
         self.path = path
         self.builder = HistoryBuilder(store, path)
-        self.log = HistoryLog(store, path)
+        self.log = HistoryLog(StoreOplog(store), path)
 
     def write(self, ns: str, numbers: Sequence[int]) -> None:
         """Insert documents, as one command does."""

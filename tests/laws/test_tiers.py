@@ -23,6 +23,7 @@ from tailrace.errors import CommandError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.head import Head
 from tailrace.eventlog.history_log import HistoryLog
+from tailrace.eventlog.oplogs import StoreOplog
 from tailrace.eventlog.stream import LogStream
 from tailrace.eventlog.tiers import Tiers
 from tailrace.model.cluster_time import to_timestamp
@@ -74,7 +75,7 @@ def _compare(history: History, store: Store, path: Path, rng: random.Random) -> 
     if is_whole:
         builder.build()
     head = Head(store)
-    log = HistoryLog(store, path)
+    log = HistoryLog(StoreOplog(store), path)
     try:
         log.open()
         store.write_now(store.truncate_oplog(rng.choice(history.timestamps)))

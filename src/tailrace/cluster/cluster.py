@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tailrace.cluster import migration, primary_move, resharding
 from tailrace.cluster.balancer import Balancer
+from tailrace.cluster.config_catalog import cluster_id
 from tailrace.cluster.ddl.unfinished import finish_commands
 from tailrace.cluster.document_lookup import document_lookup
 from tailrace.cluster.expiry_claim import expiry_claim
@@ -28,10 +29,12 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PortError, UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.merged_log import MergedLog
+from tailrace.eventlog.oplogs import ShardOplogs
 from tailrace.server.data_directory import DataDirectory
 from tailrace.server.expiry_task import claim_everything
 from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
+from tailrace.server.served_history import ServedHistory
 from tailrace.server.server import Server
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.catalog import INTERNAL_DATABASES
@@ -111,7 +114,6 @@ class Cluster:
         self._merged_log = MergedLog(
             self.clock,
             document_lookup(self.placement, self._stores),
-            lost_through=max(self.placement.removed_shards.values(), default=0),
             marks_end=bool(self.config.parameters[END_OF_TRANSACTION_FLAG]),
         )
         self.placement.on_change.append(self._let_shards_go)
@@ -122,15 +124,33 @@ class Cluster:
             await self.start_shard(name)
         for name, left in self.placement.removed_shards.items():
             await self._start_former(name, left)
+        self._open_history()
+
+    def _open_history(self) -> None:
+        """Serve what a history holds besides the oplogs; the config server looks after it."""
+        options, config = self.options, self.config
+        if options.history is not None:
+            with config.store.snapshot() as snapshot:
+                oplogs = ShardOplogs(str(cluster_id(snapshot)), self.merged_log)
+            head = self.merged_log if options.head else None
+            config.history = ServedHistory(config, oplogs, options.history, head)
+        elif not options.head:
+            raise UsageError("without a head streams need a history; name its folder with --history")
 
     async def _start_former(self, name: str, left: int) -> None:
         """Start a shard that has left if the pipeline has not read it to the end."""
+        if name in self.shards:
+            self.merged_log.lose(left, all_of_it=False)  # it is back
+            return
         data, history = self._data, self.options.history
         assert data is not None
         host = ""
         if history is not None and (data.path / name).is_dir() and _held_through(history) < left:
-            self._former[name] = await self._start_server(name, self._free_number())
-            host = f"{name}/{self._former[name].member}"
+            former = self._former[name] = await self._start_server(name, self._free_number())
+            self.merged_log.add_former(former.head, former.store, left)
+            host = f"{name}/{former.member}"
+        else:
+            self.merged_log.lose(left)
         await self.placement.note_former_host(name, host)
 
     async def start_shard(self, name: str) -> Server:
@@ -224,7 +244,14 @@ class Cluster:
             return await self._started(name, replace(own, port=0))
 
     async def _started(self, name: str, options: ServerOptions) -> Server:
-        server = Server(options, wall=self.wall, log=self.log, clock=self.clock, shard=name)
+        server = Server(
+            options,
+            wall=self.wall,
+            log=self.log,
+            clock=self.clock,
+            shard=name,
+            holds_oplog=self.options.history is not None and name != CONFIG_SHARD,
+        )
         await server.start()
         return server
 
@@ -273,7 +300,8 @@ class Cluster:
     @property
     def event_log(self) -> EventLog:
         """What change streams read."""
-        return self.merged_log
+        history = self.config.history
+        return self.merged_log if history is None else history.event_log
 
     @property
     def uri(self) -> str:

@@ -42,6 +42,7 @@ class Router(Server):
         """Accept connections; the shards are running."""
         self.cluster_parameters = self.cluster.config.cluster_parameters
         self.default_concerns = self.cluster.config.default_concerns
+        self.history = self.cluster.config.history
         await self._begin_serving()
 
     async def end(self) -> None:

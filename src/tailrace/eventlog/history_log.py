@@ -17,17 +17,16 @@ import pyarrow as pa
 from tailrace.errors import CommandError, HistoryError
 from tailrace.eventlog.common_steps import CommonSteps
 from tailrace.eventlog.event_log import EventLog, LogItem, Run, Slice
-from tailrace.eventlog.head import has_entries_from, place_lost, store_lookups
+from tailrace.eventlog.head import place_lost
 from tailrace.eventlog.history_reader import HistoryReader
+from tailrace.eventlog.oplogs import Oplogs
 from tailrace.eventlog.recorded import RecordedItem, RowReader
 from tailrace.eventlog.segments import Segments
 from tailrace.eventlog.waiting import Waiter, Waiters
 from tailrace.history.table import HistoryTable
 from tailrace.model.change_event import ChangeEvent
 from tailrace.model.cluster_time import in_words
-from tailrace.model.oplog_entry import parse_entry
 from tailrace.stages.check_resumability import history_lost
-from tailrace.store.store import Store
 
 PROMPT_SECONDS: Final = 0.003
 """How often the table's log is looked at while somebody waits for the next commit"""
@@ -38,13 +37,13 @@ _MAX_READERS: Final = 8
 
 
 class HistoryLog(EventLog):
-    """The events that the history of a store's deployment holds; there may be no history yet."""
+    """The events that the history of a deployment holds; there may be no history yet."""
 
-    def __init__(self, store: Store, path: Path, *, marks_end: bool = False, prompt: bool = True) -> None:
+    def __init__(self, oplogs: Oplogs, path: Path, *, marks_end: bool = False, prompt: bool = True) -> None:
         """With ``prompt``, streams wait for what comes into the history; else nobody does."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
-        self.lookups = {"": store_lookups(store)}
+        self.lookups = oplogs.lookups
         self.marks_end = marks_end
         self.path = path
         self.images_expired_before: Callable[[], int | None] = lambda: None
@@ -52,7 +51,7 @@ class HistoryLog(EventLog):
         self.on_fault: Callable[[Exception], None] = lambda _: None
         """told when the table could not be looked at; it is tried again"""
         self.table: HistoryTable | None = None
-        self._store = store
+        self._oplogs = oplogs
         self._prompt = prompt
         self._newest = 0
         self._next_refresh = 0.0
@@ -89,13 +88,13 @@ class HistoryLog(EventLog):
     def open(self) -> None:
         """Open the history, if there is one; from now on no entry goes that it does not hold.
 
-        Raises `HistoryError` for a history that cannot be this store's.
+        Raises `HistoryError` for a history that cannot be this deployment's.
         """
-        self._store.held_through = 0
+        self._oplogs.hold(0)
         if not HistoryTable.exists(self.path):
             return
         table = HistoryTable.open(self.path)
-        check_belongs(table, self._store)
+        check_belongs(table, self._oplogs)
         self.table = table
         self._moved_to(table.through)
 
@@ -148,7 +147,7 @@ class HistoryLog(EventLog):
 
     def _moved_to(self, through: int) -> None:
         self._newest = through
-        self._store.held_through = removable_before(self._store, through)
+        self._oplogs.hold(through)
 
     def _wake(self, first: Slice | None) -> None:
         """Tell those who can see something new; all of them if there is more than was looked at."""
@@ -168,7 +167,7 @@ class HistoryLog(EventLog):
     @property
     def now(self) -> int:
         """Behind what has happened, in the history or not yet."""
-        return max(self._store.last_committed, self._newest)
+        return max(self._oplogs.now, self._newest)
 
     @property
     def begins(self) -> int | None:
@@ -179,7 +178,7 @@ class HistoryLog(EventLog):
         """Whether everything from a cluster time on is in the history, or will be."""
         begins = self.begins
         if begins is None:
-            return has_entries_from(self._store, start)
+            return self._oplogs.have_entries_from(start)
         return begins == 0 or start > begins
 
     def check_start(self, start: int) -> None:
@@ -270,39 +269,21 @@ def _next_commit(table: HistoryTable) -> Path:
     return table.path / "_delta_log" / f"{table.version + 1:020d}.json"
 
 
-def check_belongs(table: HistoryTable, store: Store) -> None:
-    """Raise `HistoryError` unless a history is this store's and goes on where its oplog does."""
-    table.check_identity(str(store.set_id))
-    if table.through > store.last_committed:
+def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
+    """Raise `HistoryError` unless a history is this deployment's and goes on where its oplogs do."""
+    table.check_identity(oplogs.identity)
+    if table.through > oplogs.now:
         raise HistoryError(
             f"the history in {table.path} is ahead of the data: it goes up to {in_words(table.through)}, "
-            f"the oplog up to {in_words(store.last_committed)}; use the data directory it was built from, or "
+            f"the oplog up to {in_words(oplogs.now)}; use the data directory it was built from, or "
             "name another folder for the history"
         )
-    if table.through < store.truncated_through:
+    if table.through < oplogs.truncated_through:
         raise HistoryError(
             f"the history in {table.path} ends at {in_words(table.through)}, and the oplog begins behind "
-            f"{in_words(store.truncated_through)}: what is between is lost; name another folder, or remove "
+            f"{in_words(oplogs.truncated_through)}: what is between is lost; name another folder, or remove "
             "it to begin anew"
         )
-
-
-def removable_before(store: Store, through: int) -> int:
-    """The cluster time before which no entry is needed by whoever goes on at ``through``.
-
-    If an entry of a transaction stands there, that is where the transaction begins.
-    """
-    with store.snapshot() as snapshot:
-        place = through
-        raw = snapshot.entry(through)
-        while raw is not None:
-            entry = parse_entry(raw)
-            if entry.head.op != "c" or entry.command != "applyOps" or entry.extras.multi_op_type:
-                break
-            place = entry.ts
-            previous = entry.extras.previous
-            raw = None if previous is None or previous.is_null else snapshot.entry(previous.ts)
-    return place
 
 
 def history_unreadable(error: Exception) -> CommandError:

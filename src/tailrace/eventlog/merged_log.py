@@ -84,13 +84,9 @@ class MergedLog(EventLog):
         clock: ClusterClock,
         document: DocumentLookup,
         *,
-        lost_through: int = 0,
         marks_end: bool = False,
     ) -> None:
-        """``document`` looks a document up wherever it is in the cluster.
-
-        ``lost_through`` is when the last of the shards left that are not there any more.
-        """
+        """``document`` looks a document up wherever it is in the cluster."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
         self.lookups: dict[str, Lookups] = defaultdict(lambda: Lookups(document=document))
@@ -100,8 +96,8 @@ class MergedLog(EventLog):
         self._heads: dict[str, Head] = {}
         self._stays: list[_Stay] = []
         self._newest = 0
-        self._left_through = lost_through
-        self._gone_through = lost_through
+        self._left_through = 0
+        self._gone_through = 0
 
     # -- the shards -----------------------------------------------------------------------------------------
 
@@ -110,16 +106,35 @@ class MergedLog(EventLog):
         """The names of those that are part of the cluster."""
         return {stay.head.shard for stay in self._stays if stay.left == _FOREVER}
 
+    @property
+    def stores(self) -> list[Store]:
+        """The stores of all shards that can be read, those that have left included."""
+        return list({id(stay.store): stay.store for stay in self._stays}.values())
+
     def add(self, head: Head, store: Store, *, joins_now: bool = False) -> None:
         """Take a shard in; one that joins the cluster now has no past in it."""
+        self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else 0))
+        store.on_settled.append(self._move_on)
+        self._move_on()
+
+    def add_former(self, head: Head, store: Store, left: int) -> None:
+        """Take in what is still there of a shard that left earlier."""
+        self._take_in(_Stay(head, store, 0, left))
+        self._left_through = max(self._left_through, left)
+
+    def lose(self, left: int, *, all_of_it: bool = True) -> None:
+        """Take note of a shard that left earlier; it has come back, or ``all_of_it`` is gone."""
+        self._left_through = max(self._left_through, left)
+        if all_of_it:
+            self._gone_through = max(self._gone_through, left)
+
+    def _take_in(self, stay: _Stay) -> None:
+        head = stay.head
         name = head.shard
-        joined = max(store.promised, self._newest) if joins_now else 0
         found = head.lookups[name]
         self._heads[name] = head
         self.lookups[name] = Lookups(found.entry, found.pre_image, self._document)
-        self._stays.append(_Stay(head, store, joined))
-        store.on_settled.append(self._move_on)
-        self._move_on()
+        self._stays.append(stay)
 
     def remove(self, name: str) -> None:
         """Let a shard go: what it has told so far counts, and nothing that it may still write.
@@ -167,7 +182,12 @@ class MergedLog(EventLog):
     @property
     def lost_through(self) -> int:
         """The cluster time up to which a shard has lost entries, or is itself not there any more."""
-        return max(self._gone_through, max([stay.lost_through for stay in self._stays], default=0))
+        return max(self._gone_through, self.truncated_through)
+
+    @property
+    def truncated_through(self) -> int:
+        """The cluster time of the newest entry that a shard has removed."""
+        return max([stay.lost_through for stay in self._stays], default=0)
 
     def check_start(self, start: int) -> None:
         """Raise ChangeStreamHistoryLost if a shard has not everything from ``start`` on, or left since."""

@@ -10,11 +10,9 @@ from bson import Int64
 
 from tailrace.errors import UsageError
 from tailrace.eventlog.event_log import EventLog
-from tailrace.eventlog.head import Head
+from tailrace.eventlog.oplogs import Oplogs
 from tailrace.model.cluster_time import in_words, to_timestamp
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
-from tailrace.store.store import Store
-from tailrace.store.table_writer import OPLOG_IDENT
 
 if TYPE_CHECKING:
     from tailrace.eventlog.history_log import HistoryLog
@@ -25,16 +23,16 @@ _TOLERATED: Final = 2
 
 
 class ServedHistory:
-    """The history beside a store, and the event log of both."""
+    """The history beside the oplogs of a deployment, and the event log of both."""
 
-    def __init__(self, server: "Server", store: Store, path: Path, head: Head | None) -> None:
+    def __init__(self, server: "Server", oplogs: Oplogs, path: Path, head: EventLog | None) -> None:
         """Open what is there; without a ``head``, streams see the history alone.
 
-        Raises `UsageError` for a history that cannot be this server's.
+        Raises `UsageError` for a history that cannot be this deployment's.
         """
         self._server = server
-        self._store = store
-        self._log = _new_log(store, path, server, prompt=head is None)
+        self._oplogs = oplogs
+        self._log = _new_log(oplogs, path, server, prompt=head is None)
         self._has_warned = False
         self._fault = ""
         self._log.images_expired_before = lambda: server.expiry.images_expired_before
@@ -53,14 +51,13 @@ class ServedHistory:
 
     async def warn_if_behind(self) -> None:
         """Say once that the oplog has outgrown its size because the history does not take its entries."""
-        with self._store.snapshot() as snapshot:
-            _, size = snapshot.count_of(OPLOG_IDENT)
-        is_too_large = size > _TOLERATED * self._store.oplog_size
+        outgrown = self._oplogs.outgrown
+        is_too_large = outgrown > _TOLERATED
         if is_too_large and not self._has_warned:
             self._server.log.warning(
                 "HISTORY",
                 "The oplog grows because the history is behind; see that the pipeline runs",
-                oplogBytes=size,
+                timesItsSize=round(outgrown, 1),
                 historyThrough=in_words(self.through),
             )
         self._has_warned = is_too_large
@@ -79,11 +76,12 @@ class ServedHistory:
         table = self._log.table
         shown: dict[str, Any] = {"path": str(self._log.path), "exists": table is not None}
         if table is not None:
-            behind = max((self._store.last_committed >> 32) - (self.through >> 32), 0)
+            newest = self._oplogs.last_committed
+            behind = max((newest >> 32) - (self.through >> 32), 0)
             shown |= {
                 "begins": to_timestamp(table.begins),
                 "through": to_timestamp(self.through),
-                "lagSeconds": Int64(behind if self.through < self._store.last_committed else 0),
+                "lagSeconds": Int64(behind if self.through < newest else 0),
                 "events": Int64(table.rows),
                 "files": len(table.files),
                 "bytes": Int64(table.size),
@@ -98,11 +96,12 @@ class ServedHistory:
             self._server.log.warning("HISTORY", "The history could not be read", error=self._fault)
 
 
-def _new_log(store: Store, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
+def _new_log(oplogs: Oplogs, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
     try:
         from tailrace.eventlog.history_log import HistoryLog
     except ImportError as error:
         raise UsageError(
             f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
         ) from None
-    return HistoryLog(store, path, marks_end=bool(server.parameters[END_OF_TRANSACTION_FLAG]), prompt=prompt)
+    marks_end = bool(server.parameters[END_OF_TRANSACTION_FLAG])
+    return HistoryLog(oplogs, path, marks_end=marks_end, prompt=prompt)

@@ -10,6 +10,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.head import Head
+from tailrace.eventlog.oplogs import StoreOplog
 from tailrace.server.background import Background
 from tailrace.server.cluster_parameters import ClusterParameters
 from tailrace.server.command import Command
@@ -71,8 +72,12 @@ class Server:
         log: Logbook | None = None,
         clock: ClusterClock | None = None,
         shard: str = "",
+        holds_oplog: bool = False,
     ) -> None:
-        """Servers of one cluster share a ``clock``; ``shard`` is the name that one of them has there."""
+        """Servers of one cluster share a ``clock``; ``shard`` is the name that one of them has there.
+
+        With ``holds_oplog`` no entry is removed before somebody says that a history holds it.
+        """
         self.options = options or ServerOptions()
         self.wall = wall or WallClock()
         """The time of day; tests move it."""
@@ -81,6 +86,9 @@ class Server:
         """What it can be asked, by name and alias."""
         self._clock = clock
         self._shard = shard
+        self._holds_oplog = holds_oplog or (
+            self.options.history is not None and self.options.replica_set is not None
+        )
         self.release = Release.parse(self.options.server_version)
         """The MongoDB release it presents."""
         self.parameters = Parameters(self.options.parameters, release=self.release)
@@ -134,7 +142,7 @@ class Server:
                 clock=self._clock,
                 oplog_size=options.oplog_bytes,
                 map_size=options.max_bytes,
-                held_through=None if options.history is None or options.replica_set is None else 0,
+                held_through=0 if self._holds_oplog else None,
             )
             self._store.attach(asyncio.get_running_loop())
             self._store.logs_batches = self.release.has(VECTORED_INSERTS)
@@ -255,7 +263,7 @@ class Server:
             if not options.head:
                 raise UsageError("without a head streams need a history; name its folder with --history")
             return self.head
-        self.history = ServedHistory(self, store, options.history, self._head)
+        self.history = ServedHistory(self, StoreOplog(store), options.history, self._head)
         return self.history.event_log
 
     async def _watch_history(self) -> None:

@@ -11,7 +11,7 @@ from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.status_sections import SECTIONS, head
 
-_OF_DATA: Final = frozenset({"changeStreamPreImages", "history", "oplog", "repl", "storageEngine"})
+_OF_DATA: Final = frozenset({"changeStreamPreImages", "oplog", "repl", "storageEngine"})
 _MAX_CHUNK_BYTES: Final = 128 << 20
 
 
