@@ -96,6 +96,7 @@ class HistoryLog(EventLog):
         table = HistoryTable.open(self.path)
         check_belongs(table, self._oplogs)
         self.table = table
+        self._oplogs.resume(table.through)
         self._moved_to(table.through)
 
     async def _follow(self) -> None:

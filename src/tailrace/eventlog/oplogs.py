@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tailrace.errors import CommandError
 from tailrace.eventlog.head import has_entries_from, store_lookups
@@ -11,6 +12,8 @@ from tailrace.stages.lookups import Lookups
 from tailrace.store.reader import Snapshot
 from tailrace.store.store import Store
 from tailrace.store.table_writer import OPLOG_IDENT
+
+_COMMITS: Final = b"commitTransaction"
 
 
 class Oplogs(ABC):
@@ -48,6 +51,19 @@ class Oplogs(ABC):
     def outgrown(self) -> float:
         """How many times its size the largest of them has."""
         return max(_outgrown(store) for store in self.stores)
+
+    def resume(self, through: int) -> None:
+        """Take note of what a history needs that was built up to a cluster time earlier.
+
+        A transaction that was prepared before and committed behind it has entries on both sides.
+        """
+        for store in self.stores:
+            with store.snapshot() as snapshot:
+                for ts, raw in snapshot.entries(through):
+                    prepared = _prepared_for(snapshot, raw)
+                    if prepared is not None:
+                        began = _first_of_transaction(snapshot, prepared, prepared.ts)
+                        store.prepared.note_ended(began, ts)
 
     def hold(self, through: int) -> None:
         """Remove no entry from now on that whoever goes on at a cluster time needs."""
@@ -135,6 +151,18 @@ def _first_of_transaction(snapshot: Snapshot, entry: OplogEntry, place: int) -> 
             break
         entry = parse_entry(raw)
     return place
+
+
+def _prepared_for(snapshot: Snapshot, raw: bytes) -> OplogEntry | None:
+    """The entry that prepares what this one commits; None if it commits nothing."""
+    if _COMMITS not in raw:
+        return None
+    entry = parse_entry(raw)
+    previous = entry.extras.previous
+    if entry.head.op != "c" or entry.command != "commitTransaction" or previous is None:
+        return None
+    found = snapshot.entry(previous.ts)
+    return None if found is None else parse_entry(found)
 
 
 def _outgrown(store: Store) -> float:

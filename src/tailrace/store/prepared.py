@@ -7,6 +7,7 @@ changes, the images, and what it has locked. The store finds that when it is ope
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ class Prepared:
 
         await self._store.write(on_behalf)
         self.state = state
-        self._store.prepared.forget(self.lsid)
+        self._store.prepared.forget(self.lsid, ended=self._store.last_committed)
         # Behind the commit: if that had failed, everything would be locked still.
         self._store.submit(lambda writer: writer.locks.release(self), self._ended.set)
 
@@ -198,6 +199,8 @@ class PreparedTransactions:
 
     def __init__(self) -> None:
         self._by_session: dict[bytes, Prepared] = {}
+        self._ended: deque[tuple[int, int]] = deque()
+        """When those began and ended that a history may not hold yet, in the order of their ends"""
 
     def __iter__(self) -> Iterator[Prepared]:
         return iter(list(self._by_session.values()))
@@ -213,15 +216,23 @@ class PreparedTransactions:
         """Take one in."""
         self._by_session[session_key(prepared.lsid)] = prepared
 
-    def forget(self, lsid: bytes) -> None:
-        """Let go of that of a session."""
-        self._by_session.pop(session_key(lsid), None)
+    def forget(self, lsid: bytes, *, ended: int | None = None) -> None:
+        """Let go of that of a session, which ended at a cluster time, or was never logged."""
+        prepared = self._by_session.pop(session_key(lsid), None)
+        if prepared is not None and ended is not None:
+            self.note_ended(prepared.first.ts, ended)
+
+    def note_ended(self, began: int, ended: int) -> None:
+        """Take note of one that has ended: whoever reads its end needs its beginning."""
+        self._ended.append((began, ended))
 
     def oldest_needed(self, held_through: int | None) -> int | None:
         """The cluster time from which on no entry of the oplog may be removed; None if any may."""
         needed = [prepared.first.ts for prepared in self]
+        while self._ended and (held_through is None or self._ended[0][1] < held_through):
+            self._ended.popleft()
         if held_through is not None:
-            needed.append(held_through)
+            needed += [held_through, *(began for began, _ in list(self._ended))]
         return min(needed, default=None)
 
     def restore(self, store: "Store", reader: TableReader, next_keys: dict[int, int]) -> None:

@@ -1,15 +1,17 @@
 """A history built in this process, without Spark: for tests of what is served from it.
 
-It runs the functions that the pipeline's tasks and its driver run, on the oplog of a store in this process.
+It runs the functions that the pipeline's tasks and its driver run, on the oplogs of stores in this process.
 So the rows are the pipeline's, and a test does not wait for a Java machine.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.config_catalog import cluster_id
 from tailrace.eventlog.head import has_entries_from, store_lookups
 from tailrace.history.commit import commit
 from tailrace.history.table import HistoryTable
@@ -23,32 +25,41 @@ _PAUSE_SECONDS: Final = 0.005
 
 
 class StoreSource(OplogSource):
-    """The oplog of an open store; stays in this process."""
+    """The oplogs of open stores; stays in this process."""
 
-    def __init__(self, store: Store, lookups: Lookups | None = None) -> None:
-        """``lookups`` know what the store does not: images, and entries it has lost."""
-        self._store = store
-        self._lookups = lookups or store_lookups(store)
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        identity: str,
+        promised: Callable[[], int],
+        lookups: Lookups | None = None,
+    ) -> None:
+        """``lookups`` know what the stores do not: images, and entries they have lost."""
+        self._stores = stores
+        self._identity = identity
+        self._promised = promised
+        self._lookups = {shard: lookups or store_lookups(store) for shard, store in stores.items()}
 
     def shards(self) -> tuple[str, ...]:
-        """One without a name."""
-        return ("",)
+        """One without a name on a replica set."""
+        return tuple(self._stores)
 
     def identity(self) -> str:
-        """The id of the replica set."""
-        return str(self._store.set_id)
+        """The id of the replica set, or the cluster."""
+        return self._identity
 
-    def oldest(self, shard: str | None = None) -> int:  # noqa: ARG002 - there is one
+    def oldest(self, shard: str | None = None) -> int:
         """See `OplogSource`."""
-        return 0 if has_entries_from(self._store, 0) else self._store.oldest
+        stores = self._stores.values() if shard is None else [self._stores[shard]]
+        return max(0 if has_entries_from(store, 0) else store.oldest for store in stores)
 
     def promised(self) -> int:
         """What is on disk, and known to streams."""
-        return self._store.last_committed
+        return self._promised()
 
     def entries(
         self,
-        shard: str,  # noqa: ARG002
+        shard: str,
         after: int,
         through: int,
         condition: object = None,  # noqa: ARG002 - entries that do not meet it may be given
@@ -56,7 +67,7 @@ class StoreSource(OplogSource):
         """The entries of an interval; it is short enough to read them in one snapshot."""
         batch: list[bytes] = []
         size = 0
-        with self._store.snapshot() as snapshot:
+        with self._stores[shard].snapshot() as snapshot:
             for ts, raw in snapshot.entries(after):
                 if ts > through:
                     break
@@ -74,7 +85,7 @@ class StoreSource(OplogSource):
 
     def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002
         """See `OplogSource`."""
-        return self._lookups
+        return self._lookups[shard]
 
     def split(self, after: int, through: int, parts: int) -> list[int]:  # noqa: ARG002
         """An interval is one piece."""
@@ -85,11 +96,24 @@ class StoreSource(OplogSource):
         return through
 
 
-class HistoryBuilder:
-    """Builds the history of a store on request, and by itself between `start` and `stop`."""
+def _store_source(store: Store, lookups: Lookups | None) -> StoreSource:
+    return StoreSource({"": store}, str(store.set_id), lambda: store.last_committed, lookups)
 
-    def __init__(self, store: Store, path: Path, lookups: Lookups | None = None) -> None:
-        self._source = StoreSource(store, lookups)
+
+def cluster_source(cluster: Cluster) -> StoreSource:
+    """The oplogs of the shards that a cluster has now."""
+    stores = {name: shard.store for name, shard in cluster.shards.items()}
+    with cluster.config.store.snapshot() as snapshot:
+        identity = str(cluster_id(snapshot))
+    return StoreSource(stores, identity, lambda: cluster.merged_log.newest)
+
+
+class HistoryBuilder:
+    """Builds a history on request, and by itself between `start` and `stop`."""
+
+    def __init__(self, source: Store | StoreSource, path: Path, lookups: Lookups | None = None) -> None:
+        """``source`` is the store of a replica set, or what `cluster_source` gives."""
+        self._source = _store_source(source, lookups) if isinstance(source, Store) else source
         self._path = path
         self._table: HistoryTable | None = None
         self._lock = threading.Lock()
