@@ -27,4 +27,8 @@ _slow_chunks = [
 
 # With this scope pytest runs all laws on one chunk before the next, and its histories are made once.
 over_seeds = pytest.mark.parametrize("seeds", _quick_chunks + _slow_chunks, scope="session")
+over_fewer_seeds = pytest.mark.parametrize(
+    "seeds", _quick_chunks[: len(_quick_chunks) // 2] + _slow_chunks, scope="session"
+)
+"""For what follows from the laws, or refines them"""
 over_slow_seeds = pytest.mark.parametrize("seeds", _slow_chunks, scope="session")

@@ -2,7 +2,7 @@
 
 import random
 
-from tests.laws.law_seeds import over_seeds
+from tests.laws.law_seeds import over_fewer_seeds
 
 from tailrace.testing.choices import any_stream
 from tailrace.testing.history import History
@@ -20,6 +20,6 @@ def cut_any_way(history: History) -> None:
         assert in_batches.positions[-1] == at_once.positions[-1]
 
 
-@over_seeds
+@over_fewer_seeds
 def test_batches_of_one_of_seven_and_of_everything_give_the_same(seeds: range) -> None:
     check_histories(seeds, cut_any_way)

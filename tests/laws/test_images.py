@@ -6,7 +6,7 @@ The truth is the generator's own record of every change, not the recorded pre-im
 import random
 from dataclasses import replace
 
-from tests.laws.law_seeds import over_seeds
+from tests.laws.law_seeds import over_fewer_seeds
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.testing.choices import any_scope
@@ -55,12 +55,12 @@ def check_images(history: History, mode: str) -> None:
         check_event(event, truth, all_recorded=mode == "required")
 
 
-@over_seeds
+@over_fewer_seeds
 def test_recorded_images_are_the_documents_before_and_after(seeds: range) -> None:
     check_histories(seeds, lambda history: check_images(history, "whenAvailable"))
 
 
-@over_seeds
+@over_fewer_seeds
 def test_required_images_are_there_where_every_collection_records_them(seeds: range) -> None:
     always = replace(EVERYTHING, images="always")
     check_histories(seeds, lambda history: check_images(history, "required"), always)
@@ -83,6 +83,6 @@ def namespace_of(event: bytes) -> str:
     return ".".join(rawbson.string_value(namespace, part[2], part[3]) for part in parts if part)
 
 
-@over_seeds
+@over_fewer_seeds
 def test_update_lookup_shows_the_documents_as_they_are_now(seeds: range) -> None:
     check_histories(seeds, current_documents)

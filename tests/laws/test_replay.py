@@ -9,7 +9,7 @@ the document is taken from the history.
 import random
 from collections.abc import Callable, Iterable
 
-from tests.laws.law_seeds import over_seeds
+from tests.laws.law_seeds import over_fewer_seeds, over_seeds
 
 from tailrace.bsonio import raw as rawbson
 from tailrace.model.cluster_time import to_timestamp
@@ -97,7 +97,7 @@ def complete_replay(history: History) -> None:
     follow(history, events, start, is_shown_with_system_events, migrated=True)
 
 
-@over_seeds
+@over_fewer_seeds
 def test_with_every_kind_of_event_shown_the_replay_includes_migrations_and_system_collections(
     seeds: range,
 ) -> None:
@@ -166,6 +166,6 @@ def comparable(documents: Documents) -> Documents:
     }
 
 
-@over_seeds
+@over_fewer_seeds
 def test_update_descriptions_replay_to_the_same_documents_but_for_the_order_of_fields(seeds: range) -> None:
     check_histories(seeds, described_replay)

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from tests.laws.law_seeds import over_seeds, over_slow_seeds
+from tests.laws.law_seeds import over_fewer_seeds, over_seeds, over_slow_seeds
 
 from tailrace.bsonio import documents as bsondocs
 from tailrace.bsonio import raw as rawbson
@@ -62,7 +62,7 @@ def from_positions(history: History) -> None:
         assert rest == outcome.events[count:], (option, position)
 
 
-@over_seeds
+@over_fewer_seeds
 def test_the_position_of_a_stream_leads_to_exactly_the_rest(seeds: range) -> None:
     check_histories(seeds, from_positions)
 
@@ -82,7 +82,7 @@ def from_any_time(history: History) -> None:
         assert stream.resumed(resumeAfter=bsondocs.decode(mark)).events() == expected
 
 
-@over_seeds
+@over_fewer_seeds
 def test_a_time_between_events_leads_to_what_comes_at_it_or_later(seeds: range) -> None:
     check_histories(seeds, from_any_time)
 
@@ -117,7 +117,7 @@ def shares_place(later: bytes, event: bytes) -> bool:
     return operation_type(later) == "invalidate" and cluster_time_of(later) == cluster_time_of(event)
 
 
-@over_seeds
+@over_fewer_seeds
 def test_tokens_of_version_1_lead_to_the_rest_in_version_2(seeds: range) -> None:
     check_histories(seeds, after_old_tokens)
 
@@ -135,7 +135,7 @@ def across_shards(history: History) -> None:
         assert merged.events == resumed.events()
 
 
-@over_seeds
+@over_fewer_seeds
 def test_shards_merged_resume_like_one_log(seeds: range) -> None:
     check_histories(seeds, across_shards)
 
@@ -157,6 +157,6 @@ def through_a_filter(history: History) -> None:
         assert stream.after(token_of(events[position])).events() == events[position + 1 :]
 
 
-@over_seeds
+@over_fewer_seeds
 def test_a_filtered_stream_resumes_behind_every_event_it_shows(seeds: range) -> None:
     check_histories(seeds, through_a_filter)
