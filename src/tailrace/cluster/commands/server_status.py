@@ -11,7 +11,7 @@ from tailrace.server.command import Command, Reply
 from tailrace.server.context import Context
 from tailrace.server.status_sections import SECTIONS, head
 
-_OF_DATA: Final = frozenset({"changeStreamPreImages", "oplog", "repl", "storageEngine"})
+_OF_DATA: Final = frozenset({"changeStreamPreImages", "oplog", "pipeline", "repl", "storageEngine"})
 _MAX_CHUNK_BYTES: Final = 128 << 20
 
 
@@ -26,8 +26,9 @@ async def run(context: Context) -> Reply:
         if section is not None:
             reply[name] = section
     for name, describe_cluster in _OF_THE_CLUSTER.items():
-        if command.get(name, by_default):
-            reply[name] = describe_cluster(context)
+        section = describe_cluster(context) if command.get(name, by_default) else None
+        if section is not None:
+            reply[name] = section
     return reply
 
 
@@ -52,7 +53,14 @@ def _sharding_statistics(context: Context) -> dict[str, Any]:
     }
 
 
-_OF_THE_CLUSTER: Final[Mapping[str, Callable[[Context], dict[str, Any]]]] = {
+def _pipeline(context: Context) -> dict[str, Any] | None:
+    """What builds the history, as far as this process runs it."""
+    status = cluster_of(context).pipeline_status
+    return None if status is None else status()
+
+
+_OF_THE_CLUSTER: Final[Mapping[str, Callable[[Context], dict[str, Any] | None]]] = {
+    "pipeline": _pipeline,
     "sharding": _sharding,
     "shardingStatistics": _sharding_statistics,
 }
