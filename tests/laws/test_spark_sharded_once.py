@@ -16,7 +16,13 @@ from bson import Timestamp
 from pyspark.sql import SparkSession
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_spark_engine import events_of
-from tests.laws.test_spark_once import python_processes_below, wait_for_commits, writing
+from tests.laws.test_spark_once import (
+    SECONDS,
+    python_processes_below,
+    start_driver,
+    wait_for_commits,
+    writing,
+)
 from tests.laws.wire_streams import WireStream
 from tests.server.served import ServedProcess, served
 from tests.spark.pipeline_runs import RunningJob, Said, holds, newest_time
@@ -71,12 +77,48 @@ def kill_on_a_cluster(spark: SparkSession, seed: int, rounds: int, folder: Path)
                 job.end()
             assert job.error is None, log.reasons
             assert min(killed.values()) > 0, seed
-        options = {"showExpandedEvents": True, "startAtOperationTime": start}
-        with process.client() as client:
-            expected = WireStream(client, "", options).all_events(end)
+        compare(spark, process, history, start, end)
+
+
+def compare(
+    spark: SparkSession, process: ServedProcess, history: Path, start: Timestamp, end: Timestamp
+) -> None:
+    """The history has to be what a router's stream shows that was never disturbed."""
+    options = {"showExpandedEvents": True, "startAtOperationTime": start}
+    with process.client() as client:
+        expected = WireStream(client, "", options).all_events(end)
     shown = change_stream(spark, history, None, options, output="event", documentsAs="bson")
     assert len(expected) > 100
-    assert events_of(shown)[: len(expected)] == expected, seed
+    assert events_of(shown)[: len(expected)] == expected
+
+
+def kill_drivers_of_a_cluster(spark: SparkSession, seed: int, rounds: int, folder: Path) -> None:
+    """Kill drivers with all of their processes, at times the cluster with them."""
+    rng = random.Random(seed)
+    history = folder / "history"
+    with served(folder, "--shards", "3", "--log-level", "error") as process:
+        start = shard_all(process)
+        with writing(process, seed, pause=0.2):
+            for _ in range(rounds):
+                driver = start_driver(process, history, folder)
+                try:
+                    wait_for_commits(history, rng.randrange(1, 6))
+                    time.sleep(rng.uniform(0.0, 0.1))
+                    if rng.random() < 0.5:
+                        process.kill()
+                        process.start()
+                finally:
+                    os.killpg(driver.pid, signal.SIGKILL)
+                    driver.wait(SECONDS)
+        driver = start_driver(process, history, folder)
+        try:
+            with process.client() as client:
+                end = newest_time(client)
+            assert holds(history, end)
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait(SECONDS)
+        compare(spark, process, history, start, end)
 
 
 def test_workers_and_the_cluster_are_killed(spark: SparkSession, tmp_path: Path) -> None:
@@ -87,3 +129,8 @@ def test_workers_and_the_cluster_are_killed(spark: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 4))
 def test_more_of_a_cluster_is_killed(spark: SparkSession, seed: int, tmp_path: Path) -> None:
     kill_on_a_cluster(spark, seed, 80, tmp_path)
+
+
+@pytest.mark.slow
+def test_drivers_of_a_cluster_are_killed(spark: SparkSession, tmp_path: Path) -> None:
+    kill_drivers_of_a_cluster(spark, BASE_SEED, 6, tmp_path)
