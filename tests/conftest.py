@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _LONG = (
     "tests/laws/test_spark_once.py",
+    "tests/laws/test_spark_sharded",
     "tests/cli/test_pipeline_command.py",
     "tests/testing/test_demo.py",
     "tests/laws/test_spark_engine.py",

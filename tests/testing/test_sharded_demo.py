@@ -9,6 +9,7 @@ from tailrace.testing import sharded_demo
 
 
 @pytest.mark.usefixtures("java")
+@pytest.mark.slow  # it starts a Spark of its own, as the tour of a replica set does in the quick run
 def test_the_tour_of_a_cluster_ends_well_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
