@@ -9,7 +9,7 @@ NODE   := .node
 # The tests start some programs hundreds of times; they need not be compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 # More than cores: tests of servers and of Spark wait as often as they work.
-TESTERS ?= 3
+TESTERS ?= 4
 
 .PHONY: clients java run serve tour test test-slow check bench clean
 
