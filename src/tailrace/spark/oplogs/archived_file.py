@@ -70,6 +70,10 @@ class ArchivedFile(ABC):
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
         """The times reached about every ``step`` bytes of an interval, and the bytes since the last one."""
 
+    def may_hold(self, text: bytes) -> bool:  # noqa: ARG002 - what is packed has to be unpacked to know
+        """Whether these bytes may be in one of its entries."""
+        return True
+
     def close(self) -> None:  # noqa: B027 - most have nothing open
         """Close what this process keeps open of it."""
 
@@ -138,6 +142,16 @@ class PlainFile(ArchivedFile):
             position += piece.taken
             if piece.damage is not None:
                 raise DamagedInputError(self.path, position, piece.damage)
+
+    def may_hold(self, text: bytes) -> bool:
+        """See `ArchivedFile`; looking for bytes takes a tenth of the time of telling the entries apart."""
+        before = b""
+        with open(self.path, "rb", buffering=0) as file:
+            while read := file.read(BATCH_BYTES):
+                if text in read or text in before + read[: len(text)]:
+                    return True
+                before = read[-len(text) :]
+        return False
 
     def _is_proven(self, position: int) -> bool:
         """Whether what begins there goes on to the end of the file, or for longer than a document can be."""

@@ -21,6 +21,7 @@ from tailrace.spark.oplogs.archived_file import ArchivedFile, open_archived
 from tailrace.spark.oplogs.conditions import EVERYTHING, EntryCondition
 from tailrace.spark.oplogs.kept import Kept
 from tailrace.spark.oplogs.source import UNLIMITED, OplogSource
+from tailrace.spark.oplogs.whole_transactions import COMMIT_TIME, Commit
 from tailrace.stages.check_resumability import history_lost
 from tailrace.stages.lookups import Lookups
 from tailrace.store.archive import ArchivedOplog
@@ -109,6 +110,12 @@ class FilesSource(OplogSource):
         return sum(file.weight for files in self._files.values() for file in files)
 
     # -- entries ------------------------------------------------------------------------------------------
+
+    def commits(self, after: int, through: int) -> list[Commit]:
+        """See `OplogSource`; archives without any, which most are, are not read entry by entry."""
+        if not any(file.may_hold(COMMIT_TIME) for files in self._files.values() for file in files):
+            return []
+        return super().commits(after, through)
 
     def entries(
         self,

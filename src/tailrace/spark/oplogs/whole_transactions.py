@@ -17,7 +17,8 @@ from tailrace.spark.oplogs.conditions import EntryCondition
 
 COMMITS: Final = EntryCondition(frozenset("c"), frozenset({"admin.$cmd"}))
 """Among the entries that meet it are all commits"""
-_COMMIT_TIME: Final = b"commitTimestamp"
+COMMIT_TIME: Final = b"commitTimestamp"
+"""The name of the field that tells a commit of several shards; documents may hold these bytes, too"""
 _read_time = rawbson.UINT64_LE.unpack_from
 
 
@@ -33,12 +34,12 @@ def commits_among(entries: Iterable[bytes]) -> list[Commit]:
     """The commits among raw entries."""
     found = []
     for raw in entries:
-        if _COMMIT_TIME not in raw:  # documents may hold these bytes too
+        if COMMIT_TIME not in raw:  # documents may hold these bytes too
             continue
         entry = parse_entry(raw)
         if COMMITS.accepts(entry.head):
             for kind, name, start, _ in rawbson.elements(entry.o):
-                if name == _COMMIT_TIME and kind == rawbson.TIMESTAMP:
+                if name == COMMIT_TIME and kind == rawbson.TIMESTAMP:
                     found.append(Commit(_read_time(entry.o, start)[0], entry.ts))
     return found
 
