@@ -225,9 +225,8 @@ def play(seed: int, rounds: int, folder: Path, shards: int = 0) -> None:
         assert not any(thread.is_alive() for thread in threads)
         with process.client() as client:
             compare(client, journal, watcher, start)
-            for shard in shard_uris(client):
-                with MongoClient[Document](shard) as member:
-                    assert member.admin.command("replSetGetStatus")["term"] == rounds + 1
+            if not shards:  # a shard whose port was taken meanwhile has begun a term in vain
+                assert client.admin.command("replSetGetStatus")["term"] == rounds + 1
         assert process.stop() == 0
         assert process.faults() == []
 
