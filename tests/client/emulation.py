@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
 
+from tailrace.testing.in_thread import Options
 from tailrace.testing.older_servers import older_servers_accepted
-from tailrace.testing.replica_set import Options, ReplicaSet
+from tailrace.testing.replica_set import ReplicaSet
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from tests.server.transacting import end, new_lsid, statement
 
 from tailrace.bsonio.documents import decode
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
-from tailrace.testing.sharded_cluster import Document, ShardedCluster
+from tailrace.testing.in_thread import Document
+from tailrace.testing.sharded_cluster import ShardedCluster
 
 TRANSIENT = "TransientTransactionError"
 SEED = 61

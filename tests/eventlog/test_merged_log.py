@@ -32,7 +32,7 @@ from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 from tailrace.testing.choices import any_stream
 from tailrace.testing.history import History, timestamp_of
-from tailrace.testing.replica_set import memory_folder
+from tailrace.testing.in_thread import memory_folder
 from tailrace.testing.seeds import check_histories, history_of
 from tailrace.testing.streams import Stream
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from pymongo import MongoClient
 
-from tailrace.testing.replica_set import Document, ReplicaSet
+from tailrace.testing.in_thread import Document
+from tailrace.testing.replica_set import ReplicaSet
 
 __all__ = ["Document", "RunningServer", "connected", "running", "wait_for"]
 

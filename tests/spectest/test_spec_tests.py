@@ -15,8 +15,9 @@ from tailrace.spectest.deployment import Deployment, parse_version
 from tailrace.spectest.drivers import DRIVERS
 from tailrace.spectest.outcome import Outcome, Status
 from tailrace.spectest.suite import SpecTest, find_tests
+from tailrace.testing.in_thread import Options
 from tailrace.testing.older_servers import older_servers_accepted
-from tailrace.testing.replica_set import Options, ReplicaSet
+from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
 
 VARIABLE = "TAILRACE_SPEC_TESTS"

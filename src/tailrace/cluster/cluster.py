@@ -36,21 +36,22 @@ from tailrace.server.logbook import Logbook
 from tailrace.server.options import ServerOptions
 from tailrace.server.served_history import ServedHistory
 from tailrace.server.server import Server
+from tailrace.server.stopping import Stoppable
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.catalog import INTERNAL_DATABASES
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.store import Store
-from tailrace.store.tables import holds_store
 
 SHARD_NAME: Final = "shard{}"
 
 
-class Cluster:
+class Cluster(Stoppable):
     """A cluster as `options` describe it; `start` and `stop` run in one event loop."""
 
     def __init__(
         self, options: ServerOptions, *, wall: WallClock | None = None, log: Logbook | None = None
     ) -> None:
+        super().__init__()
         self.options = options
         self.wall = wall or WallClock()
         self.log = log or Logbook(options.log_level)
@@ -81,8 +82,6 @@ class Cluster:
         self._merged_log: MergedLog | None = None
         self._stores: dict[str, Store] = {}
         self._data: DataDirectory | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._stopped = asyncio.Event()
 
     # -- life -----------------------------------------------------------------------------------------------
 
@@ -91,7 +90,7 @@ class Cluster:
         self.options.check_cluster()
         self._data = DataDirectory(self.options.data)
         try:
-            _check_directory(self._data.path)
+            self._data.check_for_cluster()
             await self._start_servers()
             await self.two_phase_commit.recover()
             self.states = ClusterStates(self.clock, self.placement, self._stores)
@@ -260,21 +259,6 @@ class Cluster:
         port = options.port + number if options.port else 0
         return Router(self, replace(options, port=port, replica_set=None, data=None, history=None))
 
-    async def stop(self) -> None:
-        """Refuse new work, end what waits, finish writes, close connections and data."""
-        await asyncio.shield(self.begin_stop())
-
-    def begin_stop(self) -> asyncio.Task[None]:
-        """Begin to stop; it happens once, however often it is asked for."""
-        if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop())
-            self._stopping.add_done_callback(lambda _: self._stopped.set())
-        return self._stopping
-
-    async def wait_stopped(self) -> None:
-        """Return when the cluster has stopped, whoever stopped it."""
-        await self._stopped.wait()
-
     async def _stop(self) -> None:
         await asyncio.gather(*(router.end() for router in self.routers))
         await self.balancer.stop()
@@ -311,14 +295,6 @@ class Cluster:
     def server(self, name: str) -> Server:
         """A shard, or the config server."""
         return self.config if name == CONFIG_SHARD else self.shards[name]
-
-
-def _check_directory(path: Path) -> None:
-    if holds_store(path):
-        raise UsageError(
-            f"the data directory {path} holds a replica set, not a cluster; leave out --shards, "
-            "or name another directory"
-        )
 
 
 def _held_through(history: Path) -> int:

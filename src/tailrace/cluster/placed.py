@@ -8,8 +8,9 @@ from bson import ObjectId
 
 from tailrace.cluster.chunk_map import ChunkMap
 from tailrace.cluster.shard_key import ShardKey
+from tailrace.server.data_directory import CONFIG_SERVER
 
-CONFIG_SHARD: Final = "config"
+CONFIG_SHARD: Final = CONFIG_SERVER
 """What the config server is called where a shard's name is expected"""
 CONFIG_DATABASES: Final = frozenset({"admin", "config"})
 """Databases that live on the config server"""

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from tailrace.errors import UsageError
+from tailrace.store.tables import holds_store
 
+CONFIG_SERVER: Final = "config"
+"""What a cluster's config server is called, and its folder in the cluster's data directory"""
 _LOCK_FILE: Final = "tailrace.lock"
 
 
@@ -43,6 +46,22 @@ class DataDirectory:
                 "end that one or name another directory"
             ) from None
         return lock
+
+    def check_for_replica_set(self) -> None:
+        """Raise `UsageError` if the data is a cluster's."""
+        if not holds_store(self.path) and holds_store(self.path / CONFIG_SERVER):
+            raise UsageError(
+                f"the data directory {self.path} holds a cluster, not a replica set; use --shards, "
+                "or name another directory"
+            )
+
+    def check_for_cluster(self) -> None:
+        """Raise `UsageError` if the data is a replica set's."""
+        if holds_store(self.path):
+            raise UsageError(
+                f"the data directory {self.path} holds a replica set, not a cluster; leave out --shards, "
+                "or name another directory"
+            )
 
     def close(self) -> None:
         """Give the directory back; a temporary one is removed."""

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
@@ -36,15 +35,13 @@ from tailrace.server.replication import Replication, SetState
 from tailrace.server.replies import ReplyTail
 from tailrace.server.served_history import ServedHistory
 from tailrace.server.sessions import Sessions
+from tailrace.server.stopping import Stoppable
 from tailrace.server.transactions import Transactions
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.store.clock import ClusterClock, WallClock
 from tailrace.store.states import States
 from tailrace.store.store import Store, no_op
-from tailrace.store.tables import holds_store
 
-CONFIG_SERVER: Final = "config"
-"""The folder of a cluster's config server in its data directory"""
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SESSION_REAP_SECONDS: Final = 60.0
 _HISTORY_LAG_SECONDS: Final = 30.0
@@ -52,7 +49,7 @@ _SECONDS_TO_FINISH: Final = 5.0
 """How long a server that stops waits for commands that do not let themselves be interrupted."""
 
 
-class Server:
+class Server(Stoppable):
     """The first member of a replica set, which has the data; or a standalone server.
 
     `start` and `stop` run in one event loop, and do so for all members of the set.
@@ -78,6 +75,7 @@ class Server:
 
         With ``holds_oplog`` no entry is removed before somebody says that a history holds it.
         """
+        super().__init__()
         self.options = options or ServerOptions()
         self.wall = wall or WallClock()
         """The time of day; tests move it."""
@@ -122,8 +120,6 @@ class Server:
         """What whoever runs the pipeline tells of it, for serverStatus; set by them."""
         self._data: DataDirectory | None = None
         self._tail = ReplyTail()
-        self._stopping: asyncio.Task[None] | None = None
-        self._stopped = asyncio.Event()
         self._add_background_jobs()
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -135,7 +131,7 @@ class Server:
         self.log.forget_startup()
         self._data = DataDirectory(options.data)
         try:
-            _check_directory(self._data.path)
+            self._data.check_for_replica_set()
             self._store = Store.open(
                 self._data.path,
                 wall=self.wall,
@@ -171,21 +167,6 @@ class Server:
                 "Access control is not enabled, and the server listens on more than the loopback address. "
                 "Whoever can connect to it can read and change all data",
             )
-
-    async def stop(self) -> None:
-        """Refuse new work, end what waits, finish writes, close connections and data."""
-        await asyncio.shield(self.begin_stop())
-
-    def begin_stop(self) -> asyncio.Task[None]:
-        """Begin to stop; it happens once, however often it is asked for."""
-        if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop())
-            self._stopping.add_done_callback(lambda _: self._stopped.set())
-        return self._stopping
-
-    async def wait_stopped(self) -> None:
-        """Return when the server has stopped, whoever stopped it."""
-        await self._stopped.wait()
 
     async def _stop(self) -> None:
         await self._end_serving()
@@ -416,14 +397,6 @@ class Server:
     async def step_up(self) -> None:
         """Be elected now: a new term begins, and an entry says so."""
         await self.elections.step_up(self)
-
-
-def _check_directory(path: Path) -> None:
-    if not holds_store(path) and holds_store(path / CONFIG_SERVER):
-        raise UsageError(
-            f"the data directory {path} holds a cluster, not a replica set; use --shards, "
-            "or name another directory"
-        )
 
 
 def _is_loopback(host: str) -> bool:

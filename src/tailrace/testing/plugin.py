@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pymongo.database import Database
 
     from tailrace.server.fail_points import FailPoint
-    from tailrace.testing.replica_set import Mode, ReplicaSet
+    from tailrace.testing.in_thread import Mode
+    from tailrace.testing.replica_set import ReplicaSet
 
 Document = dict[str, Any]
 FailPointSetter = Callable[..., "FailPoint"]

@@ -1,8 +1,6 @@
 """A replica set inside a test: real sockets, a real store, and the means to disturb it.
 
-The server runs in a thread with an event loop of its own, so that a test may block as it likes. Its data is
-in memory where the system has a place for that; everything else is as `tailrace serve` does it. Ready within
-milliseconds, so a test that needs a set for itself can have one.
+It is ready within milliseconds, so a test that needs a set for itself can have one.
 
 >>> with ReplicaSet() as replica_set:
 ...     with replica_set.client().shop.orders.watch() as stream:
@@ -11,18 +9,10 @@ milliseconds, so a test that needs a set for itself can have one.
 'teapot'
 """
 
-import asyncio
-import json
-import os
-import shutil
-import tempfile
-import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import bson
 from bson import Timestamp
@@ -32,49 +22,21 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.cluster_time import to_timestamp
 from tailrace.server.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
-from tailrace.server.logbook import Logbook
-from tailrace.server.member_fail_points import set_fail_point
 from tailrace.server.options import ServerOptions
 from tailrace.server.server import Server
-from tailrace.store.catalog import OPLOG_NS
-from tailrace.store.clock import WallClock
+from tailrace.testing.in_thread import Document, InThread, Mode, Options
 
 if TYPE_CHECKING:
     from tailrace.testing.history_builder import HistoryBuilder
 
-T = TypeVar("T")
-Document = dict[str, Any]
-Mode = str | Mapping[str, int | float]
-"""`"alwaysOn"`, `"off"`, `{"times": n}`, `{"skip": n}` or `{"activationProbability": p}`"""
 
-_MEMORY: Final = Path("/dev/shm")
-_ENOUGH_MEMORY: Final = 1 << 30
-"""Containers often have a very small one; a disk is the better place then."""
-_CALL_SECONDS: Final = 30.0
-_SELECTION_MS: Final = 5000
+class ReplicaSet(InThread[Server]):
+    """A replica set, of one member if not told otherwise, for a `with` block; or from `start` to `stop`.
 
+    Its port stays when it is restarted, so clients find it again by themselves.
+    """
 
-class Options(TypedDict, total=False):
-    """What a set may be started with: the fields of `ServerOptions`; the port is a free one by default."""
-
-    host: str
-    port: int
-    data: Path | None
-    replica_set: str | None
-    advertise: str | None
-    history: Path | None
-    head: bool
-    oplog_bytes: int
-    max_bytes: int
-    max_connections: int
-    log_level: str
-    server_version: str
-    members: int
-    parameters: Mapping[str, Any]
-
-
-class ReplicaSet:
-    """A replica set, of one member if not told otherwise, for a `with` block; or from `start` to `stop`."""
+    name = "replica set"
 
     def __init__(
         self, *, log: TextIO | None = None, builds_history: bool = False, **options: Unpack[Options]
@@ -84,70 +46,19 @@ class ReplicaSet:
         With ``builds_history`` the history is built in this process while the set runs, without Spark.
         """
         options.setdefault("port", 0)
+        super().__init__(ServerOptions(**options), log)
         self._builds_history = builds_history
         self._builder: HistoryBuilder | None = None
-        self.options = ServerOptions(**options)
-        self.wall = WallClock()
-        self._log = Logbook(self.options.log_level, log)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._clients: list[MongoClient[Document]] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._server: Server | None = None
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life -----------------------------------------------------------------------------------------------
 
-    def start(self) -> Self:
-        """Start the server; it accepts connections when this returns."""
-        if self._server is not None:
-            raise RuntimeError("the replica set is running already")
-        if self.options.data is None:
-            self._folder = tempfile.TemporaryDirectory(
-                prefix="tailrace-", dir=memory_folder(), ignore_cleanup_errors=True
-            )
-            self.options = replace(self.options, data=Path(self._folder.name))
-        loop = self._loop = asyncio.new_event_loop()
-        # A set that nobody stopped must not keep the process from ending.
-        self._thread = threading.Thread(target=loop.run_forever, name="tailrace-replica-set", daemon=True)
-        self._thread.start()
-        try:
-            self._start_server()
-        except BaseException:
-            self._end_loop()
-            self._remove_data()
-            raise
-        return self
+    def _new(self) -> Server:
+        return Server(self.options, wall=self.wall, log=self._log)
 
-    def stop(self) -> None:
-        """Close the clients, stop the server and remove its data; what is stopped stays so."""
-        for client in self._clients:
-            client.close()
-        self._clients = []
-        if self._loop is None:
-            return
-        try:
-            self._stop_server()
-        finally:
-            self._end_loop()
-            self._remove_data()
-
-    def restart(self) -> None:
-        """Stop and start on the same data and port; clients find it again by themselves."""
-        self._stop_server()
-        self._start_server()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _start_server(self) -> None:
-        self._server = self.call(self._started())
-        others = tuple(member.port for member in self._server.members[1:])
-        self.options = replace(self.options, port=self._server.port, member_ports=others)
+    def _start_serving(self) -> None:
+        super()._start_serving()
+        others = tuple(member.port for member in self.server.members[1:])
+        self.options = replace(self.options, port=self.server.port, member_ports=others)
         if self._builds_history:
             self._builder = self._new_builder().start()
 
@@ -158,46 +69,18 @@ class ReplicaSet:
             raise RuntimeError("to build a history, say where it is")
         return HistoryBuilder(self.server.store, self.options.history)
 
-    async def _started(self) -> Server:
-        server = Server(self.options, wall=self.wall, log=self._log)
-        await server.start()
-        return server
-
-    def _stop_server(self) -> None:
+    def _stop_serving(self) -> None:
         builder, self._builder = self._builder, None
         if builder is not None:
             builder.stop()
-        server, self._server = self._server, None
-        if server is not None:
-            self.call(server.stop())
+        super()._stop_serving()
 
-    def _end_loop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-    def _remove_data(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-            self.options = replace(self.options, data=None)
-
-    # -- access ---------------------------------------------------------------------------------------
+    # -- access ---------------------------------------------------------------------------------------------
 
     @property
     def server(self) -> Server:
         """The server itself; to be touched in its event loop only, see `call`."""
-        if self._server is None:
-            raise RuntimeError("the replica set is not running")
-        return self._server
-
-    @property
-    def uri(self) -> str:
-        """The connection string."""
-        return self.server.uri
+        return self._running
 
     @property
     def address(self) -> tuple[str, int]:
@@ -217,31 +100,11 @@ class ReplicaSet:
 
     def client(self, **options: Any) -> "MongoClient[Document]":
         """A new PyMongo client with these options, closed with the set at the latest."""
-        client: MongoClient[Document] = MongoClient(
-            self.uri, **{"serverSelectionTimeoutMS": _SELECTION_MS, **options}
-        )
-        self._clients.append(client)
-        return client
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the server's event loop and wait for its result."""
-        if self._loop is None:
-            work.close()
-            raise RuntimeError("the replica set is not running")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=_CALL_SECONDS)
-
-    def log(self) -> list[Document]:
-        """The newest lines of the server's log, those of earlier starts included."""
-        return [json.loads(line) for line in self._log.newest()]
+        return self._client(self.uri, options)
 
     def oplog(self) -> list[Document]:
         """Every oplog entry, oldest first, as a driver would read it from `local.oplog.rs`."""
-        return [bson.decode(entry) for entry in self.call(self._entries())]
-
-    async def _entries(self) -> list[bytes]:
-        with self.server.store.snapshot() as snapshot:
-            oplog = snapshot.catalog.collection(OPLOG_NS)
-            return [] if oplog is None else [entry for _, entry in snapshot.records(oplog)]
+        return [bson.decode(entry) for entry in self.call(self._entries(self.server))]
 
     @property
     def cluster_time(self) -> Timestamp:
@@ -256,7 +119,7 @@ class ReplicaSet:
         self._builder.build()
         self.call(history.look())
 
-    # -- disturbances ---------------------------------------------------------------------------------
+    # -- disturbances ---------------------------------------------------------------------------------------
 
     def advance_clock(self, seconds: float) -> None:
         """Let time pass at once, back if negative: what was due meanwhile is done when this returns.
@@ -304,12 +167,8 @@ class ReplicaSet:
 
         Each member has its own.
         """
-        point = self.call(self._configure(member, name, mode, data or {}))
-        try:
+        with self._fail_point(self.server.members[member], name, mode, data) as point:
             yield point
-        finally:
-            if self._server is not None:
-                self.call(self._configure(member, name, "off", data or {}))
 
     def settle(self) -> None:
         """Undo what a test may have left on a shared set: fail points, transactions that hold locks."""
@@ -322,13 +181,3 @@ class ReplicaSet:
             member.transactions.abort_all(over)
         for prepared in self.server.store.prepared:
             await prepared.abort()
-
-    async def _configure(self, member: int, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
-        return set_fail_point(self.server.members[member], name, mode, data)
-
-
-def memory_folder() -> str | None:
-    """Where files live in memory, if there is room; None is the system's usual place."""
-    if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY:
-        return str(_MEMORY)
-    return None

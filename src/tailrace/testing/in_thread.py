@@ -1,0 +1,225 @@
+"""What serves clients, inside a test: in a thread with an event loop of its own, so that a test may block.
+
+Its data is in memory where the system has a place for that; everything else is as `tailrace serve` does it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic, Protocol, Self, TextIO, TypedDict, TypeVar
+
+from pymongo import MongoClient
+
+from tailrace.server.fail_points import FailPoint
+from tailrace.server.logbook import Logbook
+from tailrace.server.member_fail_points import set_fail_point
+from tailrace.server.options import ServerOptions
+from tailrace.server.server import Server
+from tailrace.store.clock import WallClock
+
+T = TypeVar("T")
+Document = dict[str, Any]
+Mode = str | Mapping[str, int | float]
+"""`"alwaysOn"`, `"off"`, `{"times": n}`, `{"skip": n}` or `{"activationProbability": p}`"""
+
+_MEMORY: Final = Path("/dev/shm")
+_ENOUGH_MEMORY: Final = 1 << 30
+"""Containers often have a very small one; a disk is the better place then."""
+_CALL_SECONDS: Final = 60.0
+_SELECTION_MS: Final = 5000
+
+
+class Options(TypedDict, total=False):
+    """What a set or a cluster may be started with: `ServerOptions`; the port is a free one by default."""
+
+    host: str
+    port: int
+    data: Path | None
+    replica_set: str | None
+    advertise: str | None
+    history: Path | None
+    head: bool
+    oplog_bytes: int
+    max_bytes: int
+    max_connections: int
+    log_level: str
+    server_version: str
+    members: int
+    parameters: Mapping[str, Any]
+
+
+class Served(Protocol):
+    """What is started and stopped: a `Server` or a `Cluster`."""
+
+    @property
+    def uri(self) -> str:
+        """The connection string."""
+
+    async def start(self) -> None:
+        """Open the data and accept connections."""
+
+    async def stop(self) -> None:
+        """End both."""
+
+
+S = TypeVar("S", bound=Served)
+
+
+class InThread(ABC, Generic[S]):
+    """Something that is served for a `with` block, or from `start` to `stop`."""
+
+    name = "server"
+    """What it is called when it is not running"""
+
+    def __init__(self, options: ServerOptions, log: TextIO | None) -> None:
+        self.options = options
+        self.wall = WallClock()
+        self._log = Logbook(options.log_level, log)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._clients: list[MongoClient[Document]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._served: S | None = None
+
+    @abstractmethod
+    def _new(self) -> S:
+        """What is to be started, with the options as they are now."""
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start it; connections are accepted when this returns."""
+        if self._served is not None:
+            raise RuntimeError(f"the {self.name} is running already")
+        if self.options.data is None:
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="tailrace-", dir=memory_folder(), ignore_cleanup_errors=True
+            )
+            self.options = replace(self.options, data=Path(self._folder.name))
+        loop = self._loop = asyncio.new_event_loop()
+        # What nobody stopped must not keep the process from ending.
+        self._thread = threading.Thread(target=loop.run_forever, name=f"tailrace {self.name}", daemon=True)
+        self._thread.start()
+        try:
+            self._start_serving()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Close the clients, stop what is served and remove its data; what is stopped stays so."""
+        for client in self._clients:
+            client.close()
+        self._clients = []
+        if self._loop is None:
+            return
+        try:
+            self._stop_serving()
+        finally:
+            self._end()
+
+    def restart(self) -> None:
+        """Stop and start on the same data."""
+        self._stop_serving()
+        self._start_serving()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start_serving(self) -> None:
+        self._served = self.call(self._started())
+
+    async def _started(self) -> S:
+        served = self._new()
+        await served.start()
+        return served
+
+    def _stop_serving(self) -> None:
+        served, self._served = self._served, None
+        if served is not None:
+            self.call(served.stop())
+
+    def _end(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+            self.options = replace(self.options, data=None)
+
+    # -- access ---------------------------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> S:
+        if self._served is None:
+            raise RuntimeError(f"the {self.name} is not running")
+        return self._served
+
+    @property
+    def uri(self) -> str:
+        """The connection string; it names all members, or all routers."""
+        return self._running.uri
+
+    def _client(self, uri: str, options: Mapping[str, Any]) -> "MongoClient[Document]":
+        client: MongoClient[Document] = MongoClient(
+            uri, **{"serverSelectionTimeoutMS": _SELECTION_MS, **options}
+        )
+        self._clients.append(client)
+        return client
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the event loop of what is served, and wait for its result."""
+        if self._loop is None:
+            work.close()
+            raise RuntimeError(f"the {self.name} is not running")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=_CALL_SECONDS)
+
+    def log(self) -> list[Document]:
+        """The newest lines of the log, those of earlier starts included."""
+        return [json.loads(line) for line in self._log.newest()]
+
+    async def _entries(self, server: Server) -> list[bytes]:
+        with server.store.snapshot() as snapshot:
+            return [entry for _, entry in snapshot.entries()]
+
+    # -- disturbances ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _fail_point(
+        self, server: Server, name: str, mode: Mode, data: Mapping[str, Any] | None
+    ) -> Iterator[FailPoint]:
+        point = self.call(self._configure(server, name, mode, data or {}))
+        try:
+            yield point
+        finally:
+            if self._served is not None:
+                self.call(self._configure(server, name, "off", data or {}))
+
+    async def _configure(self, server: Server, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
+        return set_fail_point(server, name, mode, data)
+
+
+def memory_folder() -> str | None:
+    """Where files live in memory, if there is room; None is the system's usual place."""
+    if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY:
+        return str(_MEMORY)
+    return None
