@@ -17,20 +17,19 @@ from typing import Any, Final, TypeVar
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.model.entry_bytes import Operation
-from tailrace.store.catalog import ID_INDEX, Catalog, Collection, Index
+from tailrace.store.catalog import ID_INDEX, Catalog, Collection
+from tailrace.store.claims import Claims
 from tailrace.store.clock import ClusterClock
 from tailrace.store.duplicate_key import duplicate_key
 from tailrace.store.id_keys import id_key_of
-from tailrace.store.locks import name_key
 from tailrace.store.overlaid_reader import OverlaidReader
 from tailrace.store.overlay import Overlay, keys_in, unique_keys
 from tailrace.store.prepared import Prepared, prepare_changes
-from tailrace.store.reader import TableReader
 from tailrace.store.sessions import SessionWrites, session_key
 from tailrace.store.store import Store
 from tailrace.store.tables import pack_time
 from tailrace.store.transaction_limits import check_writable, not_supported
-from tailrace.store.transaction_log import TRANSIENT, Change, Effects, commit_changes
+from tailrace.store.transaction_log import Change, Effects, commit_changes
 from tailrace.store.unit import Unit
 from tailrace.store.write_unit import WriteUnit
 
@@ -45,15 +44,13 @@ class TransactionUnit(OverlaidReader, Unit):
     def __init__(self, store: Store) -> None:
         super().__init__(store.snapshot())
         self._store = store
-        self._created: dict[bytes, None] = {}
+        self._claims = Claims(self, self._snapshot)
         self._changes: list[Change] = []
         self.read_time = self._snapshot.newest_time()
         """The cluster time of the state it reads"""
         self._kept: tuple[int, Catalog] = (0, self._catalog)
         # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
         self._idents = itertools.count(_HIGHEST_IDENT, -1)
-        self._writer: WriteUnit | None = None
-        self._failure: CommandError | None = None
         self._has_locks = False
         self._ending: asyncio.Task[None] | None = None
         self.prepared: Prepared | None = None
@@ -79,27 +76,23 @@ class TransactionUnit(OverlaidReader, Unit):
 
         def job(writer: WriteUnit) -> T:
             self._undo()
-            self._writer = writer
             self.wall = writer.wall
-            try:
+            with self._claims.against(writer):
                 return work(self)
-            finally:
-                self._writer = None
 
         result = await self._store.write(job)
-        if self._failure is not None:
-            raise self._failure
+        if self._claims.failure is not None:
+            raise self._claims.failure
         return result
 
     def _undo(self) -> None:
         number, self._catalog = self._kept
         del self._changes[number:]
-        self._created = {uuid: None for uuid in self._created if self._catalog.by_uuid(uuid) is not None}
+        self._claims.undo(self._catalog)
         for ident, overlay in list(self._overlays.items()):
             overlay.undo()
             if self._catalog.by_uuid(overlay.collection.uuid) is None:
                 del self._overlays[ident]
-        self._failure = None
 
     async def commit(self, lsid: bytes, txn_number: int) -> None:
         """Make the changes visible and durable, all at once; nothing is written if there are none.
@@ -170,7 +163,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self._snapshot.close()
 
     def _effects(self) -> Effects:
-        created = [c for c in map(self._catalog.by_uuid, self._created) if c is not None]
+        created = [c for c in map(self._catalog.by_uuid, self._claims.created) if c is not None]
         return Effects.of(created, self._overlays.values())
 
     @property
@@ -215,10 +208,10 @@ class TransactionUnit(OverlaidReader, Unit):
         if by_id is None:
             raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
         if collection.is_clustered:
-            self._claim_record(overlay, by_id)
+            self._claims.claim_record(overlay, by_id)
             if self.record(collection, by_id) is not None:
                 raise duplicate_key(collection, ID_INDEX, document)
-        self._claim_keys(overlay, unique_keys(collection.indexes, document), document)
+        self._claims.claim_keys(overlay, unique_keys(collection.indexes, document), document)
         key = by_id if collection.is_clustered else self._new_record_key(overlay)
         overlay.put(key, None, document)
         self._change("i", collection, document, collection.document_key(document), stmt_id=stmt_id)
@@ -237,12 +230,12 @@ class TransactionUnit(OverlaidReader, Unit):
     ) -> None:
         """Replace a record; ``o`` is what is logged."""
         overlay = self._opened(collection)
-        self._claim_record(overlay, key)
+        self._claims.claim_record(overlay, key)
         for index in collection.indexes:
             if not index.takes_duplicates and not index.is_id:
                 old, new = keys_in(index, before), keys_in(index, after)
-                self._claim_keys(overlay, [(index, k) for k in new if k not in old], after)
-                self._lock_keys(collection, [(index, k) for k in old if k not in new])
+                self._claims.claim_keys(overlay, [(index, k) for k in new if k not in old], after)
+                self._claims.lock_keys(collection, [(index, k) for k in old if k not in new])
         overlay.put(key, before, after)
         image = before if retry_image == "preImage" else after
         key_document = collection.document_key(before)
@@ -262,8 +255,8 @@ class TransactionUnit(OverlaidReader, Unit):
     ) -> None:
         """Remove a record."""
         overlay = self._opened(collection)
-        self._claim_record(overlay, key)
-        self._lock_keys(collection, unique_keys(collection.indexes, before))
+        self._claims.claim_record(overlay, key)
+        self._claims.lock_keys(collection, unique_keys(collection.indexes, before))
         overlay.put(key, before, None)
         key_document = collection.document_key(before)
         self._change(
@@ -302,9 +295,18 @@ class TransactionUnit(OverlaidReader, Unit):
         pre_image = before if collection.records_images else None
         self._changes.append(Change(operation, pre_image, image if retry_image is not None else None))
 
+    def _opened(self, collection: Collection) -> Overlay:
+        """The overlay of a collection that is to be changed."""
+        overlay = self._overlays.get(collection.ident)
+        if overlay is None:
+            check_writable(collection)
+            self._claims.claim_use(collection)
+            overlay = self._overlays[collection.ident] = Overlay(collection)
+        return overlay
+
     def _new_record_key(self, overlay: Overlay) -> bytes:
-        if overlay.collection.uuid not in self._created:
-            return self._current.new_record_key(overlay.collection)
+        if overlay.collection.uuid not in self._claims.created:
+            return self._claims.current.new_record_key(overlay.collection)
         last = overlay.records.next_key(None, reverse=True)
         return pack_time(1 if last is None else int.from_bytes(last, "big") + 1)
 
@@ -322,12 +324,8 @@ class TransactionUnit(OverlaidReader, Unit):
                 raise not_supported(
                     f"Cannot create a time-series collection in a multi-document transaction: {collection.ns}"
                 )
-            self._lock(name_key(collection.ns))
-            current = self._current.catalog
-            if current.collection(collection.ns) is not None or current.view(collection.ns) is not None:
-                raise self._conflicting(f"{collection.ns} has been created")
-            self._created[collection.uuid] = None
-        elif collection.uuid not in self._created:
+            self._claims.claim_name(collection)
+        elif collection.uuid not in self._claims.created:
             raise not_supported(
                 f"Cannot create new indexes on existing collection {collection.ns} "
                 "in a multi-document transaction"
@@ -344,83 +342,3 @@ class TransactionUnit(OverlaidReader, Unit):
     def log(self, operation: Operation) -> None:
         """Have an operation in the transaction's entry."""
         self._changes.append(Change(operation, None))
-
-    # -- conflicts --------------------------------------------------------------------------------------
-
-    @property
-    def _current(self) -> WriteUnit:
-        """The newest state, for the time of a job."""
-        if self._writer is None:
-            raise RuntimeError("a transaction changes something outside of `write`")
-        return self._writer
-
-    def _opened(self, collection: Collection) -> Overlay:
-        """The overlay of a collection that is to be changed; it must be the same for everybody else still."""
-        overlay = self._overlays.get(collection.ident)
-        if overlay is not None:
-            return overlay
-        check_writable(collection)
-        if collection.uuid not in self._created:
-            if self._current.catalog.by_uuid(collection.uuid) is not self._snapshot.catalog.by_uuid(
-                collection.uuid
-            ):
-                raise self._conflicting(f"{collection.ns} has been changed or dropped")
-            locks = self._current.locks
-            if locks.is_wanted(collection.prefix):
-                raise self._failing(
-                    ErrorCode.LockTimeout,
-                    f"Unable to use {collection.ns}, because a change of the collection itself waits for it.",
-                )
-            locks.use(collection.prefix, self)
-        overlay = self._overlays[collection.ident] = Overlay(collection)
-        return overlay
-
-    def _claim_record(self, overlay: Overlay, key: bytes) -> None:
-        """Lock a record that is as it was in the snapshot."""
-        collection = overlay.collection
-        if key in overlay.records or collection.uuid in self._created:
-            return
-        self._lock(collection.prefix + key)
-        if self._current.record(collection, key) != self._snapshot.record(collection, key):
-            raise self._conflicting(f"a document of {collection.ns} has been changed")
-
-    def _claim_keys(self, overlay: Overlay, keys: list[tuple[Index, bytes]], document: bytes) -> None:
-        """Lock keys of unique indexes for a document that is to have them."""
-        self._lock_keys(overlay.collection, keys)
-        for index, key in keys:
-            there = _listed(self._snapshot, overlay.collection, index, key)
-            if overlay.lists(index, key) or any(record not in overlay.records for record in there):
-                raise duplicate_key(overlay.collection, index.spec, document, key)
-
-    def _lock_keys(self, collection: Collection, keys: list[tuple[Index, bytes]]) -> None:
-        if collection.uuid in self._created:
-            return
-        for index, key in keys:
-            self._lock(index.prefix + key)
-            there = _listed(self._snapshot, collection, index, key)
-            if _listed(self._current, collection, index, key) != there:
-                raise self._conflicting(f"the index {index.name} of {collection.ns} has been changed")
-
-    def _lock(self, key: bytes) -> None:
-        locks = self._current.locks
-        if locks.holder(key) not in (None, self):
-            raise self._conflicting("another transaction is changing the same")
-        locks.lock(key, self)
-
-    def _conflicting(self, reason: str) -> CommandError:
-        return self._failing(
-            ErrorCode.WriteConflict, f"Write conflict: {reason}. Please retry the transaction."
-        )
-
-    def _failing(self, code: ErrorCode, reason: str) -> CommandError:
-        """An error that ends the transaction; it stays, whatever is done with it on its way."""
-        self._failure = CommandError(code, reason, [TRANSIENT])
-        return self._failure
-
-
-def _listed(reader: TableReader, collection: Collection, index: Index, key: bytes) -> list[bytes]:
-    """The records with a key: at most one in a unique index, maybe several in one that is to become that."""
-    if index.unique:
-        found = reader.listed(index, key)
-        return [] if found is None else [found]
-    return [record for _, record in reader.index_entries(collection, index, key, key)]
