@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.bsonio import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.eventlog.event_log import EventLog
 from tailrace.eventlog.insert_run import InsertRow
 from tailrace.eventlog.stream import LogStream
 from tailrace.model.options import ChangeStreamOptions
@@ -23,6 +24,7 @@ from tailrace.server.command import Reply
 from tailrace.server.cursors import CursorBatch
 from tailrace.server.emulation import POST_BATCH_RESUME_TOKEN
 from tailrace.server.pacing import SECONDS_AT_ONCE
+from tailrace.server.stream_place import place_of_stream
 from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.stages.stage import Row
 from tailrace.store.catalog import Catalog
@@ -58,6 +60,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
     let = arguments.document("let", None)
     collation = arguments.document("collation", None)
     raw_data = arguments.boolean("rawData", False)
+    place = place_of_stream(server, arguments)
     arguments.finish()
     if len(pipeline[0]) != 1:
         raise CommandError(
@@ -73,21 +76,21 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         scope,
         _raw_spec(context) or spec,
         pipeline[1:],
-        on_router=server.is_router,
-        is_replica_set=server.is_replicated,
+        on_router=place.is_router,
+        is_replica_set=place.is_replicated,
         raw_data=raw_data,
         parameters={
-            END_OF_TRANSACTION_FLAG: server.parameters[END_OF_TRANSACTION_FLAG],
-            EMIT_FROM_MIGRATE: server.parameters[EMIT_FROM_MIGRATE],
+            END_OF_TRANSACTION_FLAG: place.parameters[END_OF_TRANSACTION_FLAG],
+            EMIT_FROM_MIGRATE: place.parameters[EMIT_FROM_MIGRATE],
         },
         collation=collation,
         let=let,
         release=server.release.stream,
     )
-    _check_target(server.states.catalog, scope, raw_data=raw_data)
+    _check_target(place.states.catalog, scope, raw_data=raw_data)
     if explain:
         return plan.explain()
-    cursor = ChangeStreamCursor(server, plan, comment=context.command.get("comment"))
+    cursor = ChangeStreamCursor(server, place.event_log, plan, comment=context.command.get("comment"))
     try:
         batch = await cursor.first_batch(size)
     except BaseException:
@@ -183,10 +186,10 @@ class ChangeStreamCursor:
     is_tailable_await = True
     is_change_stream = True
 
-    def __init__(self, server: "Server", plan: Plan, comment: object = None) -> None:
+    def __init__(self, server: "Server", log: EventLog, plan: Plan, comment: object = None) -> None:
         self.ns = plan.scope.cursor_ns
         self._server = server
-        self._stream = LogStream(plan, server.event_log, server.event_log.lookups)
+        self._stream = LogStream(plan, log, log.lookups)
         self._counters = server.counters.change_streams
         self._attributes: dict[str, Any] = {"ns": self.ns, **_shown_options(plan.options)}
         if comment is not None:

@@ -12,6 +12,7 @@ from tailrace.server.query.opening import open_cursor
 from tailrace.server.query.read_state import ReadState
 from tailrace.server.query.stable_api import check_pipeline_is_stable
 from tailrace.server.query.variables import read_variables
+from tailrace.server.stream_place import check_whole_deployment
 
 
 async def run(context: Context) -> Reply:
@@ -19,7 +20,9 @@ async def run(context: Context) -> Reply:
     pipeline = context.command.get("pipeline")
     if isinstance(pipeline, list) and is_change_stream(pipeline):
         return await open_change_stream(context, pipeline)
-    request = AggregateRequest.parse(context.arguments())
+    arguments = context.arguments()
+    check_whole_deployment(context.server, arguments)
+    request = AggregateRequest.parse(arguments)
     check_pipeline_is_stable(context.command, request.pipeline)
     if request.explain:
         return await explain_aggregate(context, request, QUERY_PLANNER)

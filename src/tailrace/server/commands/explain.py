@@ -15,6 +15,7 @@ from tailrace.server.query.count_request import CountRequest
 from tailrace.server.query.distinct_request import DistinctRequest
 from tailrace.server.query.explain import VERBOSITIES, explain_aggregate, explain_find
 from tailrace.server.query.find_request import FindRequest
+from tailrace.server.stream_place import check_whole_deployment
 
 
 async def run(context: Context) -> Reply:
@@ -49,7 +50,9 @@ async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) ->
         stream.name = "aggregate"
         stream.command = {**inner, "explain": True}
         return await open_change_stream(stream, pipeline)
-    request = AggregateRequest.parse(Arguments("aggregate", inner), is_explained=True)
+    arguments = Arguments("aggregate", inner)
+    check_whole_deployment(context.server, arguments)
+    request = AggregateRequest.parse(arguments, is_explained=True)
     return await explain_aggregate(context, request, verbosity)
 
 
