@@ -138,8 +138,9 @@ class Cluster(Stoppable):
 
     async def _start_former(self, name: str, left: int) -> None:
         """Start a shard that has left if the pipeline has not read it to the end."""
-        if name in self.shards:
-            self.merged_log.lose(left, all_of_it=False)  # it is back
+        back = self.shards.get(name)
+        if back is not None:
+            self.merged_log.add_former(back.head, back.store, left)
             return
         data, history = self._data, self.options.history
         assert data is not None
@@ -163,8 +164,12 @@ class Cluster(Stoppable):
         await shard.cluster_parameters.adopt(shard.store, self.config.cluster_parameters)
         self._stores[name] = shard.store
         self.shards[name] = shard
-        # Before anybody can write to it: streams see everything from its first entry on.
-        self.merged_log.add(shard.head, shard.store, joins_now=self.is_running)
+        # Before anybody can write to it: streams see everything from its first entry on. One that has been
+        # away has entries of that time, which were never the cluster's.
+        known = self.placement.shards.get(name)
+        came_back = known is not None and name in self.placement.removed_shards
+        joined = known.topology_time if known is not None and came_back else 0
+        self.merged_log.add(shard.head, shard.store, joined, joins_now=self.is_running)
         await self.placement.add_shard(name, f"{name}/{shard.member}")
 
     async def take_in(self, name: str, members: str) -> None:

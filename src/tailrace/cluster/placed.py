@@ -24,7 +24,7 @@ class Shard:
     host: str
     """Name of its replica set, a slash and its members, as drivers are told"""
     topology_time: int
-    """Cluster time at which it joined, or began to drain"""
+    """Cluster time at which it joined"""
     is_draining: bool = False
 
 

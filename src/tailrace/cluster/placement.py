@@ -90,7 +90,7 @@ class Placement(KnownPlacement):
 
     async def set_draining(self, name: str, *, is_draining: bool = True) -> None:
         """Mark a shard that is to be removed: nothing new comes to it."""
-        shard = replace(self.shard(name), is_draining=is_draining, topology_time=self._now())
+        shard = replace(self.shard(name), is_draining=is_draining)
         await self._change(lambda state: replace(state, shards={**state.shards, name: shard}))
 
     async def remove_shard(self, name: str) -> None:

@@ -111,22 +111,21 @@ class MergedLog(EventLog):
         """The stores of all shards that can be read, those that have left included."""
         return list({id(stay.store): stay.store for stay in self._stays}.values())
 
-    def add(self, head: Head, store: Store, *, joins_now: bool = False) -> None:
-        """Take a shard in; one that joins the cluster now has no past in it."""
-        self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else 0))
+    def add(self, head: Head, store: Store, joined: int = 0, *, joins_now: bool = False) -> None:
+        """Take a shard in; what it logged up to ``joined``, or before it joins now, is not the cluster's."""
+        self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else joined))
         store.on_settled.append(self._move_on)
         self._move_on()
 
     def add_former(self, head: Head, store: Store, left: int) -> None:
-        """Take in what is still there of a shard that left earlier."""
+        """Take in what is still there of a shard that left earlier; it may have come back since."""
         self._take_in(_Stay(head, store, 0, left))
         self._left_through = max(self._left_through, left)
 
-    def lose(self, left: int, *, all_of_it: bool = True) -> None:
-        """Take note of a shard that left earlier; it has come back, or ``all_of_it`` is gone."""
+    def lose(self, left: int) -> None:
+        """Take note of a shard that left earlier, of which nothing is there any more."""
         self._left_through = max(self._left_through, left)
-        if all_of_it:
-            self._gone_through = max(self._gone_through, left)
+        self._gone_through = max(self._gone_through, left)
 
     def _take_in(self, stay: _Stay) -> None:
         head = stay.head

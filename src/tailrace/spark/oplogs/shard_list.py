@@ -77,8 +77,8 @@ class ShardList:
 def _joined(shard: Document) -> int:
     """When a shard joined, as its entry in the list says.
 
-    The time there is set once more when the shard begins to leave, and MongoDB sets it on some other shard
-    when one has left; then it is not known, and all that is behind the last promise counts.
+    MongoDB sets the time there once more on some other shard when one has left, and maybe when a shard begins
+    to leave; then it is not known, and all that is behind the last promise counts.
     """
     time = shard.get("topologyTime")
     return 0 if time is None or shard.get("draining") else from_timestamp(time)
