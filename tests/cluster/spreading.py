@@ -1,5 +1,6 @@
 """Collections that are spread over the shards of a cluster, and commands sent to it word for word."""
 
+import itertools
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,12 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from bson import Binary, Int64
+from pymongo import MongoClient
 from pymongo.collection import Collection
 from tests.server.raw_client import TIMEOUT_SECONDS, RawClient
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
 Document = dict[str, Any]
+Orders = Collection[Document]
+
+_databases = (f"orders{number}" for number in itertools.count())
 
 
 def spread(
@@ -25,6 +30,14 @@ def spread(
         admin.command("split", collection.full_name, middle=point)
     for number, point in enumerate(points, 1):
         move(cluster, collection, point, cluster.shards[number % len(cluster.shards)])
+
+
+def spread_orders(cluster: ShardedCluster, client: MongoClient[Document], *points: int) -> Orders:
+    """Orders in a database of their own on the first shard, sharded on `x` and spread at the points."""
+    orders = client[next(_databases)].orders
+    cluster.call(cluster.cluster.placement.create_database(orders.database.name, cluster.shards[0]))
+    spread(cluster, orders, {"x": 1}, *({"x": point} for point in points))
+    return orders
 
 
 def move(

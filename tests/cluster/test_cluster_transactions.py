@@ -13,18 +13,17 @@ import pytest
 from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from tests.server.raw_client import RawClient
 from tests.server.running import wait_for
 from tests.server.served import ServedProcess, served
-from tests.server.transacting import end, new_lsid, statement
+from tests.server.transacting import TRANSIENT, end, failure, new_lsid, statement
 
 from tailrace.bsonio.documents import decode
 from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.testing.in_thread import Document
 from tailrace.testing.sharded_cluster import ShardedCluster
 
-TRANSIENT = "TransientTransactionError"
 SEED = 61
 
 
@@ -74,12 +73,6 @@ def raw_router(cluster: ShardedCluster, number: int) -> Iterator[RawClient]:
     address = ("127.0.0.1", cluster.cluster.routers[number].port)
     with socket.create_connection(address, timeout=20) as endpoint:
         yield RawClient(endpoint)
-
-
-def failure(work: Any, *arguments: Any, **options: Any) -> OperationFailure:
-    with pytest.raises(OperationFailure) as raised:
-        work(*arguments, **options)
-    return raised.value
 
 
 class Tail:

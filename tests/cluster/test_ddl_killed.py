@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
-from tests.cluster.test_sharding_killed import serving
+from tests.cluster.killing import kill_at_work, serving
 
 Document = dict[str, Any]
 
@@ -101,17 +101,10 @@ def test_databases_end_once_and_as_a_whole(tmp_path: Path) -> None:
     numbers, done, begun = count(), list[str](), list[str]()
     for _ in range(ROUNDS):
         with serving(tmp_path) as (process, client):
-            known = len(done)
             worker = threading.Thread(
                 target=make_and_drop_until_it_fails, args=(client, numbers, done, begun)
             )
-            worker.start()
-            while len(done) < known + 2:
-                worker.join(rng.uniform(0.001, 0.05))
-                assert worker.is_alive()
-            worker.join(rng.uniform(0, 0.05))
-            process.kill()
-            worker.join()
+            kill_at_work(process, rng, done, worker)
     with serving(tmp_path) as (_, client):
         left = {name for name in client.list_database_names() if name.startswith("shop")}
         gone = set(begun) - left

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from bson import MaxKey, MinKey
 from pymongo import MongoClient
+from pymongo.database import Database
 from pymongo.errors import OperationFailure
+from tests.cluster.folding import folded
+from tests.cluster.refusals import code_of
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
@@ -22,19 +25,13 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> "MongoClient[Document]":
-    return cluster.client()
-
-
 @pytest.fixture
-def ns(client: "MongoClient[Document]", request: pytest.FixtureRequest) -> str:
+def ns(client: "MongoClient[Document]", database: Database[Document]) -> str:
     """A collection of the test's own: sharded by `k`, split at 100, all on the first shard."""
-    database = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
-    client.admin.command("enableSharding", database, primaryShard="shard0")
-    client.admin.command("shardCollection", f"{database}.items", key={"k": 1})
-    client.admin.command("split", f"{database}.items", middle={"k": 100})
-    return f"{database}.items"
+    ns = f"{database.name}.items"
+    client.admin.command("shardCollection", ns, key={"k": 1})
+    client.admin.command("split", ns, middle={"k": 100})
+    return ns
 
 
 def items(client: "MongoClient[Document]", ns: str) -> Any:
@@ -49,12 +46,6 @@ def held(cluster: ShardedCluster, shard: str, ns: str) -> int:
 
 def move(client: "MongoClient[Document]", ns: str, k: int, to: str, *, waits: bool = True) -> Document:
     return client.admin.command("moveChunk", ns, find={"k": k}, to=to, _waitForDelete=waits)
-
-
-def code_of(client: "MongoClient[Document]", *command: Any, **fields: Any) -> int | None:
-    with pytest.raises(OperationFailure) as caught:
-        client.admin.command(*command, **fields)
-    return caught.value.code
 
 
 def test_a_chunk_moves(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
@@ -159,7 +150,8 @@ def test_moves_under_writers(cluster: ShardedCluster, client: "MongoClient[Docum
                 writer.stop()
         expected = {key: value for writer in writers for key, value in writer.documents.items()}
         assert {found["_id"]: found for found in collection.find()} == expected
-        assert _folded(stream, sum(writer.acknowledged for writer in writers)) == expected
+        acknowledged = sum(writer.acknowledged for writer in writers)
+        assert folded(stream.next() for _ in range(acknowledged)) == expected
         assert stream.try_next() is None
 
 
@@ -200,22 +192,6 @@ class _Writer(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
         self.join()
-
-
-def _folded(stream: Any, number: int) -> dict[Any, Document]:
-    """The documents that a stream's next events leave."""
-    documents: dict[Any, Document] = {}
-    for _ in range(number):
-        event = stream.next()
-        identity = event["documentKey"]["_id"]
-        if event["operationType"] == "insert":
-            assert identity not in documents
-            documents[identity] = event["fullDocument"]
-        elif event["operationType"] == "update":
-            documents[identity].update(event["updateDescription"]["updatedFields"])
-        else:
-            del documents[identity]
-    return documents
 
 
 def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
@@ -367,13 +343,13 @@ def test_ranges(cluster: ShardedCluster, client: "MongoClient[Document]", ns: st
 
 
 def test_what_is_refused(client: "MongoClient[Document]", ns: str) -> None:
-    assert code_of(client, "moveChunk", "nothing.there", find={"k": 1}, to="shard1") == 118
-    assert code_of(client, "moveChunk", ns, find={"k": 1}, to="elsewhere") == 70
-    assert code_of(client, "moveChunk", ns, to="shard1") == 72
-    assert code_of(client, "moveChunk", ns, find={"v": 1}, to="shard1") == 61
-    assert code_of(client, "moveChunk", ns, bounds=[{"k": 3}, {"k": 4}], to="shard1") == 2
-    assert code_of(client, "moveRange", ns, toShard="shard1") == 72
-    assert code_of(client, "moveRange", ns, min={"k": 1}, max={"k": 200}, toShard="shard1") == 72
+    assert code_of(client.admin, "moveChunk", "nothing.there", find={"k": 1}, to="shard1") == 118
+    assert code_of(client.admin, "moveChunk", ns, find={"k": 1}, to="elsewhere") == 70
+    assert code_of(client.admin, "moveChunk", ns, to="shard1") == 72
+    assert code_of(client.admin, "moveChunk", ns, find={"v": 1}, to="shard1") == 61
+    assert code_of(client.admin, "moveChunk", ns, bounds=[{"k": 3}, {"k": 4}], to="shard1") == 2
+    assert code_of(client.admin, "moveRange", ns, toShard="shard1") == 72
+    assert code_of(client.admin, "moveRange", ns, min={"k": 1}, max={"k": 200}, toShard="shard1") == 72
     assert move(client, ns, 1, "shard0")["ok"] == 1
 
 
@@ -382,7 +358,7 @@ def test_a_copy_in_the_way(cluster: ShardedCluster, client: "MongoClient[Documen
     items(client, ns).insert_many([{"_id": n, "k": n} for n in range(100)])
     move(client, ns, 100, "shard1")
     items(client, ns).insert_one({"_id": 50, "k": 150})
-    assert code_of(client, "moveChunk", ns, find={"k": 1}, to="shard1") == 11000
+    assert code_of(client.admin, "moveChunk", ns, find={"k": 1}, to="shard1") == 11000
     assert (held(cluster, "shard0", ns), held(cluster, "shard1", ns)) == (100, 1)
     assert client.config.migrations.count_documents({}) == 0
     assert client.config.collections.find_one({"_id": ns, "mayHaveOrphans": True}) is None

@@ -1,11 +1,6 @@
 """A cluster that is killed while it moves data: nothing is lost, nothing doubled, no stream shows it."""
 
-import re
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,31 +8,15 @@ from typing import Any
 from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
+from tests.cluster.killing import kill_at_work, serving
 
 Document = dict[str, Any]
 
 SEED = 7
 ROUNDS = 3
+OPTIONS: Document = {"shards": 3, "serverSelectionTimeoutMS": 2000, "retryWrites": False}
 SHARDS = ("shard0", "shard1", "shard2")
 KEYS: tuple[Document, ...] = ({"k": 1}, {"z": 1}, {"k": "hashed"})
-
-
-@contextmanager
-def serving(data: Path) -> Iterator[tuple["subprocess.Popen[str]", "MongoClient[Document]"]]:
-    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--no-spark", "--shards", "3"]
-    process = subprocess.Popen(
-        [*command, "--data", str(data)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        found = re.fullmatch(r"ready (mongodb://\S+)\n", process.stdout.readline())
-        assert found, process.communicate(timeout=30)
-        uri = found[1]
-        with MongoClient[Document](uri, serverSelectionTimeoutMS=2000, retryWrites=False) as client:
-            yield process, client
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
 
 
 def write_until_it_fails(
@@ -97,7 +76,7 @@ def test_killed_while_moving(tmp_path: Path) -> None:
     done: list[str] = []
     begin: Timestamp | None = None
     for _ in range(ROUNDS):
-        with serving(tmp_path) as (process, client):
+        with serving(tmp_path, **OPTIONS) as (process, client):
             if begin is None:
                 client.admin.command("shardCollection", "shop.items", key={"k": 1})
                 client.shop.create_collection("plain")
@@ -107,17 +86,8 @@ def test_killed_while_moving(tmp_path: Path) -> None:
                 target=write_until_it_fails, args=(client, Random(rng.random()), documents, unsure)
             )
             mover = threading.Thread(target=move_until_it_fails, args=(client, Random(rng.random()), done))
-            known = len(done)
-            writer.start()
-            mover.start()
-            while len(done) < known + 4:
-                mover.join(rng.uniform(0.001, 0.05))
-                assert mover.is_alive(), (SEED, done)
-            mover.join(rng.uniform(0, 0.1))
-            process.kill()
-            writer.join()
-            mover.join()
-    with serving(tmp_path) as (_, client):
+            kill_at_work(process, rng, done, mover, writer, more=4, within=0.1)
+    with serving(tmp_path, **OPTIONS) as (_, client):
         assert begin is not None
         check(client, documents, unsure, begin)
 

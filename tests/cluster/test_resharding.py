@@ -1,7 +1,7 @@
 """Collections that get another key, another place, or another primary, while they are used."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from bson import Binary
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from tests.cluster.folding import folded
+from tests.cluster.refusals import refusal
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
@@ -23,19 +24,6 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> "MongoClient[Document]":
-    return cluster.client()
-
-
-@pytest.fixture
-def database(client: "MongoClient[Document]", request: pytest.FixtureRequest) -> Any:
-    """A database of the test's own, on the first shard."""
-    name = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
-    client.admin.command("enableSharding", name, primaryShard="shard0")
-    return client[name]
-
-
 def ns_of(database: Any) -> str:
     return f"{database.name}.items"
 
@@ -44,12 +32,6 @@ def held(cluster: ShardedCluster, database: Any, name: str = "items") -> list[in
     """How many documents each shard has."""
     clients = [cluster.shard_client(shard) for shard in SHARDS]
     return [client[database.name][name].count_documents({}) for client in clients]
-
-
-def code_of(run: Callable[[], Any]) -> int | None:
-    with pytest.raises(OperationFailure) as caught:
-        run()
-    return caught.value.code
 
 
 def uuid_of(database: Any, name: str = "items") -> Any:
@@ -110,8 +92,8 @@ def test_refine(cluster: ShardedCluster, client: "MongoClient[Document]", databa
     def refine(key: Document) -> Document:
         return client.admin.command("refineCollectionShardKey", ns, key=key)
 
-    assert code_of(lambda: refine({"z": 1})) == 72
-    assert code_of(lambda: refine({"k": 1, "z": 1})) == 72  # no index
+    assert refusal(lambda: refine({"z": 1})) == 72
+    assert refusal(lambda: refine({"k": 1, "z": 1})) == 72  # no index
     items.create_index([("k", 1), ("z", 1)])
     with database.watch(show_expanded_events=True, max_await_time_ms=100) as stream:
         refine({"k": 1, "z": 1})
@@ -125,7 +107,7 @@ def test_refine(cluster: ShardedCluster, client: "MongoClient[Document]", databa
     assert client.config.collections.find_one({"_id": ns})["key"] == {"k": 1, "z": 1}  # type: ignore[index]
     client.admin.command("split", ns, middle={"k": 7, "z": 0})
     assert sorted(found["_id"] for found in items.find()) == list(range(10))
-    assert code_of(lambda: client.admin.command("refineCollectionShardKey", "no.where", key={"a": 1})) == 118
+    assert refusal(lambda: client.admin.command("refineCollectionShardKey", "no.where", key={"a": 1})) == 118
 
 
 @pytest.mark.parametrize("key", [{"z": 1}, {"z": "hashed"}, {"k": "hashed", "z": 1}], ids=str)
@@ -162,7 +144,7 @@ def test_reshard_under_a_writer(
     assert {event["collectionUUID"] for event in shown[place + 1 :]} <= {after}
     assert all(list(event["documentKey"]) == ["k", "_id"] for event in shown[:place])
     assert all(list(event["documentKey"]) == [*key, "_id"] for event in shown[place + 1 :])
-    assert _folded(writes) == written
+    assert folded(writes) == written
     assert client.config.migrations.count_documents({}) == 0
     assert [name for name in database.list_collection_names() if "resharding" in name] == []
 
@@ -172,20 +154,6 @@ def _drained(stream: Any) -> list[Document]:
     while (event := stream.try_next()) is not None:
         found.append(event)
     return found
-
-
-def _folded(events: list[Document]) -> dict[int, Document]:
-    documents: dict[int, Document] = {}
-    for event in events:
-        identity = event["documentKey"]["_id"]
-        if event["operationType"] == "insert":
-            assert identity not in documents
-            documents[identity] = event["fullDocument"]
-        elif event["operationType"] == "update":
-            documents[identity].update(event["updateDescription"]["updatedFields"])
-        else:
-            del documents[identity]
-    return documents
 
 
 def test_reshard_entries(cluster: ShardedCluster, client: "MongoClient[Document]", database: Any) -> None:
@@ -226,12 +194,12 @@ def test_reshard_what_is_refused(client: "MongoClient[Document]", database: Any)
     def reshard(**fields: Any) -> Document:
         return client.admin.command("reshardCollection", ns, **fields)
 
-    assert code_of(lambda: reshard(key={"k": 1})) == 118
+    assert refusal(lambda: reshard(key={"k": 1})) == 118
     client.admin.command("shardCollection", ns, key={"k": 1})
-    assert code_of(lambda: reshard(key={})) == 2
-    assert code_of(lambda: reshard(key={"z": 1}, unique=True)) == 2
+    assert refusal(lambda: reshard(key={})) == 2
+    assert refusal(lambda: reshard(key={"z": 1}, unique=True)) == 2
     database.items.insert_one({"_id": 1, "k": 1, "z": [1]})
-    assert code_of(lambda: reshard(key={"z": 1})) == 61  # an array has no place
+    assert refusal(lambda: reshard(key={"z": 1})) == 61  # an array has no place
     assert database.items.count_documents({}) == 1
     assert client.config.migrations.count_documents({}) == 0
     before = uuid_of(database)
@@ -253,21 +221,21 @@ def test_move_and_unshard(cluster: ShardedCluster, client: "MongoClient[Document
         shown = _drained(stream)
     moved = [event for event in shown if event["operationType"] == "reshardCollection"]
     assert [event["operationDescription"]["provenance"] for event in moved] == ["moveCollection"]
-    assert _folded([event for event in shown if "documentKey" in event]) == written
+    assert folded([event for event in shown if "documentKey" in event]) == written
     assert "k_1" in items.index_information()
     client.admin.command("shardCollection", ns, key={"k": 1})
     client.admin.command("moveRange", ns, min={"k": 50}, max={"k": 70}, toShard="shard1")
-    assert code_of(lambda: client.admin.command("moveCollection", ns, toShard="shard1")) == 20
+    assert refusal(lambda: client.admin.command("moveCollection", ns, toShard="shard1")) == 20
     client.admin.command("unshardCollection", ns, toShard="shard0")
     assert held(cluster, database) == [100 + len(written), 0, 0]
-    assert code_of(lambda: client.admin.command("unshardCollection", ns)) == 118
+    assert refusal(lambda: client.admin.command("unshardCollection", ns)) == 118
     placed = client.config.collections.find_one({"_id": ns})
     assert placed is not None
     assert placed["unsplittable"]
     with items.watch(max_await_time_ms=100) as stream:
         items.update_one({"_id": 1}, {"$set": {"k": -1}})
         assert stream.next()["documentKey"] == {"_id": 1}
-    assert code_of(lambda: client.admin.command("moveCollection", "no.where", toShard="shard1")) == 26
+    assert refusal(lambda: client.admin.command("moveCollection", "no.where", toShard="shard1")) == 26
 
 
 def test_move_primary(cluster: ShardedCluster, client: "MongoClient[Document]", database: Any) -> None:
@@ -300,5 +268,5 @@ def test_move_primary(cluster: ShardedCluster, client: "MongoClient[Document]", 
     client.admin.command("movePrimary", database.name, to="shard0")
     assert held(cluster, database)[0] == len(expected)
     assert sorted(found["_id"] for found in database.few.find()) == list(range(5))
-    assert code_of(lambda: client.admin.command("movePrimary", "nowhere", to="shard1")) == 26
-    assert code_of(lambda: client.admin.command("movePrimary", database.name, to="nowhere")) == 70
+    assert refusal(lambda: client.admin.command("movePrimary", "nowhere", to="shard1")) == 26
+    assert refusal(lambda: client.admin.command("movePrimary", database.name, to="nowhere")) == 70

@@ -8,6 +8,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import OperationFailure, PyMongoError
+from tests.cluster.refusals import code_of
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
@@ -23,11 +24,6 @@ def cluster() -> Iterator[ShardedCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> "MongoClient[Document]":
-    return cluster.client(router=0)
-
-
-@pytest.fixture(scope="module")
 def shop(client: "MongoClient[Document]") -> Database[Document]:
     """A collection with 40 documents on two shards, one with 3 on the first."""
     client.admin.command("enableSharding", "shop", primaryShard="shard0")
@@ -36,12 +32,6 @@ def shop(client: "MongoClient[Document]") -> Database[Document]:
     client.shop.spread.insert_many([{"_id": number, "n": number} for number in range(40)])
     client.shop.single.insert_many([{"_id": number} for number in range(3)])
     return client.shop
-
-
-def code_of(database: Database[Document], *command: Any, **fields: Any) -> int | None:
-    with pytest.raises(OperationFailure) as caught:
-        database.command(*command, **fields)
-    return caught.value.code
 
 
 # -- statistics ---------------------------------------------------------------------------------------------

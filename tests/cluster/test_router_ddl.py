@@ -7,6 +7,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, OperationFailure
+from tests.cluster.refusals import code_of
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
@@ -21,31 +22,12 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> "MongoClient[Document]":
-    return cluster.client(router=0)
-
-
-@pytest.fixture
-def database(client: "MongoClient[Document]", request: pytest.FixtureRequest) -> Database[Document]:
-    """A database of the test's own, on the first shard."""
-    name = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
-    client.admin.command("enableSharding", name, primaryShard="shard0")
-    return client[name]
-
-
 def shard(database: Database[Document], name: str, **options: Any) -> None:
     """Shard a collection by `k`: values below 0 are on the first shard, the others on the second."""
     admin, ns = database.client.admin, f"{database.name}.{name}"
     admin.command("shardCollection", ns, key={"k": 1}, **options)
     admin.command("split", ns, middle={"k": 0})
     admin.command("moveChunk", ns, find={"k": 0}, to="shard1")
-
-
-def code_of(database: Database[Document], *command: Any, **fields: Any) -> int | None:
-    with pytest.raises(OperationFailure) as caught:
-        database.command(*command, **fields)
-    return caught.value.code
 
 
 def on_shard(cluster: ShardedCluster, name: str, database: Database[Document]) -> Database[Document]:

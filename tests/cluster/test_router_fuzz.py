@@ -3,14 +3,14 @@
 What is broken, and how, is as in `tests/server/test_command_fuzz.py`; the collection is on both shards.
 """
 
-import random
-import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.server.raw_client import TIMEOUT_SECONDS, RawClient
+from tests.cluster.spreading import raw_client
+from tests.server.broken_commands import check_answers
+from tests.server.raw_client import RawClient
 from tests.server.running import Document
-from tests.server.test_command_fuzz import ADMIN, SAMPLES, broken
+from tests.server.test_command_fuzz import ADMIN, SAMPLES
 
 from tailrace.cluster.commands import COMMANDS
 from tailrace.testing.sharded_cluster import ShardedCluster
@@ -57,9 +57,8 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def raw(cluster: ShardedCluster) -> Iterator[RawClient]:
-    address = ("127.0.0.1", cluster.cluster.routers[0].port)
-    with socket.create_connection(address, timeout=TIMEOUT_SECONDS) as endpoint:
-        yield RawClient(endpoint)
+    with raw_client(cluster) as raw:
+        yield raw
 
 
 def test_there_is_a_sample_of_every_command() -> None:
@@ -70,23 +69,10 @@ def test_there_is_a_sample_of_every_command() -> None:
 
 @pytest.mark.parametrize("number", range(len(ALL)), ids=lambda n: f"{next(iter(ALL[n]))}-{n}")
 def test_a_broken_command_is_answered(raw: RawClient, number: int) -> None:
-    rng = random.Random(number)
     documents = [{"_id": n, "a": n, "b": [n], "k": n - 25} for n in range(20, 30)]
     for name in ("c", "r", "f"):
         raw.call({"insert": name, "documents": documents, "ordered": False, "$db": "fuzz"})
-    for turn in range(ROUNDS):
-        command = broken(rng, ALL[number])
-        command.setdefault("maxTimeMS", 300)
-        database = "admin" if next(iter(command)) in ADMINS else "fuzz"
-        try:
-            reply = raw.call({**command, "$db": database})
-        except ValueError:  # it has no BSON form, as a name with a NUL
-            continue
-        about = f"sample {number}, turn {turn}: {command}: {reply}"
-        assert reply["ok"] in (0.0, 1.0), about
-        assert reply.get("code") != 1, about
-        assert not [e for e in reply.get("writeErrors", ()) if e["code"] == 1], about
-    assert raw.call({"ping": 1})["ok"] == 1.0
+    check_answers(raw, ALL, number, admin=ADMINS, rounds=ROUNDS, max_time_ms=300)
 
 
 def test_no_fault_was_logged(cluster: ShardedCluster) -> None:

@@ -23,11 +23,6 @@ def cluster() -> Iterator[ShardedCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> Client:
-    return cluster.client(router=0)
-
-
-@pytest.fixture(scope="module")
 def other(cluster: ShardedCluster) -> Client:
     """A client of the other router."""
     return cluster.client(router=1)

@@ -17,14 +17,12 @@ from pymongo import (
     UpdateOne,
     WriteConcern,
 )
-from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ClientBulkWriteException, OperationFailure, WriteConcernError
-from tests.cluster.spreading import RetryableWriter, move, on_shards, outcomes, spread
+from tests.cluster.spreading import Orders, RetryableWriter, move, on_shards, outcomes, spread, spread_orders
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
 Document = dict[str, Any]
-Orders = Collection[Document]
 
 _names = (f"test{number}" for number in itertools.count())
 
@@ -35,18 +33,10 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> MongoClient[Document]:
-    return cluster.client()
-
-
 @pytest.fixture
-def orders(cluster: ShardedCluster, client: MongoClient[Document]) -> Orders:
+def orders(cluster: ShardedCluster, any_router: MongoClient[Document]) -> Orders:
     """Sharded on `x`: below 10 on the first shard, below 20 on the second, the rest on the third."""
-    orders = client[next(_names)].orders
-    cluster.call(cluster.cluster.placement.create_database(orders.database.name, cluster.shards[0]))
-    spread(cluster, orders, {"x": 1}, {"x": 10}, {"x": 20})
-    return orders
+    return spread_orders(cluster, any_router, 10, 20)
 
 
 @pytest.fixture
@@ -79,12 +69,12 @@ class TestInserts:
         assert "array" in message
 
     def test_the_first_write_makes_the_database(
-        self, cluster: ShardedCluster, client: MongoClient[Document]
+        self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
         name = next(_names)
-        client[name].plain.insert_one({"_id": 1})
-        client[name].plain.update_one({"_id": 1}, {"$set": {"a": 1}})
-        primary = client.config.databases.find_one({"_id": name})
+        any_router[name].plain.insert_one({"_id": 1})
+        any_router[name].plain.update_one({"_id": 1}, {"$set": {"a": 1}})
+        primary = any_router.config.databases.find_one({"_id": name})
         assert primary is not None
         assert cluster.shard_client(primary["primary"])[name].plain.find_one() == {"_id": 1, "a": 1}
 
@@ -108,10 +98,10 @@ class TestInserts:
         assert errors == [(3, 61), (6, 11000), (7, 11000), (8, 11000), (9, 11000)]
 
     def test_an_id_that_is_the_shard_key_is_given_before_its_owner_is_known(
-        self, cluster: ShardedCluster, client: MongoClient[Document]
+        self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
-        items = client[next(_names)].items
-        client.admin.command("shardCollection", items.full_name, key={"_id": "hashed"})
+        items = any_router[next(_names)].items
+        any_router.admin.command("shardCollection", items.full_name, key={"_id": "hashed"})
         reply = items.database.command("insert", "items", documents=[{"n": n} for n in range(60)])
         assert reply["n"] == items.count_documents({}) == 60
         sizes = [len(ids) for ids in on_shards(cluster, items)]
@@ -257,10 +247,10 @@ class TestBulks:
         assert thirty.count_documents({}) == 21
 
     def test_a_client_writes_to_several_collections(
-        self, client: MongoClient[Document], thirty: Orders
+        self, any_router: MongoClient[Document], thirty: Orders
     ) -> None:
         orders, plain = thirty.full_name, f"{thirty.database.name}.plain"
-        result = client.bulk_write(
+        result = any_router.bulk_write(
             [
                 InsertOne({"_id": "a", "x": 1}, namespace=orders),
                 InsertOne({"_id": "a"}, namespace=plain),
@@ -282,7 +272,12 @@ class TestBulks:
 
     @pytest.mark.parametrize(("ordered", "failed", "inserted"), [(True, [2], 2), (False, [2, 4], 3)])
     def test_a_clients_errors_have_the_places_of_its_bulk(
-        self, client: MongoClient[Document], orders: Orders, ordered: bool, failed: list[int], inserted: int
+        self,
+        any_router: MongoClient[Document],
+        orders: Orders,
+        ordered: bool,
+        failed: list[int],
+        inserted: int,
     ) -> None:
         documents: list[Document] = [
             {"_id": 1, "x": 1},
@@ -293,13 +288,13 @@ class TestBulks:
         ]
         models = [InsertOne(document, namespace=orders.full_name) for document in documents]
         with pytest.raises(ClientBulkWriteException) as raised:
-            client.bulk_write(models, ordered=ordered)
+            any_router.bulk_write(models, ordered=ordered)
         assert [error["idx"] for error in raised.value.details["writeErrors"]] == failed
         assert raised.value.partial_result is not None
         assert raised.value.partial_result.inserted_count == inserted == orders.count_documents({})
 
     def test_what_is_told_of_a_bulk_may_take_more_than_one_reply(
-        self, client: MongoClient[Document], orders: Orders
+        self, any_router: MongoClient[Document], orders: Orders
     ) -> None:
         long = "x" * 50_000
         models = [
@@ -311,22 +306,22 @@ class TestBulks:
             )
             for number in range(350)
         ]
-        result = client.bulk_write(models, verbose_results=True, ordered=False)
+        result = any_router.bulk_write(models, verbose_results=True, ordered=False)
         assert result.upserted_count == len(result.update_results) == orders.count_documents({}) == 350
 
 
 class TestDatabasesOfTheCluster:
     def test_the_config_servers_databases_are_its_own(
-        self, cluster: ShardedCluster, client: MongoClient[Document]
+        self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
-        client.config.own_things.insert_one({"_id": 1})
-        client.admin.things.update_one({"_id": 2}, {"$set": {"a": 1}}, upsert=True)
+        any_router.config.own_things.insert_one({"_id": 1})
+        any_router.admin.things.update_one({"_id": 2}, {"$set": {"a": 1}}, upsert=True)
         config = cluster.shard_client("config")
         assert config.config.own_things.find_one() == {"_id": 1}
         assert config.admin.things.find_one() == {"_id": 2, "a": 1}
 
-    def test_local_is_nobodys(self, client: MongoClient[Document]) -> None:
-        assert failure(lambda: client.local.things.insert_one({"_id": 1}))[0] == 20
+    def test_local_is_nobodys(self, any_router: MongoClient[Document]) -> None:
+        assert failure(lambda: any_router.local.things.insert_one({"_id": 1}))[0] == 20
 
     def test_a_write_concern_that_cannot_be_met_is_told_once(self, thirty: Orders) -> None:
         concerned = thirty.with_options(write_concern=WriteConcern(w=5))

@@ -1,6 +1,5 @@
 """Updates that change a shard key: where the document is then, and what the oplog and streams say of it."""
 
-import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -8,16 +7,13 @@ from typing import Any
 
 import pytest
 from pymongo import InsertOne, MongoClient, ReplaceOne, UpdateOne
-from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError, OperationFailure
-from tests.cluster.spreading import RetryableWriter, move, on_shards, outcomes, spread
+from pymongo.errors import BulkWriteError
+from tests.cluster.refusals import refusal
+from tests.cluster.spreading import Orders, RetryableWriter, move, on_shards, outcomes, spread_orders
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
 Document = dict[str, Any]
-Orders = Collection[Document]
-
-_names = (f"moved{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
@@ -26,25 +22,12 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> MongoClient[Document]:
-    return cluster.client()
-
-
 @pytest.fixture
-def orders(cluster: ShardedCluster, client: MongoClient[Document]) -> Orders:
+def orders(cluster: ShardedCluster, any_router: MongoClient[Document]) -> Orders:
     """Sharded on `x`, below 10 on the first shard; document 1 is there, document 2 on the second."""
-    orders = client[next(_names)].orders
-    cluster.call(cluster.cluster.placement.create_database(orders.database.name, cluster.shards[0]))
-    spread(cluster, orders, {"x": 1}, {"x": 10})
+    orders = spread_orders(cluster, any_router, 10)
     orders.insert_many([{"_id": 1, "x": 1, "n": 0}, {"_id": 2, "x": 12, "n": 0}])
     return orders
-
-
-def refusal(act: Callable[[], object]) -> int | None:
-    with pytest.raises(OperationFailure) as raised:
-        act()
-    return raised.value.code
 
 
 def test_on_the_same_shard_it_is_an_update(cluster: ShardedCluster, orders: Orders) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from bson import Int64, MaxKey, MinKey, ObjectId, Timestamp
 from pymongo import MongoClient
+from pymongo.database import Database
 from pymongo.errors import OperationFailure
+from tests.cluster.refusals import code_of
 
 from tailrace.testing.sharded_cluster import ShardedCluster
 
@@ -19,17 +21,10 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> "MongoClient[Document]":
-    return cluster.client()
-
-
 @pytest.fixture
-def database(client: "MongoClient[Document]", request: pytest.FixtureRequest) -> str:
-    """A database of the test's own, on the first shard."""
-    name = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
-    client.admin.command("enableSharding", name, primaryShard="shard0")
-    return name
+def database(database: Database[Document]) -> str:
+    """The name of a database of the test's own, on the first shard."""
+    return database.name
 
 
 def config(client: "MongoClient[Document]", name: str, identity: Any) -> Document:
@@ -37,12 +32,6 @@ def config(client: "MongoClient[Document]", name: str, identity: Any) -> Documen
     found = client.config[name].find_one({"_id": identity})
     assert found is not None
     return found
-
-
-def code_of(client: "MongoClient[Document]", *command: Any, **fields: Any) -> int | None:
-    with pytest.raises(OperationFailure) as caught:
-        client.admin.command(*command, **fields)
-    return caught.value.code
 
 
 def chunks_of(client: "MongoClient[Document]", ns: str) -> list[tuple[Any, Any, str]]:
@@ -58,10 +47,10 @@ def test_enable_sharding(client: "MongoClient[Document]") -> None:
     assert config(client, "databases", "chosen")["primary"] == "shard1"
     client.admin.command("enableSharding", "chosen")
     client.admin.command("enableSharding", "chosen", primaryShard="shard1")
-    assert code_of(client, "enableSharding", "chosen", primaryShard="shard0") == 48
-    assert code_of(client, "enableSharding", "other", primaryShard="shard9") == 70
-    assert code_of(client, "enableSharding", "config") == 72
-    assert code_of(client, "enableSharding", "a.b") == 73
+    assert code_of(client.admin, "enableSharding", "chosen", primaryShard="shard0") == 48
+    assert code_of(client.admin, "enableSharding", "other", primaryShard="shard9") == 70
+    assert code_of(client.admin, "enableSharding", "config") == 72
+    assert code_of(client.admin, "enableSharding", "a.b") == 73
     with pytest.raises(OperationFailure):
         client.other.command("enableSharding", "other")
 
@@ -76,8 +65,8 @@ def test_a_ranged_key(client: "MongoClient[Document]", database: str) -> None:
     version = client.admin.command("getShardVersion", ns)
     assert (version["version"], version["versionEpoch"]) == (Timestamp(1, 0), found["lastmodEpoch"])
     client.admin.command("shardCollection", ns, key={"x": 1})
-    assert code_of(client, "shardCollection", ns, key={"x": 1}, unique=True) == 23
-    assert code_of(client, "shardCollection", ns, key={"y": 1}) == 23
+    assert code_of(client.admin, "shardCollection", ns, key={"x": 1}, unique=True) == 23
+    assert code_of(client.admin, "shardCollection", ns, key={"y": 1}) == 23
 
 
 def test_a_hashed_key_is_spread_at_once(
@@ -124,7 +113,7 @@ def test_what_cannot_be_sharded(
     there.sparse.create_index("x", sparse=True)
 
     def shard(name: str, key: Document, **options: Any) -> int | None:
-        return code_of(client, "shardCollection", f"{database}.{name}", key=key, **options)
+        return code_of(client.admin, "shardCollection", f"{database}.{name}", key=key, **options)
 
     assert shard("new", {}) == 2
     assert shard("new", {"x": -1}) == 2
@@ -143,9 +132,9 @@ def test_what_cannot_be_sharded(
     assert shard("arrays", {"x": 1}) == 72
     assert shard("sparse", {"x": 1}) == 72
     assert shard("system.js", {"x": 1}) == 20
-    assert code_of(client, "shardCollection", "config.mine", key={"x": 1}) == 20
-    assert code_of(client, "shardCollection", "nodot", key={"x": 1}) == 73
-    assert code_of(client, "shardCollection", f"{database}.new") == 40414
+    assert code_of(client.admin, "shardCollection", "config.mine", key={"x": 1}) == 20
+    assert code_of(client.admin, "shardCollection", "nodot", key={"x": 1}) == 73
+    assert code_of(client.admin, "shardCollection", f"{database}.new") == 40414
     assert client.config.collections.count_documents({"_id": {"$regex": f"^{database}\\."}}) == 0
 
 
@@ -268,15 +257,15 @@ def test_splitting(cluster: ShardedCluster, client: "MongoClient[Document]", dat
         *["split"] * 3,
     ]
     client.admin.command("split", ns, middle={"x": 1000})
-    assert code_of(client, "split", ns, find={"x": 2000}) == 125
-    assert code_of(client, "split", ns, middle={"x": 60}) == 72
-    assert code_of(client, "split", ns, middle={"y": 60}) == 2
-    assert code_of(client, "split", ns, find={"y": 60}) == 61
-    assert code_of(client, "split", ns, bounds=[{"x": 60}, {"x": 61}]) == 2
-    assert code_of(client, "split", ns, bounds=[{"x": 60}]) == 2
-    assert code_of(client, "split", ns) == 72
-    assert code_of(client, "split", ns, find={"x": 1}, middle={"x": 1}) == 72
-    assert code_of(client, "split", f"{database}.other", middle={"x": 1}) == 118
+    assert code_of(client.admin, "split", ns, find={"x": 2000}) == 125
+    assert code_of(client.admin, "split", ns, middle={"x": 60}) == 72
+    assert code_of(client.admin, "split", ns, middle={"y": 60}) == 2
+    assert code_of(client.admin, "split", ns, find={"y": 60}) == 61
+    assert code_of(client.admin, "split", ns, bounds=[{"x": 60}, {"x": 61}]) == 2
+    assert code_of(client.admin, "split", ns, bounds=[{"x": 60}]) == 2
+    assert code_of(client.admin, "split", ns) == 72
+    assert code_of(client.admin, "split", ns, find={"x": 1}, middle={"x": 1}) == 72
+    assert code_of(client.admin, "split", f"{database}.other", middle={"x": 1}) == 118
     assert client[database].numbers.count_documents({}) == 100
 
 
@@ -285,7 +274,7 @@ def test_splitting_hashes(client: "MongoClient[Document]", database: str) -> Non
     client.admin.command("shardCollection", ns, key={"x": "hashed"})
     client.admin.command("split", ns, middle={"x": Int64(77)})
     assert 77 in ends_of(client, ns)
-    assert code_of(client, "split", ns, find={"x": 5}) == 125
+    assert code_of(client.admin, "split", ns, find={"x": 5}) == 125
 
 
 def test_merging(cluster: ShardedCluster, client: "MongoClient[Document]", database: str) -> None:
@@ -294,18 +283,18 @@ def test_merging(cluster: ShardedCluster, client: "MongoClient[Document]", datab
         client.admin.command("split", ns, middle={"x": middle})
     client.admin.command("mergeChunks", ns, bounds=[{"x": 20}, {"x": 60}])
     assert ends_of(client, ns) == [10, 20, 60, 70, 80, 90]
-    assert code_of(client, "mergeChunks", ns, bounds=[{"x": 15}, {"x": 60}]) == 20
-    assert code_of(client, "mergeChunks", ns, bounds=[{"x": 60}, {"x": 20}]) == 2
-    assert code_of(client, "mergeChunks", ns, bounds=[{"y": 60}, {"y": 70}]) == 2
-    assert code_of(client, "mergeChunks", ns) == 40414
-    assert code_of(client, "mergeChunks", f"{database}.other", bounds=[{"x": 1}, {"x": 2}]) == 118
+    assert code_of(client.admin, "mergeChunks", ns, bounds=[{"x": 15}, {"x": 60}]) == 20
+    assert code_of(client.admin, "mergeChunks", ns, bounds=[{"x": 60}, {"x": 20}]) == 2
+    assert code_of(client.admin, "mergeChunks", ns, bounds=[{"y": 60}, {"y": 70}]) == 2
+    assert code_of(client.admin, "mergeChunks", ns) == 40414
+    assert code_of(client.admin, "mergeChunks", f"{database}.other", bounds=[{"x": 1}, {"x": 2}]) == 118
     client.admin.command("mergeAllChunksOnShard", ns, shard="shard1")
     assert len(ends_of(client, ns)) == 6
     client.admin.command("mergeAllChunksOnShard", ns, shard="shard0", maxNumberOfChunksToMerge=3)
     assert ends_of(client, ns) == [60, 70, 80, 90]
     client.admin.command("mergeAllChunksOnShard", ns, shard="shard0")
     assert ends_of(client, ns) == []
-    assert code_of(client, "mergeAllChunksOnShard", ns, shard="shard9") == 70
+    assert code_of(client.admin, "mergeAllChunksOnShard", ns, shard="shard9") == 70
 
 
 def test_the_balancer_is_off_until_it_is_started(
@@ -320,7 +309,7 @@ def test_the_balancer_is_off_until_it_is_started(
     assert client.admin.command("balancerStatus")["mode"] == "off"
     status = client.admin.command("balancerCollectionStatus", ns)
     assert (status["chunkSize"], status["balancerCompliant"]) == (128, True)
-    assert code_of(client, "balancerCollectionStatus", f"{database}.other") == 118
+    assert code_of(client.admin, "balancerCollectionStatus", f"{database}.other") == 118
 
 
 def test_everything_is_the_same_after_a_restart() -> None:

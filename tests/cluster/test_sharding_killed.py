@@ -1,42 +1,21 @@
 """A cluster that is killed while it shards collections: each is sharded, and announced once, or neither."""
 
 import random
-import re
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+from tests.cluster.killing import kill_at_work, serving
 
 Document = dict[str, Any]
 
 SEED = 6
 ROUNDS = 3
 KEYS: tuple[Document, ...] = ({"x": "hashed"}, {"_id": 1}, {"x": 1, "y": 1}, {"_id": "hashed"})
-
-
-@contextmanager
-def serving(data: Path) -> Iterator[tuple["subprocess.Popen[str]", "MongoClient[Document]"]]:
-    command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--no-spark", "--shards", "2"]
-    process = subprocess.Popen(
-        [*command, "--data", str(data)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        found = re.fullmatch(r"ready (mongodb://\S+)\n", process.stdout.readline())
-        assert found, process.communicate(timeout=30)
-        with MongoClient[Document](found[1], serverSelectionTimeoutMS=5000) as client:
-            yield process, client
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
 
 
 def shard_until_it_fails(client: "MongoClient[Document]", numbers: "count[int]", done: list[str]) -> None:
@@ -66,15 +45,8 @@ def test_sharded_and_announced_once_or_neither(tmp_path: Path) -> None:
     for _ in range(ROUNDS):
         with serving(tmp_path) as (process, client):
             client.admin.command("ping")
-            known = len(done)
             worker = threading.Thread(target=shard_until_it_fails, args=(client, numbers, done))
-            worker.start()
-            while len(done) < known + 2:
-                worker.join(rng.uniform(0.001, 0.05))
-                assert worker.is_alive()
-            worker.join(rng.uniform(0, 0.05))
-            process.kill()
-            worker.join()
+            kill_at_work(process, rng, done, worker)
     with serving(tmp_path) as (_, client):
         sharded = {document["_id"] for document in client.config.collections.find()}
         assert sharded >= set(done), SEED

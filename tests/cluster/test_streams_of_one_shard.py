@@ -44,7 +44,12 @@ def orders(client: Client, request: pytest.FixtureRequest) -> Collection[Documen
 
 
 def watch(orders: Collection[Document], shard: str, **spec: Any) -> CommandCursor[Document]:
-    return orders.aggregate([{"$changeStream": spec}], **{ONE_SHARD: {"shard": shard}})
+    return on_shard(orders, shard, {"$changeStream": spec})
+
+
+def on_shard(orders: Collection[Document], shard: str, *pipeline: Document) -> CommandCursor[Document]:
+    option: dict[str, Any] = {ONE_SHARD: {"shard": shard}}
+    return orders.aggregate(list(pipeline), **option)
 
 
 def write(orders: Collection[Document]) -> None:
@@ -148,4 +153,4 @@ def test_a_replica_set_is_a_whole() -> None:
         with watch(orders, "shard0") as stream:
             orders.insert_one({"_id": 1})
             assert stream.next()["documentKey"] == {"_id": 1}
-        assert orders.aggregate([], **{ONE_SHARD: {"shard": "shard0"}}).to_list() == [{"_id": 1}]
+        assert on_shard(orders, "shard0").to_list() == [{"_id": 1}]

@@ -10,25 +10,32 @@ from typing import Any
 
 from bson import Binary, Int64
 from pymongo import MongoClient
-from tests.cluster.test_sharding_killed import serving
+from tests.cluster.killing import serving
 from tests.server.raw_client import TIMEOUT_SECONDS, RawClient
 
 Document = dict[str, Any]
 
 SEED = 11
-ROUNDS = 3
+ROUNDS, ANSWERED = 3, 5
 LSID = {"id": Binary(uuid.UUID(int=SEED).bytes, 4)}
 CHANGE = {"x": {"$mod": [{"$add": ["$x", 10]}, 20]}, "n": {"$add": ["$n", 1]}}
 """Each time the document goes to the other shard"""
 
 
-def send_until_it_fails(client: "MongoClient[Document]", numbers: "count[int]", first: int | None) -> int:
-    """Send one command after another; the number of that to which no answer came."""
+def send_until_it_fails(
+    client: "MongoClient[Document]", numbers: "count[int]", first: int | None, killer: threading.Timer
+) -> int:
+    """Send one command after another; the number of that to which no answer came.
+
+    The killer gets going when some were answered, however long that takes.
+    """
     assert client.address is not None
     with socket.create_connection(client.address, timeout=TIMEOUT_SECONDS) as endpoint:
         raw = RawClient(endpoint)
         number = next(numbers) if first is None else first
-        while True:
+        for answered in count():
+            if answered == ANSWERED:
+                killer.start()
             update = {"q": {"_id": 1}, "u": [{"$set": CHANGE}]}
             command = {"update": "things", "updates": [update], "lsid": LSID, "txnNumber": Int64(number)}
             try:
@@ -37,6 +44,7 @@ def send_until_it_fails(client: "MongoClient[Document]", numbers: "count[int]", 
                 return number
             assert (reply["ok"], reply.get("n"), reply.get("nModified")) == (1.0, 1, 1), reply
             number = next(numbers)
+    raise AssertionError("unreachable: there is no end to counting")
 
 
 def test_a_move_between_shards_is_done_once(tmp_path: Path) -> None:
@@ -54,13 +62,12 @@ def test_a_move_between_shards_is_done_once(tmp_path: Path) -> None:
                 client.admin.command("moveChunk", "shop.things", find={"x": 10}, to=other)
                 client.shop.things.insert_one({"_id": 1, "x": 0, "n": 0})
             client.admin.command("ping")
-            killer = threading.Timer(rng.uniform(0.1, 0.5), process.kill)
-            killer.start()
-            unanswered = send_until_it_fails(client, numbers, unanswered)
+            killer = threading.Timer(rng.uniform(0, 0.1), process.kill)
+            unanswered = send_until_it_fails(client, numbers, unanswered, killer)
             killer.join()
     assert unanswered is not None
     with serving(tmp_path) as (_, client):
         (found,) = client.shop.things.find()
         # The last one may have been done or not; nobody sent it again.
         assert found["n"] in (unanswered, unanswered + 1), SEED
-        assert found["n"] > ROUNDS
+        assert found["n"] >= ROUNDS * ANSWERED

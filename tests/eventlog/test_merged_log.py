@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.test_engine import restore, restored_store
+from tests.laws.restored_stores import restore, restored_store
 
 from tailrace.bsonio.documents import decode, encode
 from tailrace.errors import CommandError
@@ -435,8 +435,7 @@ def show(
     with TemporaryDirectory(dir=memory_folder()) as folder, ExitStack() as stack:
         merged = MergedLog(ClusterClock(WallClock()), nothing)
         for number, log in enumerate(logs):
-            store = restored_store(f"{folder}/{number}")
-            stack.callback(store.close)
+            store = stack.enter_context(restored_store(f"{folder}/{number}"))
             cut = rng.randrange(len(log) + 1)
             restore(store, log[:cut])
             head = Head(store, shard=f"shard{number}")

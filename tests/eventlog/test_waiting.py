@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.store.opening import opened
 
 from tailrace.bsonio.documents import decode, encode
 from tailrace.eventlog.head import Head
@@ -53,15 +53,6 @@ def log(tmp_path: Path) -> Iterator[Log]:
         log = Log(store)
         log.write("shop.orders")
         yield log
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Store]:
-    store = Store.open(path, map_size=1 << 30)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def ids(stream: LogStream) -> list[int]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
-from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
-from tests.laws.wire_streams import WireStream, oplog_of
+from tests.laws.wire_streams import WireStream, note, oplog_of
 
 from tailrace.bsonio import documents as bsondocs
 from tailrace.model.scope import Scope
@@ -139,12 +138,6 @@ class Disturbance:
     def _reshard(self) -> None:
         key = self._rng.choice(({"_id": 1}, {"_id": "hashed"}))
         self._admin.command("reshardCollection", self._sharded()["_id"], key=key)
-
-
-def note(client: "MongoClient[Any]") -> Timestamp:
-    """Let the time move on by an entry that no stream shows; its time."""
-    time: Timestamp = client.admin.command("appendOplogNote", data={"law": 1})["operationTime"]
-    return time
 
 
 @pytest.fixture(

@@ -14,9 +14,9 @@ import pytest
 from bson import Timestamp
 from pyspark.sql import DataFrame, SparkSession
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.test_cluster_laws import Disturbance, note
+from tests.laws.test_cluster_laws import Disturbance
 from tests.laws.test_spark_engine import events_of
-from tests.laws.wire_streams import WireStream
+from tests.laws.wire_streams import WireStream, note
 from tests.spark.pipeline_runs import SECONDS, build_all, holds, running
 
 from tailrace.bsonio import documents as bsondocs

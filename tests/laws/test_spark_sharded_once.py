@@ -4,33 +4,20 @@ As in `test_spark_once.py`, clients write all the time; here through a router, i
 spread over three shards, with transactions that write to several of them.
 """
 
-import os
-import random
-import signal
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from bson import Timestamp
 from pyspark.sql import SparkSession
+from tests.laws.killed_pipelines import Driver, driving, kill_drivers, killed_beside_one_jvm
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_spark_engine import events_of
-from tests.laws.test_spark_once import (
-    SECONDS,
-    python_processes_below,
-    start_driver,
-    wait_for_commits,
-    writing,
-)
 from tests.laws.wire_streams import WireStream
 from tests.server.served import ServedProcess, served
-from tests.spark.pipeline_runs import RunningJob, Said, holds, newest_time
+from tests.spark.pipeline_runs import holds, newest_time
 
 from tailrace.spark import change_stream
 from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.pipeline.job import HistoryJob
-from tailrace.spark.pipeline.settings import PipelineSettings
 
 IMPATIENT = "serverSelectionTimeoutMS=1500"
 SHARDED = ("single", "batches", "left", "right")
@@ -46,37 +33,16 @@ def shard_all(process: ServedProcess) -> Timestamp:
 
 def kill_on_a_cluster(spark: SparkSession, seed: int, rounds: int, folder: Path) -> None:
     """Kill workers, the planner and the cluster; the driver and its JVM stay."""
-    rng = random.Random(seed)
     history = folder / "history"
-    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
-    killed = {"python": 0, "cluster": 0}
     with served(folder, "--shards", "3", "--log-level", "error") as process:
         start = shard_all(process)
-        with DeploymentSource(f"{process.uri}?{IMPATIENT}") as source:
-            log = Said()
-            job = RunningJob(spark, HistoryJob(source, PipelineSettings(history), log))
-            job.start()
-            try:
-                with writing(process, seed):
-                    for _ in range(rounds):
-                        wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)
-                        time.sleep(rng.uniform(0.0, 0.3))
-                        victims = python_processes_below(jvm)
-                        if victims and rng.random() < 0.7:
-                            killed["python"] += 1
-                            with suppress(ProcessLookupError):
-                                os.kill(rng.choice(victims), signal.SIGKILL)
-                        else:
-                            killed["cluster"] += 1
-                            process.kill()
-                            process.start()
-                with process.client() as client:
-                    end = newest_time(client)
-                    assert holds(history, end)
-            finally:
-                job.end()
-            assert job.error is None, log.reasons
-            assert min(killed.values()) > 0, seed
+        with (
+            DeploymentSource(f"{process.uri}?{IMPATIENT}") as source,
+            killed_beside_one_jvm(spark, source, process, history, seed=seed, rounds=rounds, of_workers=0.7),
+            process.client() as client,
+        ):
+            end = newest_time(client)
+            assert holds(history, end)
         compare(spark, process, history, start, end)
 
 
@@ -94,30 +60,18 @@ def compare(
 
 def kill_drivers_of_a_cluster(spark: SparkSession, seed: int, rounds: int, folder: Path) -> None:
     """Kill drivers with all of their processes, at times the cluster with them."""
-    rng = random.Random(seed)
     history = folder / "history"
     with served(folder, "--shards", "3", "--log-level", "error") as process:
         start = shard_all(process)
-        with writing(process, seed, pause=0.2):
-            for _ in range(rounds):
-                driver = start_driver(process, history, folder)
-                try:
-                    wait_for_commits(history, rng.randrange(1, 6))
-                    time.sleep(rng.uniform(0.0, 0.1))
-                    if rng.random() < 0.5:
-                        process.kill()
-                        process.start()
-                finally:
-                    os.killpg(driver.pid, signal.SIGKILL)
-                    driver.wait(SECONDS)
-        driver = start_driver(process, history, folder)
-        try:
-            with process.client() as client:
-                end = newest_time(client)
+
+        def kill_cluster(_: Driver) -> None:
+            process.kill()
+            process.start()
+
+        kill_drivers(process, folder, seed=seed, rounds=rounds, first=kill_cluster)
+        with driving(process, folder), process.client() as client:
+            end = newest_time(client)
             assert holds(history, end)
-        finally:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait(SECONDS)
         compare(spark, process, history, start, end)
 
 

@@ -14,7 +14,7 @@ from bson import Timestamp
 from pymongo import MongoClient
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
-from tests.laws.wire_streams import WireStream, oplog_of, time_of
+from tests.laws.wire_streams import WireStream, note, oplog_of, time_of
 
 from tailrace.bsonio import documents as bsondocs
 from tailrace.model.resume_token import ResumeToken
@@ -82,12 +82,6 @@ def run(request: pytest.FixtureRequest, replica_set: ReplicaSet) -> Iterator[Run
     for name in workload.databases:
         client.drop_database(name)
     client.close()
-
-
-def note(client: "MongoClient[Any]") -> Timestamp:
-    """Let the time move on by an entry that no stream shows; its time."""
-    time: Timestamp = client.admin.command("appendOplogNote", data={"law": 1})["operationTime"]
-    return time
 
 
 def test_most_operations_are_carried_out(run: Run) -> None:

@@ -101,6 +101,12 @@ def time_of(token: Mapping[str, Any]) -> Timestamp:
     return Timestamp(time >> 32, time & 0xFFFFFFFF)
 
 
+def note(client: "MongoClient[Any]") -> Timestamp:
+    """Let the time move on by an entry that no stream shows; its time."""
+    time: Timestamp = client.admin.command("appendOplogNote", data={"law": 1})["operationTime"]
+    return time
+
+
 def oplog_of(client: "MongoClient[Any]", start: Timestamp | None = None) -> list[bytes]:
     """The oplog's entries as a driver reads them, from a time on."""
     oplog = client.local.get_collection("oplog.rs", RAW_OPTIONS)

@@ -3,7 +3,9 @@ from collections.abc import Iterator
 
 import pytest
 from pymongo import MongoClient
+from pymongo.collection import Collection
 from pymongo.database import Database
+from tests.server.raw_client import RawClient, raw_client
 from tests.server.running import Document, RunningServer, connected, running
 
 _numbers = itertools.count()
@@ -43,6 +45,20 @@ def client(shared_client: MongoClient[Document], server: RunningServer) -> Mongo
 def database(client: MongoClient[Document]) -> Database[Document]:
     """A database that no other test uses."""
     return client[f"test_{next(_numbers)}"]
+
+
+@pytest.fixture
+def items(database: Database[Document]) -> Collection[Document]:
+    """A collection with three documents."""
+    database.items.insert_many([{"_id": n, "x": 0} for n in range(1, 4)])
+    return database.items
+
+
+@pytest.fixture
+def raw(server: RunningServer) -> Iterator[RawClient]:
+    """A connection whose messages the test writes itself."""
+    with raw_client(server) as raw:
+        yield raw
 
 
 @pytest.fixture

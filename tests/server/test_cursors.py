@@ -1,7 +1,6 @@
 """Cursors from the first batch to the last: batches, ends, checks, what the administrator sees."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ def ten(database: Db) -> Db:
     return database
 
 
-@pytest.fixture
-def raw(server: RunningServer) -> Iterator[RawClient]:
-    with raw_client(server) as client:
-        yield client
-
-
 def opened(raw: RawClient, database: Db, **options: Any) -> int:
     """The id of a cursor without a session."""
     reply = raw.call({"find": "c", "batchSize": 2, "$db": database.name, **options})
@@ -43,6 +36,16 @@ def opened(raw: RawClient, database: Db, **options: Any) -> int:
 def get_more(raw: RawClient, database: Db, cursor_id: int, **options: Any) -> Document:
     command = {"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, **options}
     return raw.call(command)
+
+
+def waiting_get_more(raw: RawClient, server: RunningServer, database: Db) -> int:
+    """Send a `getMore` that waits for news of a capped collection; the cursor's id, when it is in use."""
+    database.create_collection("c", capped=True, size=100_000)
+    database.c.insert_one({"_id": 1})
+    cursor_id = opened(raw, database, tailable=True, awaitData=True)
+    raw.send({"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, "maxTimeMS": 60_000})
+    wait_for(lambda: any(entry.user for entry in server.server.cursors))
+    return cursor_id
 
 
 class TestBatches:
@@ -177,14 +180,9 @@ class TestChecks:
         assert get_more(raw, ten, cursor_id, apiVersion="1")["ok"] == 1
 
     def test_a_cursor_in_use(self, server: RunningServer, database: Db) -> None:
-        database.create_collection("c", capped=True, size=100_000)
-        database.c.insert_one({"_id": 1})
         with raw_client(server) as one, raw_client(server) as two:
-            cursor_id = opened(one, database, tailable=True, awaitData=True)
-            get = {"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, "maxTimeMS": 60_000}
-            one.send(get)
-            wait_for(lambda: any(entry.user for entry in server.server.cursors))
-            assert two.call(get)["code"] == 143
+            cursor_id = waiting_get_more(one, server, database)
+            assert get_more(two, database, cursor_id, maxTimeMS=60_000)["code"] == 143
             database.c.insert_one({"_id": 2})
             assert one.receive().document
 
@@ -205,14 +203,8 @@ class TestEnds:
     def test_a_waiting_get_more_is_woken_when_its_cursor_is_killed(
         self, server: RunningServer, database: Db
     ) -> None:
-        database.create_collection("c", capped=True, size=100_000)
-        database.c.insert_one({"_id": 1})
         with raw_client(server) as waiting:
-            cursor_id = opened(waiting, database, tailable=True, awaitData=True)
-            waiting.send(
-                {"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, "maxTimeMS": 60_000}
-            )
-            wait_for(lambda: any(entry.user for entry in server.server.cursors))
+            cursor_id = waiting_get_more(waiting, server, database)
             reply = database.command({"killCursors": "c", "cursors": [Int64(cursor_id)]})
             assert reply["cursorsKilled"] == [cursor_id]
             assert get_code(waiting) == 237
@@ -221,14 +213,8 @@ class TestEnds:
     def test_a_client_that_goes_takes_its_waiting_get_more_along(
         self, server: RunningServer, database: Db
     ) -> None:
-        database.create_collection("c", capped=True, size=100_000)
-        database.c.insert_one({"_id": 1})
         with raw_client(server) as waiting:
-            cursor_id = opened(waiting, database, tailable=True, awaitData=True)
-            waiting.send(
-                {"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, "maxTimeMS": 60_000}
-            )
-            wait_for(lambda: any(entry.user for entry in server.server.cursors))
+            cursor_id = waiting_get_more(waiting, server, database)
         wait_for(lambda: server.server.cursors.get(cursor_id) is None)
 
     def test_a_dropped_collection(self, raw: RawClient, ten: Db) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from tests.server.raw_client import RawClient, raw_client
 from tests.server.running import Document, RunningServer, connected, running
 
 METADATA = {"driver": {"name": "test", "version": "1"}, "os": {"type": "Linux"}}
-
-
-@pytest.fixture
-def raw(server: RunningServer) -> Iterator[RawClient]:
-    with raw_client(server) as raw:
-        yield raw
 
 
 def fail(raw: RawClient, mode: Any = "alwaysOn", **data: Any) -> int:

@@ -8,14 +8,9 @@ import pytest
 from bson import Int64, ObjectId
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import OperationFailure
-from pymongo.monitoring import (
-    ServerHeartbeatFailedEvent,
-    ServerHeartbeatListener,
-    ServerHeartbeatStartedEvent,
-    ServerHeartbeatSucceededEvent,
-)
 from tests.server.raw_client import raw_client
 from tests.server.running import Document, RunningServer, connected, running
+from tests.wire.heartbeats import Heartbeats
 
 from tailrace.bsonio.documents import decode
 from tailrace.wire import OpCode
@@ -174,21 +169,6 @@ def test_a_topology_from_the_future_is_refused(server: RunningServer) -> None:
         version["counter"] = Int64(version["counter"] + 1)
         reply = raw.call({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 1})
         assert reply["code"] == 31382
-
-
-class Heartbeats(ServerHeartbeatListener):
-    """Counts the hellos that a driver did not have to ask for."""
-
-    streamed = 0
-
-    def started(self, event: ServerHeartbeatStartedEvent) -> None:
-        pass
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self.streamed += event.awaited
-
-    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-        pass
 
 
 def test_a_driver_streams(server: RunningServer) -> None:

@@ -60,19 +60,6 @@ class Prepared:
         return end(self.raw, self.lsid, self.number, "abortTransaction")
 
 
-@pytest.fixture
-def raw(server: RunningServer) -> Iterator[RawClient]:
-    with raw_client(server) as opened:
-        yield opened
-
-
-@pytest.fixture
-def items(database: Database[Document]) -> Any:
-    """A collection with three documents."""
-    database.items.insert_many([{"_id": n, "x": 0} for n in range(1, 4)])
-    return database.items
-
-
 @contextmanager
 def prepared(raw: RawClient, items: Any, number: int = 1) -> Iterator[Prepared]:
     """One of each kind of change, prepared; aborted behind the block unless it has ended."""

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from bson import Int64
 from pymongo import CursorType, MongoClient
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
-from tests.server.raw_client import RawClient, raw_client
+from tests.server.raw_client import RawClient
 from tests.server.running import Document, RunningServer, connected, wait_for
 
 from tailrace.bsonio.documents import decode
@@ -23,12 +22,6 @@ def capped(database: Db) -> Db:
     database.create_collection("c", capped=True, size=1_000_000)
     database.c.insert_many([{"_id": i, "k": i % 2} for i in range(4)])
     return database
-
-
-@pytest.fixture
-def raw(server: RunningServer) -> Iterator[RawClient]:
-    with raw_client(server) as client:
-        yield client
 
 
 def opened(raw: RawClient, database: Db, **options: Any) -> Document:

@@ -26,13 +26,6 @@ from tests.server.transacting import (
 from tailrace.bsonio.documents import decode
 
 
-@pytest.fixture
-def items(database: Database[Document]) -> Any:
-    """A collection with three documents."""
-    database.items.insert_many([{"_id": n, "x": 0} for n in range(1, 4)])
-    return database.items
-
-
 class TestEnds:
     def test_a_commit_is_answered_as_often_as_it_is_sent(
         self, server: RunningServer, client: MongoClient[Document], items: Any

@@ -21,13 +21,6 @@ from tests.server.transacting import (
 )
 
 
-@pytest.fixture
-def items(database: Database[Document]) -> Any:
-    """A collection with three documents."""
-    database.items.insert_many([{"_id": n, "x": 0} for n in range(1, 4)])
-    return database.items
-
-
 class TestRules:
     @pytest.mark.parametrize(
         "command",

@@ -19,13 +19,6 @@ from tests.server.transacting import (
 )
 
 
-@pytest.fixture
-def items(database: Database[Document]) -> Any:
-    """A collection with three documents."""
-    database.items.insert_many([{"_id": n, "x": 0} for n in range(1, 4)])
-    return database.items
-
-
 class TestIsolation:
     def test_own_changes_are_seen_inside_and_nowhere_else_until_the_commit(
         self, client: MongoClient[Document], items: Any

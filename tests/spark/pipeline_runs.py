@@ -20,6 +20,7 @@ from tailrace.spark.pipeline.log import NoLog
 from tailrace.spark.pipeline.settings import PipelineSettings
 
 SECONDS = 240
+"""How long anything may take: a JVM on a busy machine needs a minute to start"""
 EVERYTHING = {
     "showExpandedEvents": True,
     "showCommitTimestamp": True,

@@ -3,12 +3,12 @@ change leaves.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.opening import opened
 
 from tailrace.bsonio import documents
 from tailrace.errors import CommandError
@@ -27,21 +27,6 @@ from tailrace.store.write_unit import WriteUnit
 
 Document = dict[str, Any]
 A_INDEX: Document = {"key": {"a": 1}, "name": "a_1"}
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Store]:
-    store = Store.open(path, map_size=1 << 30)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path) as store:
-        yield store
 
 
 def found(store: Store, ns: str) -> Collection:

@@ -10,6 +10,7 @@ from typing import Any
 import lmdb
 import pytest
 from bson import DatetimeMS
+from tests.store.opening import opened
 
 from tailrace.bsonio import documents
 from tailrace.errors import CommandError, UsageError
@@ -23,21 +24,6 @@ from tailrace.store.tables import pack_time
 from tailrace.store.write_unit import WriteUnit
 
 Document = dict[str, Any]
-
-
-@contextmanager
-def opened(path: Path, **options: Any) -> Iterator[Store]:
-    store = Store.open(path, **{"map_size": 1 << 30, **options})
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path) as store:
-        yield store
 
 
 def made(store: Store, *specs: Document, name: str = "c", **options: Any) -> Collection:

@@ -3,13 +3,13 @@
 import asyncio
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from bson import Int64, Timestamp
+from tests.store.opening import opened
 
 from tailrace.bsonio import documents
 from tailrace.error_codes import ErrorCode
@@ -28,15 +28,6 @@ T = TypeVar("T")
 LSID = session_id(bytes(range(16)), NO_USER)
 UNIQUE = {"v": 2, "key": {"u": 1}, "name": "u_1", "unique": True}
 TAGS = {"v": 2, "key": {"tags": 1}, "name": "tags_1"}
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Store]:
-    store = Store.open(path, map_size=1 << 30)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def run(path: Path, scenario: Callable[[Store], Awaitable[T]]) -> T:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,6 @@ from tailrace.store.catalog import Collection
 from tailrace.store.store import Store
 from tailrace.store.write_unit import WriteUnit
 from tailrace.store.writer import Commit
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path, map_size=1 << 30)
-    yield store
-    store.close()
 
 
 @pytest.fixture

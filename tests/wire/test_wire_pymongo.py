@@ -5,12 +5,7 @@ import time
 import pymongo
 import pytest
 from pymongo import InsertOne, WriteConcern
-from pymongo.monitoring import (
-    ServerHeartbeatFailedEvent,
-    ServerHeartbeatListener,
-    ServerHeartbeatStartedEvent,
-    ServerHeartbeatSucceededEvent,
-)
+from tests.wire.heartbeats import Heartbeats
 from tests.wire.loopback import Loopback, driver
 
 
@@ -66,21 +61,6 @@ def test_an_exhaust_cursor() -> None:
         found = client["test"]["c"].find(cursor_type=pymongo.CursorType.EXHAUST)
         assert [document["_id"] for document in found] == [1, 2, 3, 4]
     assert len(server.named("getMore")) == 1
-
-
-class Heartbeats(ServerHeartbeatListener):
-    """Counts the replies to `hello` that came without being asked for."""
-
-    streamed = 0
-
-    def started(self, event: ServerHeartbeatStartedEvent) -> None:
-        pass
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self.streamed += event.awaited
-
-    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-        pass
 
 
 def test_streamed_hellos() -> None:

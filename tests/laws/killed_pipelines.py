@@ -1,0 +1,130 @@
+"""Pipelines whose processes are killed (SIGKILL), with their server or without, while clients write."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.laws.busy_writers import writing
+from tests.server.served import ServedProcess
+from tests.spark.pipeline_runs import SECONDS, RunningJob, Said
+
+from tailrace.history.table import HistoryTable
+from tailrace.spark.oplogs.source import OplogSource
+from tailrace.spark.pipeline.job import HistoryJob
+from tailrace.spark.pipeline.settings import PipelineSettings
+
+Driver = subprocess.Popen[bytes]
+
+
+@contextmanager
+def killed_beside_one_jvm(
+    spark: SparkSession,
+    source: OplogSource,
+    process: ServedProcess,
+    history: Path,
+    *,
+    seed: int,
+    rounds: int,
+    of_workers: float,
+) -> Iterator[Said]:
+    """A job that still runs after its workers, its planner and its server were killed; what it said of it.
+
+    The driver and its JVM stay. Of the kills, so large a part are of workers, the others of the server.
+    """
+    rng = random.Random(seed)
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    killed = {"python": 0, "server": 0}
+    log = Said()
+    job = RunningJob(spark, HistoryJob(source, PipelineSettings(history), log))
+    job.start()
+    try:
+        with writing(process, seed):
+            for _ in range(rounds):
+                wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: while it still recovers
+                time.sleep(rng.uniform(0.0, 0.3))
+                victims = python_processes_below(jvm)
+                if victims and rng.random() < of_workers:
+                    killed["python"] += 1
+                    with suppress(ProcessLookupError):
+                        os.kill(rng.choice(victims), signal.SIGKILL)
+                else:
+                    killed["server"] += 1
+                    process.kill()
+                    process.start()
+        yield log
+    finally:
+        job.end()
+    assert job.error is None, log.reasons
+    assert min(killed.values()) > 0, (seed, killed)
+
+
+def kill_drivers(
+    process: ServedProcess, folder: Path, *, seed: int, rounds: int, first: Callable[[Driver], None]
+) -> None:
+    """Kill drivers with all of their processes, each on what the last one left.
+
+    In half of the rounds something else is killed ``first``.
+    """
+    rng = random.Random(seed)
+    with writing(process, seed, pause=0.2):
+        for _ in range(rounds):
+            with driving(process, folder) as driver:
+                wait_for_commits(folder / "history", rng.randrange(1, 6))
+                time.sleep(rng.uniform(0.0, 0.1))
+                if rng.random() < 0.5:
+                    first(driver)
+
+
+@contextmanager
+def driving(process: ServedProcess, folder: Path) -> Iterator[Driver]:
+    """`tailrace pipeline` from a server to the history in a folder; killed behind the block, its JVM too."""
+    command = [sys.executable, "-m", "tailrace", "pipeline", "--source", process.uri]
+    command += ["--history", str(folder / "history"), "--trigger", "0s", "--master", "local[2,4]"]
+    with open(folder / "pipeline.log", "ab") as log:
+        driver = subprocess.Popen(command, stderr=log, start_new_session=True)
+    try:
+        yield driver
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait(SECONDS)
+
+
+def python_processes_below(pid: int) -> list[int]:
+    """The Python processes that a process has started, and theirs."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                parents.setdefault(parent, []).append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), []):
+            waiting.append(child)
+            with suppress(OSError):
+                if b"python" in (Path("/proc") / str(child) / "cmdline").read_bytes():
+                    found.append(child)
+    return found
+
+
+def wait_for_commits(history: Path, more: int, job: RunningJob | None = None) -> None:
+    """Wait until so many more batches are in the table, which a job in this process makes if it is given."""
+    deadline = time.monotonic() + SECONDS
+    while not HistoryTable.exists(history):
+        assert time.monotonic() < deadline, "no history appears"
+        time.sleep(0.05)
+    table = HistoryTable.open(history)
+    wanted = table.version + more
+    while table.version < wanted:
+        assert job is None or job.is_alive(), f"the job ended: {job.error!r}"
+        assert time.monotonic() < deadline, "the history does not go on"
+        time.sleep(0.02)
+        table.refresh()
