@@ -1,6 +1,7 @@
 """A server with a history: what it keeps until the history has it, what it tells, and what it refuses."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,22 @@ class TestWithoutHead:
             kept.builder.build()
             wait_for(lambda: kept.status()["exists"])
             assert len(drain(kept.database, stream)) == 1
+        finally:
+            kept.server.close()
+
+    def test_a_stream_that_waits_before_there_is_a_history_misses_nothing(self, tmp_path: Path) -> None:
+        """The first commit that it hears of holds what it waits for."""
+        kept = Kept(tmp_path, head=False)
+        try:
+            stream = open_stream(kept.database, "c")
+            kept.database.c.insert_one({"_id": 1})
+            with ThreadPoolExecutor(1) as other:
+                waiting = other.submit(get_more, kept.database, stream, maxTimeMS=5000)
+                wait_for(lambda: any(entry.user for entry in kept.server.server.cursors))
+                HistoryBuilder(kept.server.server.store, tmp_path / "built").build()
+                (tmp_path / "built").rename(kept.path)  # the server never sees it empty
+                shown = [event["documentKey"] for event in waiting.result()["nextBatch"]]
+            assert shown == [{"_id": 1}]
         finally:
             kept.server.close()
 

@@ -123,6 +123,7 @@ class HistoryLog(EventLog):
         async with self._looking:
             if self.table is None:
                 self.open()
+                self.waiters.wake_all()  # there may be something already for who came before the history
             else:
                 await self._take_over(self.table)
 
