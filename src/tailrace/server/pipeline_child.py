@@ -126,9 +126,9 @@ class PipelineChild:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.terminate()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_SECONDS_TO_END):
-                    await process.wait()
+            # Not `asyncio.timeout`: before Python 3.11.3 it does not tell its own end from the cancellation
+            # that this task comes from.
+            await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=_SECONDS_TO_END)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
