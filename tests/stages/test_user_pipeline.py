@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import bson
 import pytest
 from bson import Timestamp
+from bson.raw_bson import RawBSONDocument
 from tests.stages.streams import delete, insert, open_engine, stream, types, update
 
 from tailrace.errors import CommandError
@@ -135,11 +137,11 @@ def test_explain_names_the_stages_in_order() -> None:
 
 
 def test_a_bottomless_event_fails_alone() -> None:
-    nested: dict[str, Any] = {}
-    for _ in range(400):
-        nested = {"a": nested}
+    nested = bson.encode({})
+    for _ in range(20_000):  # too much for every version of Python
+        nested = bson.encode({"a": RawBSONDocument(nested)})
     engine = open_engine({}, [{"$redact": "$$DESCEND"}])
-    engine.push("", [insert(1, 1), insert(2, 2, deep=nested)])
+    engine.push("", [insert(1, 1), insert(2, 2, deep=RawBSONDocument(nested))])
     assert len(engine.drain()) == 1
     with pytest.raises(CommandError) as raised:
         engine.drain()
