@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 
 from bench.figures import print_goal
 from bench.server_process import serving
-from bench.sharded_streams import DOCUMENTS, SHARDS, Deployment
+from bench.sharded_streams import SHARDS, Deployment
 from tailrace.spark.oplogs.deployment import DeploymentSource
 from tailrace.spark.pipeline.job import HistoryJob, start_session
 from tailrace.spark.pipeline.settings import PipelineSettings
 
+DOCUMENTS = 80_000
+"""Enough that starting a job is a small part of what it takes"""
 ROUNDS = 3
 MASTER = "local[2]"
 
@@ -41,7 +43,7 @@ def main() -> None:
         for shards in SHARDS:
             options = ("--shards", str(shards), "--oplog-size", "1024")
             servers[shards] = stack.enter_context(serving(f"sharded-spark-{shards}", *options))
-            Deployment(servers[shards])
+            Deployment(servers[shards], DOCUMENTS)
         spark = start_session(MASTER, {})
         build(spark, servers[SHARDS[0]].uri)  # Spark and its workers are warm now
         for _ in range(ROUNDS):

@@ -38,15 +38,16 @@ def cluster(shards: int) -> Iterator[ServerProcess]:
 class Deployment:
     """A collection with everything inserted and updated, and where both begin in its stream."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: ServerProcess, documents: int = DOCUMENTS) -> None:
         self._server = server
+        self._documents = documents
         client = server.client
         self.collection: Collection[Document] = client.bench.drain
         if client.admin.command("hello").get("msg") == "isdbgrid":
             client.admin.command("enableSharding", "bench")
             client.admin.command("shardCollection", "bench.drain", key={"_id": "hashed"})
         self.starts = {"inserts": self._now()}
-        for start in range(0, DOCUMENTS, BATCH):
+        for start in range(0, documents, BATCH):
             # In any order: else a router waits for a shard whenever the next document is another one's.
             batch = [sample(number) for number in range(start, start + BATCH)]
             self.collection.insert_many(batch, ordered=False)
@@ -64,9 +65,9 @@ class Deployment:
         stage: Document = {"$changeStream": {"startAtOperationTime": self.starts[part]}}
         used, began = self._server.usage().seconds, perf_counter()
         with self.collection.aggregate_raw_batches([stage]) as batches:
-            found = count_raw(batches, DOCUMENTS)
-        if found < DOCUMENTS:
-            raise SystemExit(f"{found} events instead of {DOCUMENTS}")
+            found = count_raw(batches, self._documents)
+        if found < self._documents:
+            raise SystemExit(f"{found} events instead of {self._documents}")
         taken = perf_counter() - began
         return taken / found, (self._server.usage().seconds - used) / found
 

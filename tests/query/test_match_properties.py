@@ -199,3 +199,25 @@ def test_any_filter_compiles_or_is_refused_with_a_code(filter_: dict[str, Any]) 
         code = 0
     # Codes of expressions have five digits; everything else has one of the match language's own.
     assert code in (0, 2, 9, 14, 17313, 51091) or "$expr" in filter_
+
+
+@settings(derandomize=False, print_blob=True, max_examples=400)
+@given(documents_, filters)
+def test_what_matches_is_never_refused_undecoded(document: dict[str, Any], filter_: dict[str, Any]) -> None:
+    try:
+        matcher = compile_match(filter_)
+        is_match = matcher(document)
+    except CommandError:
+        return
+    if is_match:
+        assert matcher.may_match(documents.encode(document))
+
+
+def test_what_lacks_the_bytes_is_refused_undecoded() -> None:
+    matcher = compile_match({"op": "c", "$and": [{"o.time": {"$exists": True}}], "a.0": {"$exists": True}})
+    matching = {"op": ["b", "c"], "o": [{"time": None}], "a": [1]}
+    assert matcher(matching)
+    assert matcher.may_match(documents.encode(matching))
+    assert not matcher.may_match(documents.encode({"op": "cc", "o": {"time": 1}}))
+    assert not matcher.may_match(documents.encode({"op": "c", "o": {"date": 1}}))
+    assert compile_match({"a": "c"}, collation=Collation.parse({"locale": "en"})).may_match(b"")

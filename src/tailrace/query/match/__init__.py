@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.query.expressions.scope import Collating
+from tailrace.query.match.needles import needles_of
 from tailrace.query.match.nodes import Document, Node, Position
 from tailrace.query.match.operators import FIELD_OPERATORS, TOP_OPERATORS
 from tailrace.query.match.scope import Scope
@@ -40,15 +41,21 @@ __all__ = ["Matcher", "compile_match"]
 class Matcher:
     """Tells whether documents match a filter."""
 
-    __slots__ = ("_matches", "_node")
+    __slots__ = ("_matches", "_needles", "_node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, needles: tuple[bytes, ...] = ()) -> None:
+        """``needles`` are bytes that every document has that matches."""
         self._node = node
         self._matches = node.matches
+        self._needles = needles
 
     def __call__(self, document: Document) -> bool:
         """Whether the document matches."""
         return self._matches(document)
+
+    def may_match(self, raw: bytes) -> bool:
+        """Whether a document that is not decoded yet has a chance to match."""
+        return not self._needles or all(needle in raw for needle in self._needles)
 
     def array_position(self, document: Document) -> int | None:
         """The index that the positional operator ``$`` of an update refers to.
@@ -68,4 +75,4 @@ def compile_match(
 ) -> Matcher:
     """Compile a filter; ``variables`` are what ``$expr`` can refer to with ``$$``, ``NOW`` among them."""
     scope = Scope(FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation)
-    return Matcher(scope.filter(filter))
+    return Matcher(scope.filter(filter), needles_of(filter) if collation is None else ())

@@ -148,10 +148,12 @@ def matching_rows(state: ReadState, path: AccessPath, matcher: Matcher | None) -
     for record in state.records(path):
         if record is PAUSE:
             yield record
-            continue
-        row = FoundRow(*record)
-        if matches is None or matches(row.document):
-            yield row
+        elif matches is None:
+            yield FoundRow(*record)
+        elif matches.may_match(record[1]):
+            row = FoundRow(*record)
+            if matches(row.document):
+                yield row
 
 
 def with_known_end(rows: Iterable[Item | Pause], progress: Progress) -> Iterator[Item | Pause]:

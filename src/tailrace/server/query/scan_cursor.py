@@ -125,6 +125,7 @@ class ScanCursor:
 def _work(matcher: Matcher | None, projection: RawProjection | None) -> _Work | None:
     if matcher is None:
         return None if projection is None else lambda block: [projection(raw) for raw in block]
+    may_match = matcher.may_match
     if projection is None:
-        return lambda block: [raw for raw in block if matcher(decode(raw))]
-    return lambda block: [projection(raw) for raw in block if matcher(decode(raw))]
+        return lambda block: [raw for raw in block if may_match(raw) and matcher(decode(raw))]
+    return lambda block: [projection(raw) for raw in block if may_match(raw) and matcher(decode(raw))]
