@@ -167,8 +167,7 @@ class Cluster(Stoppable):
         # Before anybody can write to it: streams see everything from its first entry on. One that has been
         # away has entries of that time, which were never the cluster's.
         known = self.placement.shards.get(name)
-        came_back = known is not None and name in self.placement.removed_shards
-        joined = known.topology_time if known is not None and came_back else 0
+        joined = known.topology_time if known is not None and name in self.placement.removed_shards else 0
         self.merged_log.add(shard.head, shard.store, joined, joins_now=self.is_running)
         await self.placement.add_shard(name, f"{name}/{shard.member}")
 
