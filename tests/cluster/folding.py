@@ -1,9 +1,17 @@
-"""Documents as the events of a stream tell of them."""
+"""What the events of a stream tell, and the documents that they leave."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from tailrace.testing.in_thread import Document
+
+
+def drained(stream: Any) -> list[Document]:
+    """The events that a stream has at once."""
+    found: list[Document] = []
+    while (event := stream.try_next()) is not None:
+        found.append(event)
+    return found
 
 
 def folded(events: Iterable[Document]) -> dict[Any, Document]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Binary
 from pymongo import MongoClient
-from tests.cluster.folding import folded
+from tests.cluster.folding import drained, folded
 from tests.cluster.refusals import refusal
 
 from tailrace.testing.sharded_cluster import ShardedCluster
@@ -127,7 +127,7 @@ def test_reshard_under_a_writer(
         expected = {n: {"_id": n, "k": n % 100, "z": n % 17, "n": 0} for n in range(300)} | written
         assert {found["_id"]: found for found in items.find()} == expected
         assert sum(held(cluster, database, items.name)) == len(expected)
-        shown = _drained(stream)
+        shown = drained(stream)
     assert min(held(cluster, database, items.name)) > 0
     after = uuid_of(database, items.name)
     assert after != before
@@ -147,13 +147,6 @@ def test_reshard_under_a_writer(
     assert folded(writes) == written
     assert client.config.migrations.count_documents({}) == 0
     assert [name for name in database.list_collection_names() if "resharding" in name] == []
-
-
-def _drained(stream: Any) -> list[Document]:
-    found = []
-    while (event := stream.try_next()) is not None:
-        found.append(event)
-    return found
 
 
 def test_reshard_entries(cluster: ShardedCluster, client: "MongoClient[Document]", database: Any) -> None:
@@ -218,7 +211,7 @@ def test_move_and_unshard(cluster: ShardedCluster, client: "MongoClient[Document
             client.admin.command("moveCollection", ns, toShard="shard2")
         assert held(cluster, database) == [0, 0, 100 + len(written)]
         assert items.count_documents({"k": {"$gte": 0}}) == 100 + len(written)
-        shown = _drained(stream)
+        shown = drained(stream)
     moved = [event for event in shown if event["operationType"] == "reshardCollection"]
     assert [event["operationDescription"]["provenance"] for event in moved] == ["moveCollection"]
     assert folded([event for event in shown if "documentKey" in event]) == written
@@ -251,7 +244,7 @@ def test_move_primary(cluster: ShardedCluster, client: "MongoClient[Document]", 
         with writing(items, seed=4) as written:
             client.admin.command("movePrimary", database.name, to="shard1")
         database.late.insert_one({"_id": 1})
-        shown = _drained(stream)
+        shown = drained(stream)
     assert client.config.databases.find_one({"_id": database.name})["primary"] == "shard1"  # type: ignore[index]
     assert {event["operationType"] for event in shown} <= {"insert", "update", "delete", "create"}
     assert [event["ns"]["coll"] for event in shown if event["operationType"] == "create"] == ["late"]

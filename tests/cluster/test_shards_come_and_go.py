@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
+from tests.cluster.folding import drained
 from tests.cluster.refusals import code_of
 
 from tailrace.testing.sharded_cluster import ShardedCluster
@@ -196,10 +197,7 @@ def test_what_a_shard_wrote_while_it_was_away_stays_its_own(
 
     def shown() -> list[Any]:
         with cluster.client().own.watch(start_at_operation_time=start, max_await_time_ms=100) as stream:
-            events = list[Document]()
-            while (event := stream.try_next()) is not None:
-                events.append(event)
-        return [event["documentKey"]["_id"] for event in events if "documentKey" in event]
+            return [event["documentKey"]["_id"] for event in drained(stream) if "documentKey" in event]
 
     assert shown() == ["back"]
     client.close()

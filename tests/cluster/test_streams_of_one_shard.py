@@ -9,7 +9,10 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.command_cursor import CommandCursor
+from pymongo.database import Database
+from tests.cluster.folding import drained
 from tests.cluster.refusals import code_of
+from tests.cluster.spreading import spread
 
 from tailrace.testing.in_thread import Document
 from tailrace.testing.replica_set import ReplicaSet
@@ -26,21 +29,11 @@ def cluster() -> Iterator[ShardedCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def client(cluster: ShardedCluster) -> Client:
-    return cluster.client()
-
-
 @pytest.fixture
-def orders(client: Client, request: pytest.FixtureRequest) -> Collection[Document]:
+def orders(cluster: ShardedCluster, database: Database[Document]) -> Collection[Document]:
     """A collection by `k`: below 100 on the first shard, below 200 on the second, then the third."""
-    database = str(request.node.name)[5:50]
-    client.admin.command("enableSharding", database, primaryShard=SHARDS[0])
-    client.admin.command("shardCollection", f"{database}.orders", key={"k": 1})
-    for shard, bound in ((SHARDS[1], 100), (SHARDS[2], 200)):
-        client.admin.command("split", f"{database}.orders", middle={"k": bound})
-        client.admin.command("moveChunk", f"{database}.orders", find={"k": bound}, to=shard)
-    return client[database].orders
+    spread(cluster, database.orders, {"k": 1}, {"k": 100}, {"k": 200})
+    return database.orders
 
 
 def watch(orders: Collection[Document], shard: str, **spec: Any) -> CommandCursor[Document]:
@@ -64,14 +57,6 @@ def now(client: Client) -> Timestamp:
     return Timestamp(time.time, time.inc + 1)
 
 
-def events_of(cursor: Any) -> list[Document]:
-    """What a stream has at once."""
-    found = list[Document]()
-    while (event := cursor.try_next()) is not None:
-        found.append(event)
-    return found
-
-
 def test_shows_what_a_client_of_the_shard_sees(
     cluster: ShardedCluster, client: Client, orders: Collection[Document]
 ) -> None:
@@ -81,13 +66,13 @@ def test_shows_what_a_client_of_the_shard_sees(
     for shard in SHARDS:
         direct = cluster.shard_client(shard)[orders.database.name].orders
         with watch(orders, shard, startAtOperationTime=start) as stream:
-            shown.append(events_of(stream))
+            shown.append(drained(stream))
         with direct.watch(start_at_operation_time=start, max_await_time_ms=1) as stream_there:
-            assert shown[-1] == events_of(stream_there)
+            assert shown[-1] == drained(stream_there)
         assert len(shown[-1]) > 10
     with orders.watch(start_at_operation_time=start, max_await_time_ms=1) as whole:
         together = sorted(chain.from_iterable(shown), key=lambda event: event["_id"]["_data"])
-        assert events_of(whole) == together
+        assert drained(whole) == together
 
 
 def test_waits_for_its_shard_alone(orders: Collection[Document]) -> None:
@@ -103,9 +88,9 @@ def test_goes_on_behind_a_token(client: Client, orders: Collection[Document]) ->
     start = now(client)
     write(orders)
     with watch(orders, "shard2", startAtOperationTime=start) as stream:
-        events = events_of(stream)
+        events = drained(stream)
     with watch(orders, "shard2", resumeAfter=events[3]["_id"]) as stream:
-        assert events_of(stream) == events[4:]
+        assert drained(stream) == events[4:]
 
 
 def test_can_show_what_moves(client: Client, orders: Collection[Document]) -> None:
@@ -114,9 +99,9 @@ def test_can_show_what_moves(client: Client, orders: Collection[Document]) -> No
     start = now(client)
     client.admin.command("moveChunk", orders.full_name, find={"k": 250}, to="shard0")
     with watch(orders, "shard0", startAtOperationTime=start) as stream:
-        assert events_of(stream) == []
+        assert drained(stream) == []
     with watch(orders, "shard0", startAtOperationTime=start, showMigrationEvents=True) as stream:
-        assert [event["operationType"] for event in events_of(stream)] == ["insert"]
+        assert [event["operationType"] for event in drained(stream)] == ["insert"]
 
 
 def test_is_explained(orders: Collection[Document]) -> None:

@@ -12,11 +12,11 @@ from tailrace.cluster.placed import ShardedCollection
 from tailrace.cluster.shard_key import ShardKey
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.hashed_index import hashed_index_key
+from tailrace.query.match.conditions import Condition
 from tailrace.server.query.intervals import (
-    Condition,
     Interval,
     KeySpace,
-    conditions_of,
+    comparisons_of,
     field_intervals,
     has_point,
 )
@@ -60,7 +60,7 @@ def exact_key(
     key: ShardKey, query: Mapping[str, Any], collation: Collation | None = None
 ) -> dict[str, Any] | None:
     """The values of all fields of the key if the query asks for one of each; None if it does not."""
-    conditions = conditions_of(query)
+    conditions = comparisons_of(query)
     keys = KeySpace(has_strings=collation is None)
     values: dict[str, Any] = {}
     for path in key.paths:
@@ -75,7 +75,7 @@ def key_ranges(
     key: ShardKey, query: Mapping[str, Any], collation: Collation | None = None
 ) -> list[Range] | None:
     """The ranges in which the keys of all matching documents lie; None if that is everywhere."""
-    conditions = conditions_of(query)
+    conditions = comparisons_of(query)
     keys = KeySpace(has_strings=collation is None)
     prefixes = [b""]
     for path in key.paths:

@@ -11,26 +11,24 @@ are, so a document that has all of them may still not match.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-_LENGTH_SIZE: Final = 4
+from tailrace.bsonio import raw as rawbson
+from tailrace.query.match.conditions import Condition, conditions_of
+
+_TYPE_AND_NO_NAME: Final = 2
 
 
 def needles_of(filter: Mapping[str, Any]) -> tuple[bytes, ...]:  # noqa: A002 - what MongoDB calls it
     """The bytes for a filter whose strings are compared as they are, longest first; often there are none."""
-    return tuple(sorted(set(_collected(filter)), key=lambda needle: (-len(needle), needle)))
+    conditions = conditions_of(filter)
+    found = {needle for path in conditions for one in conditions[path] for needle in _needles(path, one)}
+    return tuple(sorted(found, key=lambda needle: (-len(needle), needle)))
 
 
-def _collected(filter: Mapping[str, Any]) -> Iterator[bytes]:  # noqa: A002
-    for name, value in filter.items():
-        if name == "$and" and isinstance(value, list):
-            for part in value:
-                yield from _collected(part)
-        elif not name.startswith("$"):
-            conditions = value if isinstance(value, Mapping) else {"$eq": value}
-            wanted = conditions.get("$eq")
-            if type(wanted) is str:  # JavaScript is a `str`, too, but another type
-                text = wanted.encode(errors="surrogatepass")
-                yield (len(text) + 1).to_bytes(_LENGTH_SIZE, "little") + text + b"\0"
-            last = name.rpartition(".")[2]
-            # The names of an array's elements are not looked at when it is read.
-            if conditions.get("$exists") is True and not last.isdecimal():
-                yield last.encode(errors="surrogatepass") + b"\0"
+def _needles(path: str, condition: Condition) -> Iterator[bytes]:
+    operator, value = condition
+    if operator == "$eq" and type(value) is str:  # JavaScript is a `str`, too, but another type
+        yield rawbson.string(b"", value.encode(errors="surrogatepass"))[_TYPE_AND_NO_NAME:]
+    last = path.rpartition(".")[2]
+    # The names of an array's elements are not looked at when it is read.
+    if operator == "$exists" and value is True and not last.isdecimal():
+        yield last.encode(errors="surrogatepass") + b"\0"

@@ -8,7 +8,7 @@ upper end stands for itself and for everything that begins with it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
 
@@ -16,13 +16,12 @@ from tailrace.bsonio.documents import encode_value
 from tailrace.bsonio.keystring import TypeBits, append_value, layout
 from tailrace.bsonio.values import Symbol
 from tailrace.query.collation import Collation
-from tailrace.query.match.scope import is_operator_document
+from tailrace.query.match.conditions import Condition, conditions_of
 from tailrace.store.catalog import Index
 from tailrace.store.collation_keys import collated
 from tailrace.store.shell_notation import shell
 from tailrace.store.tables import after_prefix
 
-Condition: TypeAlias = tuple[str, Any]
 """A comparison operator and what it compares with"""
 
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
@@ -172,25 +171,12 @@ def record_keys(collation: Collation | None) -> KeySpace:
     return KeySpace(has_strings=collation is None)
 
 
-def conditions_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
+def comparisons_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
     """The comparisons that all matching documents pass, by path; what an index cannot serve is left out."""
-    found: dict[str, list[Condition]] = {}
-    _collect(query, found)
-    return found
-
-
-def _collect(query: Mapping[str, Any], found: dict[str, list[Condition]]) -> None:
-    for name, value in query.items():
-        if name == "$and" and isinstance(value, list):
-            for part in value:
-                if isinstance(part, Mapping):
-                    _collect(part, found)
-        elif not name.startswith("$"):
-            conditions = found.setdefault(name, [])
-            if is_operator_document(value):
-                conditions.extend(item for item in value.items() if item[0] in _COMPARISONS)
-            else:
-                conditions.append(("$eq", value))
+    return {
+        path: [condition for condition in conditions if condition[0] in _COMPARISONS]
+        for path, conditions in conditions_of(query).items()
+    }
 
 
 def field_intervals(

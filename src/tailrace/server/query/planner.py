@@ -14,6 +14,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
+from tailrace.query.match.conditions import Condition
 from tailrace.query.match.scope import is_operator_document
 from tailrace.query.sorting import Ordering
 from tailrace.server.query.access import (
@@ -27,10 +28,9 @@ from tailrace.server.query.access import (
 )
 from tailrace.server.query.intervals import (
     EVERYTHING,
-    Condition,
     FieldIntervals,
     KeySpace,
-    conditions_of,
+    comparisons_of,
     field_intervals,
     has_point,
     key_space,
@@ -76,7 +76,7 @@ def choose_read(
 
 def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> AccessPath:
     """The best way to the stored documents of a query."""
-    conditions = conditions_of(wanted.query)
+    conditions = comparisons_of(wanted.query)
     direction = _natural_direction(wanted)
     index = None if direction is not None else hinted_index(collection, wanted.hint)
     if index is not None:

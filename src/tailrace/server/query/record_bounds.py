@@ -9,7 +9,8 @@ from bson.binary import UUID_SUBTYPE
 
 from tailrace.bsonio.keystring import layout
 from tailrace.model.cluster_time import from_timestamp
-from tailrace.server.query.intervals import Condition, Interval, KeySpace, field_intervals
+from tailrace.query.match.conditions import Condition
+from tailrace.server.query.intervals import Interval, KeySpace, field_intervals
 from tailrace.store.catalog import Collection
 from tailrace.store.tables import pack_time
 
