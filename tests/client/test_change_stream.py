@@ -13,14 +13,16 @@ from pymongo.collation import Collation
 from tailrace.client.change_stream import ChangeStreamMachine, Phase, Verdict
 from tailrace.client.errors import MissingResumeTokenError
 from tailrace.client.options import Keywords, StreamOptions, Target
-from tailrace.client.resumable import RESUMABLE_LABEL, Failure
+from tailrace.client.resumable import RESUMABLE_LABEL, CommandFailure
 
 Document = dict[str, Any]
 
 COLLECTION = Target("shop", "orders")
 MODERN = 25
-NETWORK = Failure(from_server=False)
-LABELLED = Failure(from_server=True, code=11602, labels=frozenset({RESUMABLE_LABEL}), wire_version=MODERN)
+NETWORK = CommandFailure(from_server=False)
+LABELLED = CommandFailure(
+    from_server=True, code=11602, labels=frozenset({RESUMABLE_LABEL}), wire_version=MODERN
+)
 
 
 def machine_of(
@@ -292,17 +294,17 @@ def test_a_resume_uses_the_initial_pipeline_and_options() -> None:
 # -- failures ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [NETWORK, LABELLED, Failure(from_server=True, code=43)])
-def test_an_error_of_the_first_aggregate_is_never_resumable(failure: Failure) -> None:
+@pytest.mark.parametrize("failure", [NETWORK, LABELLED, CommandFailure(from_server=True, code=43)])
+def test_an_error_of_the_first_aggregate_is_never_resumable(failure: CommandFailure) -> None:
     machine = machine_of()
     assert machine.fail(failure) is Verdict.RAISE
     assert not machine.is_alive
 
 
 @pytest.mark.parametrize(
-    "failure", [NETWORK, LABELLED, Failure(from_server=True, code=43, wire_version=MODERN)]
+    "failure", [NETWORK, LABELLED, CommandFailure(from_server=True, code=43, wire_version=MODERN)]
 )
-def test_a_resumable_error_of_a_get_more_leads_to_an_aggregate(failure: Failure) -> None:
+def test_a_resumable_error_of_a_get_more_leads_to_an_aggregate(failure: CommandFailure) -> None:
     machine = opened(post="p")
     assert machine.fail(failure) is Verdict.RESUME
     assert machine.needs_cursor
@@ -311,7 +313,7 @@ def test_a_resumable_error_of_a_get_more_leads_to_an_aggregate(failure: Failure)
 
 def test_any_other_error_ends_the_stream() -> None:
     machine = opened(post="p")
-    assert machine.fail(Failure(from_server=True, code=280, wire_version=MODERN)) is Verdict.RAISE
+    assert machine.fail(CommandFailure(from_server=True, code=280, wire_version=MODERN)) is Verdict.RAISE
     assert not machine.is_alive
 
 
@@ -332,7 +334,7 @@ def test_a_resume_that_did_not_reach_a_server_is_raised_and_can_be_tried_again()
 
 def test_a_get_more_out_of_time_is_raised_and_the_next_call_resumes() -> None:
     machine = opened(post="p")
-    expired = Failure(from_server=True, code=50, wire_version=MODERN, timed_out=True)
+    expired = CommandFailure(from_server=True, code=50, wire_version=MODERN, timed_out=True)
     assert machine.fail(expired) is Verdict.RAISE
     assert machine.phase is Phase.INTERRUPTED
     assert stage(machine) == {"resumeAfter": token("p")}
@@ -340,7 +342,7 @@ def test_a_get_more_out_of_time_is_raised_and_the_next_call_resumes() -> None:
 
 def test_a_cursor_that_is_not_found_is_not_killed() -> None:
     machine = opened(post="p")
-    machine.fail(Failure(from_server=True, code=43, wire_version=MODERN))
+    machine.fail(CommandFailure(from_server=True, code=43, wire_version=MODERN))
     assert machine.release() is None
 
 

@@ -151,7 +151,7 @@ def test_a_server_that_is_away_is_waited_for(tailrace_own_server: ReplicaSet) ->
     assert seen[-2:] == [1, 2]
 
 
-def test_patience_has_an_end(tailrace_own_server: ReplicaSet) -> None:
+def test_an_outage_that_is_too_long_is_raised(tailrace_own_server: ReplicaSet) -> None:
     client = tailrace_own_server.client(serverSelectionTimeoutMS=200, retryReads=False)
 
     class Disturbing(Memory):
@@ -161,7 +161,7 @@ def test_patience_has_an_end(tailrace_own_server: ReplicaSet) -> None:
             client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=data)
 
     with pytest.raises(AutoReconnect):
-        process(client.shop.orders, lambda _: None, Disturbing(), patience=0.1, max_await_time_ms=AWAIT_MS)
+        process(client.shop.orders, lambda _: None, Disturbing(), max_outage=0.1, max_await_time_ms=AWAIT_MS)
 
 
 def test_an_error_of_the_server_is_raised(orders: Collection[Event]) -> None:

@@ -4,18 +4,18 @@ import pytest
 from pymongo import errors
 
 from tailrace.client.driver import failure_of
-from tailrace.client.resumable import RESUMABLE_CODES, RESUMABLE_LABEL, Failure, is_resumable
+from tailrace.client.resumable import RESUMABLE_CODES, RESUMABLE_LABEL, CommandFailure, is_resumable
 
 OLD, NEW = 8, 9
 
 
-def answered(code: int, wire: int, *labels: str) -> Failure:
-    return Failure(from_server=True, code=code, labels=frozenset(labels), wire_version=wire)
+def answered(code: int, wire: int, *labels: str) -> CommandFailure:
+    return CommandFailure(from_server=True, code=code, labels=frozenset(labels), wire_version=wire)
 
 
 def test_what_is_no_answer_of_the_server_is_resumable() -> None:
-    assert is_resumable(Failure(from_server=False, wire_version=OLD))
-    assert is_resumable(Failure(from_server=False, wire_version=NEW))
+    assert is_resumable(CommandFailure(from_server=False, wire_version=OLD))
+    assert is_resumable(CommandFailure(from_server=False, wire_version=NEW))
 
 
 @pytest.mark.parametrize("wire", [OLD, NEW])

@@ -31,8 +31,8 @@ HELP: Final = "print the change stream of a deployment as Extended JSON lines"
 
 _SELECTION: Final = "serverSelectionTimeoutMS"
 _SELECTION_MS: Final = 10_000
-_PATIENCE: Final = 60.0
-"""Seconds that a server may be away in the middle of a stream."""
+_OUTAGE: Final = 60.0
+"""Seconds that a server may be unreachable while a stream is read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         _opened(client, arguments.ns, pipeline, options, arguments) as stream,
     ):
         try:
-            process_stream(stream, _Printer(stream), positions, max_events=arguments.max, patience=_PATIENCE)
+            process_stream(stream, _Printer(stream), positions, max_events=arguments.max, max_outage=_OUTAGE)
         except PyMongoError as error:
             raise StreamError(_command_error(error)) from None
     return 0

@@ -26,7 +26,7 @@ from tailrace.client.commands import Command, Cursor
 from tailrace.client.errors import MissingResumeTokenError
 from tailrace.client.fragments import FragmentCollector
 from tailrace.client.options import Document, Pipeline, StreamOptions, Target
-from tailrace.client.resumable import CURSOR_NOT_FOUND, Failure, is_resumable
+from tailrace.client.resumable import CURSOR_NOT_FOUND, CommandFailure, is_resumable
 
 OPERATION_TIME_SINCE: Final = 7
 """The wire version of MongoDB 4.0, from which on a stream can start at a time."""
@@ -179,7 +179,7 @@ class ChangeStreamMachine:
 
     # -- failures -------------------------------------------------------------------------------------
 
-    def fail(self, failure: Failure) -> Verdict:
+    def fail(self, failure: CommandFailure) -> Verdict:
         """The command that `next_command` gave has failed."""
         if self.phase is Phase.OPENING:
             self.phase = Phase.ENDED

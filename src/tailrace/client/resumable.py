@@ -37,7 +37,7 @@ RESUMABLE_CODES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CommandFailure:
     """A failed command, as far as the rules of resuming look at it."""
 
     from_server: bool
@@ -52,14 +52,14 @@ class Failure:
     """The driver refused to send the command at all, for instance because the client is closed."""
 
 
-def is_resumable(failure: Failure) -> bool:
+def is_resumable(failure: CommandFailure) -> bool:
     """Whether a getMore that failed so is to be followed by a resume.
 
-    >>> is_resumable(Failure(from_server=False))
+    >>> is_resumable(CommandFailure(from_server=False))
     True
-    >>> is_resumable(Failure(from_server=True, code=6, wire_version=8))
+    >>> is_resumable(CommandFailure(from_server=True, code=6, wire_version=8))
     True
-    >>> is_resumable(Failure(from_server=True, code=6, wire_version=9))
+    >>> is_resumable(CommandFailure(from_server=True, code=6, wire_version=9))
     False
     """
     if failure.misuse:

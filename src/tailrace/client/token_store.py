@@ -1,11 +1,11 @@
-"""Where an application keeps its position between two runs: a file, or a document of a collection.
+"""Store an application's resume token between two runs: in a file, or in a document of a collection.
 
-A store holds one resume token. It is written after the events before it were handled, so that a crash
-repeats events and loses none.
+A token is saved after the events before it were handled, so that a crash repeats events and loses none.
 """
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,41 +15,42 @@ from pymongo.collection import Collection
 
 from tailrace.bsonio import documents, extjson
 from tailrace.bsonio import raw as rawbson
+from tailrace.client.flow import Flow, run, run_async
 from tailrace.client.options import Document
 from tailrace.errors import CommandError, UsageError
 
 
 class TokenStore(Protocol):
-    """Keeps the newest token."""
+    """A place for one resume token."""
 
     def load(self) -> Document | None:
-        """The token that was saved last, or None before the first one."""
+        """The token that was saved last, or None if none was saved."""
 
     def save(self, token: Document) -> None:
         """Replace the token; it is durable on return."""
 
 
 class AsyncTokenStore(Protocol):
-    """The same for asyncio."""
+    """A `TokenStore` for asyncio."""
 
     async def load(self) -> Document | None:
-        """The token that was saved last, or None before the first one."""
+        """The token that was saved last, or None if none was saved."""
 
     async def save(self, token: Document) -> None:
         """Replace the token; it is durable on return."""
 
 
 class FileTokenStore:
-    """A token in a file of its own, one line of Extended JSON.
+    """A token in a file, one line of Extended JSON.
 
-    The file is replaced, never changed: whoever reads it finds the old token or the new one.
+    The file is replaced, never changed: a reader finds the old token or the new one.
     """
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
 
     def load(self) -> Document | None:
-        """The token in the file; None if there is no file, or it is empty."""
+        """The token in the file, or None if there is no file or it is empty."""
         try:
             text = self._path.read_text(encoding="utf-8").strip()
         except FileNotFoundError:
@@ -63,15 +64,15 @@ class FileTokenStore:
         except CommandError as error:
             raise self._damaged(error.message) from None
         if kind != rawbson.DOCUMENT:
-            raise self._damaged("there is no document in it")
+            raise self._damaged("it contains no document")
         token: Document = bson.decode(raw)
         return token
 
     def _damaged(self, reason: str) -> UsageError:
-        return UsageError(f"{self._path} holds no resume token: {reason}; remove it to start anew")
+        return UsageError(f"{self._path} contains no resume token: {reason}; delete it to start from now")
 
     def save(self, token: Document) -> None:
-        """Write a file beside it, sync that, and put it in the place of the old one."""
+        """Write and sync a new file, then rename it to the old one's name."""
         beside = self._path.with_name(f"{self._path.name}.new")
         with beside.open("w", encoding="utf-8") as file:
             file.write(extjson.dumps_canonical(documents.encode(dict(token))) + "\n")
@@ -80,37 +81,49 @@ class FileTokenStore:
         beside.replace(self._path)
 
 
-class CollectionTokenStore:
-    """A token in a collection: the document with this `_id`, field `token`."""
+class _TokenDocument:
+    """The document that holds the token, read and written by flows."""
+
+    def __init__(self, collection: Any, name: str) -> None:
+        self._collection = collection
+        self._filter = {"_id": name}
+
+    def _loading(self) -> Flow[Document | None]:
+        found: Mapping[str, Any] | None = yield partial(self._collection.find_one, self._filter)
+        return None if found is None else found.get("token")
+
+    def _saving(self, token: Document) -> Flow[None]:
+        change = {"$set": {"token": token}}
+        yield partial(self._collection.update_one, self._filter, change, upsert=True)
+
+
+class CollectionTokenStore(_TokenDocument):
+    """A token in field `token` of one document, saved with the collection's write concern."""
 
     def __init__(self, collection: Collection[dict[str, Any]], name: str) -> None:
-        self._collection = collection
-        self._name = name
+        """``name`` is the document's `_id`."""
+        super().__init__(collection, name)
 
     def load(self) -> Document | None:
-        """The token in the document, None if there is none."""
-        return _token_in(self._collection.find_one({"_id": self._name}))
+        """The token, or None if there is no document."""
+        return run(self._loading())
 
     def save(self, token: Document) -> None:
-        """Upsert the document, with the collection's write concern."""
-        self._collection.update_one({"_id": self._name}, {"$set": {"token": token}}, upsert=True)
+        """Upsert the document."""
+        run(self._saving(token))
 
 
-class AsyncCollectionTokenStore:
-    """The same for asyncio."""
+class AsyncCollectionTokenStore(_TokenDocument):
+    """`CollectionTokenStore` for asyncio."""
 
     def __init__(self, collection: AsyncCollection[dict[str, Any]], name: str) -> None:
-        self._collection = collection
-        self._name = name
+        """``name`` is the document's `_id`."""
+        super().__init__(collection, name)
 
     async def load(self) -> Document | None:
-        """The token in the document, None if there is none."""
-        return _token_in(await self._collection.find_one({"_id": self._name}))
+        """The token, or None if there is no document."""
+        return await run_async(self._loading())
 
     async def save(self, token: Document) -> None:
-        """Upsert the document, with the collection's write concern."""
-        await self._collection.update_one({"_id": self._name}, {"$set": {"token": token}}, upsert=True)
-
-
-def _token_in(found: Mapping[str, Any] | None) -> Document | None:
-    return None if found is None else found.get("token")
+        """Upsert the document."""
+        await run_async(self._saving(token))
