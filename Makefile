@@ -29,16 +29,16 @@ $(NODE)/.ready: tests/clients/package.json
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 
 java: $(READY) ## Java for Spark, installed if there is none
-	@$(BIN)/python -m tailrace.spark.java
+	@$(BIN)/python -m tailrace.pipeline.java
 
 run: $(READY) java ## the whole system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster
-	$(BIN)/python -m $(if $(SHARDS),tailrace.testing.sharded_demo $(SHARDS),tailrace.testing.demo)
+	$(BIN)/python -m $(if $(SHARDS),examples.sharded_demo $(SHARDS),examples.demo)
 
 serve: $(READY) ## a replica set that stays up until it is interrupted
 	$(BIN)/tailrace serve
 
 tour: $(READY) ## generate a sample oplog and replay it
-	$(BIN)/python -m tailrace.testing.replay_tour
+	$(BIN)/python -m examples.replay_tour
 
 check: $(READY) ## lint, types and the fast tests
 	$(BIN)/ruff check .

@@ -12,7 +12,7 @@ from bson import CodecOptions, Timestamp
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion
 
-from tailrace.model.resume_token import ResumeToken
+from tailrace.events.resume_token import ResumeToken
 
 OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS, uuid_representation=UuidRepresentation.UNSPECIFIED

@@ -6,10 +6,10 @@ from itertools import islice
 from time import process_time
 
 from bench import baseline
-from tailrace.eventlog.local_engine import LocalEngine
-from tailrace.model.scope import Scope
-from tailrace.stages.plan import Plan
-from tailrace.testing.workload import generate_bulk
+from tailrace.events.scope import Scope
+from tailrace.events.stages.plan import Plan
+from tailrace.log.local_engine import LocalEngine
+from tests.support.workload import generate_bulk
 
 Run = Callable[[list[bytes]], list[bytes]]
 

@@ -18,7 +18,7 @@ from bench.drain import BATCH, count_raw, sample
 from bench.figures import print_goal
 from bench.server_process import Document, serving
 from bench.spark_history import FULL_VARIABLE
-from tailrace.store.store import Store
+from tailrace.mongod.store.store import Store
 from tailrace.testing.history_builder import HistoryBuilder
 
 EVENTS, EVENTS_FULL = 300_000, 1_000_000

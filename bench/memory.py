@@ -8,10 +8,10 @@ COUNTS = (100_000, 1_000_000)
 CHILD = """
 import resource, sys
 from itertools import islice
-from tailrace.eventlog.local_engine import LocalEngine
-from tailrace.model.scope import Scope
-from tailrace.stages.plan import Plan
-from tailrace.testing.workload import generate_bulk
+from tailrace.log.local_engine import LocalEngine
+from tailrace.events.scope import Scope
+from tailrace.events.stages.plan import Plan
+from tests.support.workload import generate_bulk
 
 engine = LocalEngine(Plan.open(Scope.cluster(), {"allChangesForCluster": True}))
 entries = generate_bulk(seed=7, count=int(sys.argv[1]))

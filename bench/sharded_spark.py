@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from bench.figures import print_goal
 from bench.server_process import serving
 from bench.sharded_streams import SHARDS, Deployment
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.pipeline.job import HistoryJob, start_session
-from tailrace.spark.pipeline.settings import PipelineSettings
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark.history_job import HistoryJob, start_session
 
 DOCUMENTS = 80_000
 """Enough that starting a job is a small part of what it takes"""

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from bench.figures import print_goal
 from bench.spark_history_job import WARM_UP
 from bench.spark_oplogs import SHARDS, write_oplogs
-from tailrace.history.writer import write_files
+from tailrace.lake.writer import write_files
 
 FULL_VARIABLE = "TAILRACE_BENCH_FULL"
 ENTRIES, ENTRIES_FULL = 300_000, 2_000_000

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.spark_oplogs import write_oplogs
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.pipeline.job import HistoryJob, start_session
-from tailrace.spark.pipeline.settings import PipelineSettings
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.archives.files import FilesSource
+from tailrace.spark.history_job import HistoryJob, start_session
 
 WARM_UP = 150_000
 """Enough that every task has slices of the usual size: from then on memory has no reason to grow"""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.testing.workload import generate_bulk
+from tests.support.workload import generate_bulk
 
 SHARDS = 3
 BLOCK = 20_000

@@ -22,9 +22,9 @@ from typing import Any
 
 from bson import Binary, Int64
 
-from tailrace.bsonio import raw as rawbson
-from tailrace.bsonio.documents import decode, encode
-from tailrace.wire import NEED_DATA, ClientConnection
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import decode, encode
+from tailrace.mongod.wire import NEED_DATA, ClientConnection
 
 _NUMBER = re.compile(rb"\x12number\0(.{8})", re.DOTALL)
 _TIME = b"\x11clusterTime\0"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.spark.java import missing_java
+from tailrace.pipeline.java import missing_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ import pytest
 from bson import Int64
 from pymongo.database import Database
 
-from tailrace.bsonio.documents import encode
+from tailrace.bson.documents import encode
 from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
-from tailrace.model.resume_token import ResumeToken
+from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.sample import shop_story
+from tests.support.sample import shop_story
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "tailrace"
@@ -171,8 +171,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tailrace "$@"\n')
     script.chmod(0o755)
     subprocess.run(
-        [sys.executable, "-m", "tailrace.testing.replay_tour"],
+        [sys.executable, "-m", "examples.replay_tour"],
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
         stdout=subprocess.DEVNULL,
     )
@@ -226,9 +227,8 @@ def test_the_test_in_the_readme_passes(tailrace_database: Database[dict[str, Any
 
 
 def test_every_stage_is_on_the_way_of_one_event() -> None:
-    helpers = {"__init__", "stage", "lookups", "resume_point", "push_down", "namespace_filter", "every_entry"}
-    helpers |= {path.stem for path in (PACKAGE / "stages").glob("transform_*.py")}
-    stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")} - helpers
+    helpers = {"__init__", "stage", "lookups", "resume_point", "push_down", "namespace_filter", "visibility"}
+    stages = {path.stem for path in (PACKAGE / "events" / "stages").glob("*.py")} - helpers
     assert not [stage for stage in stages if f"{stage}.py" not in ONE_EVENT]
 
 

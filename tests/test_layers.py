@@ -1,21 +1,27 @@
-"""Imports only go down: the level table of docs/architecture.md, enforced."""
+"""Imports only go down: the floors of docs/architecture.md, enforced."""
 
 import ast
 from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src" / "tailrace"
 
-LEVELS = {
-    "errors": 0, "error_codes": 0, "bsonio": 0,
-    "model": 1, "query": 1, "wire": 1,
-    "stages": 2, "store": 2, "client": 2,
-    "history": 3,
-    "eventlog": 4,
-    "spark": 5, "server": 5,
-    "cluster": 6,
-    "cli": 7, "web": 7, "spectest": 7, "testing": 7,
-}  # fmt: skip
-ONLY_UNDER = {"deltalake": "history", "lmdb": "store", "pyspark": "spark", "rich": "cli"}
+FLOORS = (
+    ("error_codes", "errors", "bson", "query"),
+    ("events",),
+    ("lake", "sources", "log"),
+    ("pipeline",),
+    ("spark", "client"),
+    ("mongod",),
+    ("testing", "spectest", "web"),
+    ("cli",),
+)
+"""From the bottom up. On one floor, a package may import those to its left."""
+ORDER = [package for floor in FLOORS for package in floor]
+MONGOD = ("wire", "language", "store", "server", "cluster")
+"""The floors inside of `mongod`, from the bottom up"""
+ONLY_UNDER = {"deltalake": "lake", "lmdb": "mongod", "pyspark": "spark", "rich": "cli"}
+TO_BE_CUT = {("log", "mongod")}
+"""Imports that `log/ports.py` is going to replace"""
 
 
 def imports(path: Path) -> list[str]:
@@ -30,32 +36,55 @@ def imports(path: Path) -> list[str]:
     return names
 
 
-def package_of(path: Path) -> str:
-    return path.relative_to(SRC).parts[0].removesuffix(".py")
+def modules() -> list[tuple[Path, tuple[str, ...]]]:
+    found = [(path, path.relative_to(SRC).with_suffix("").parts) for path in sorted(SRC.rglob("*.py"))]
+    return [(path, parts) for path, parts in found if parts[0] not in ("__init__", "__main__")]
 
 
-def test_every_package_has_a_level() -> None:
-    packages = {package_of(path) for path in SRC.rglob("*.py")} - {"__init__", "__main__"}
-    assert packages <= LEVELS.keys()
+def test_every_package_has_a_floor() -> None:
+    assert {parts[0] for _, parts in modules()} <= set(ORDER)
 
 
 def test_imports_only_go_down() -> None:
     wrong = []
-    for path in SRC.rglob("*.py"):
-        package = package_of(path)
-        if package in ("__init__", "__main__"):
-            continue
+    for path, parts in modules():
+        package = parts[0]
         for name in imports(path):
             head, _, rest = name.partition(".")
             if head in ONLY_UNDER and ONLY_UNDER[head] != package:
                 wrong.append(f"{path}: {head} belongs under {ONLY_UNDER[head]}")
-            if head != "tailrace" or not rest:
-                continue
             target = rest.split(".")[0]
-            if target == "__version__" or target == package:
+            if head != "tailrace" or target in ("", "__version__", package) or (package, target) in TO_BE_CUT:
                 continue
-            level = LEVELS[package]
-            allowed = LEVELS[target] < level or (level in (0, 7) and LEVELS[target] == level)
-            if not allowed:
-                wrong.append(f"{path}: {package} (level {level}) imports {target} (level {LEVELS[target]})")
+            if ORDER.index(target) > ORDER.index(package):
+                wrong.append(f"{path}: {package} imports {target}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_imports_inside_of_mongod_only_go_down() -> None:
+    wrong = []
+    for path, parts in modules():
+        if parts[0] != "mongod" or len(parts) < 3:
+            continue
+        for name in imports(path):
+            target = name.split(".")[2:3]
+            if not name.startswith("tailrace.mongod.") or target == [parts[1]]:
+                continue
+            if MONGOD.index(target[0]) > MONGOD.index(parts[1]):
+                wrong.append(f"{path}: {parts[1]} imports {target[0]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_spark_is_what_imports_pyspark() -> None:
+    without = [
+        str(path)
+        for path, parts in modules()
+        if parts[0] == "spark" and not any(name.split(".")[0] == "pyspark" for name in imports(path))
+    ]
+    assert not without
+
+
+def test_no_folder_is_flat() -> None:
+    folders = {path.parent for path, _ in modules()}
+    full = {str(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert not {folder: count for folder, count in full.items() if count > 20}

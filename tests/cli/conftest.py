@@ -1,4 +1,5 @@
 import pytest
+
 from tests.cli.console import Here
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from bson import Int64, Timestamp
-from tests.cli.console import Outcome
-from tests.store.archive_samples import UUID, entry
 
-from tailrace.bsonio import extjson
+from tailrace.bson import extjson
+from tests.cli.console import Outcome
+from tests.sources.archive_samples import UUID, entry
 
 EXPANDED = '{"showExpandedEvents": true}'
 

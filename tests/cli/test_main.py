@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.console import Here, tailrace
 
 import tailrace as package
 from tailrace.cli import main as console_main
+from tests.cli.console import Here, tailrace
 
 
 def test_help_names_every_command() -> None:
@@ -60,7 +60,7 @@ def test_wrong_use_is_one_sentence(here: Here, arguments: list[str], words: str)
 def test_small_commands_do_not_load_the_pipeline() -> None:
     code = (
         "import sys; from tailrace.cli.main import main; main(['token', '--nonsense']); "
-        "print('tailrace.stages.plan' in sys.modules)"
+        "print('tailrace.events.stages.plan' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.console import Here
-from tests.server.served import served
 
-from tailrace.history.table import HistoryTable
-from tailrace.testing.bulk import generate_bulk
+from tailrace.lake.table import HistoryTable
+from tests.cli.console import Here
+from tests.mongod.server.served import served
+from tests.support.bulk import generate_bulk
 
 SECONDS = 120
 
@@ -57,7 +57,7 @@ def test_an_unreachable_source_and_a_missing_java(
     outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
     assert "the source at 127.0.0.1:1 cannot be reached" in outcome.sentence
     assert outcome.code == 1
-    monkeypatch.setattr("tailrace.spark.java._homes", lambda _: iter(()))
+    monkeypatch.setattr("tailrace.pipeline.java._homes", lambda _: iter(()))
     outcome = here("pipeline", "--source", uri, "--history", tmp_path / "h")
     assert outcome.code == 2
     assert outcome.sentence.startswith("Spark needs Java 17 or newer, and there is none; install it")

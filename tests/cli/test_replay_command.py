@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from bson import Int64, Timestamp
+
+from tailrace.bson import documents
+from tailrace.events.resume_token import ResumeToken
 from tests.cli.console import Here, Outcome, tailrace
 from tests.cli.replay_inputs import EXPANDED, ids, lines_of, transaction, write
-from tests.store.archive_samples import UUID, entry
-
-from tailrace.bsonio import documents
-from tailrace.model.resume_token import ResumeToken
-from tailrace.testing.history import History, dump
-from tailrace.testing.workload import generate
+from tests.sources.archive_samples import UUID, entry
+from tests.support.history import History, dump
+from tests.support.workload import generate
 
 
 @pytest.fixture(scope="module")

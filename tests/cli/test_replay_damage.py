@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from bson import Int64, Timestamp
+
+from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
 from tests.cli.console import Here, Outcome, tailrace
 from tests.cli.replay_inputs import EXPANDED, ids, lines_of, transaction, write
-from tests.store.archive_samples import UUID, entry
-
-from tailrace.bsonio import documents
-from tailrace.bsonio import raw as rawbson
+from tests.sources.archive_samples import UUID, entry
 
 
 def test_events_before_the_damage_are_written(here: Here, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
+
 from tests.cli.console import Here
 
 READY = re.compile(r"ready (mongodb://127\.0\.0\.1:(\d+)/\S*)\n")

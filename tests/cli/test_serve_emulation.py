@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
+
 from tests.cli.console import Here
-from tests.server.served import served
+from tests.mongod.server.served import served
 
 
 def test_members_of_an_older_release(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.cli.console import Here
 from tests.spectest.test_runners import LEGACY, UNIFIED, changed
 

@@ -8,9 +8,9 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from tests.cli.console import Here, tailrace
 
 from tailrace.cli.main import main
+from tests.cli.console import Here, tailrace
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "resume-token-vectors.json").read_text())
 

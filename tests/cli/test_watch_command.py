@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from pymongo.database import Database
-from tests.cli.console import Here
 
 from tailrace.testing.replica_set import ReplicaSet
+from tests.cli.console import Here
 
 Document = dict[str, Any]
 

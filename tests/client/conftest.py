@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.client.shells import SHELLS
 
 from tailrace.testing.replica_set import ReplicaSet
+from tests.client.shells import SHELLS
 
 
 @pytest.fixture(params=SHELLS)

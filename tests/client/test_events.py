@@ -7,11 +7,11 @@ from bson import Timestamp
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
-from tests.client.shells import opened
 
 from tailrace.client import watch
 from tailrace.client.events import ChangeEvent, Namespace, UpdateDescription
 from tailrace.testing.replica_set import ReplicaSet
+from tests.client.shells import opened
 
 Event = dict[str, Any]
 

@@ -15,10 +15,10 @@ import pytest
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, DuplicateKeyError
-from tests.client.cutting_proxy import CuttingProxy
-from tests.client.shells import SHELLS, Event, Stream, keys, opened, take
 
 from tailrace.testing.replica_set import ReplicaSet
+from tests.client.cutting_proxy import CuttingProxy
+from tests.client.shells import SHELLS, Event, Stream, keys, opened, take
 
 REPLICA_SET = "rs0"
 LABEL = ["ResumableChangeStreamError"]

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, DuplicateKeyError
+
 from tests.client.shells import SHELLS, Event, keys, opened, take
-from tests.server.served import SECONDS, ServedProcess, served
+from tests.mongod.server.served import SECONDS, ServedProcess, served
 
 PATIENT: dict[str, Any] = {"serverSelectionTimeoutMS": SECONDS * 1000}
 

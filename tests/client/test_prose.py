@@ -20,12 +20,12 @@ from pymongo.monitoring import (
     CommandSucceededEvent,
 )
 from pymongo.server_description import ServerDescription
-from tests.client.emulation import emulated
-from tests.client.shells import Event, Stream, keys, opened, take
 
 from tailrace.spectest.recorder import CommandRecorder
 from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
+from tests.client.emulation import emulated
+from tests.client.shells import Event, Stream, keys, opened, take
 
 LABEL = ["ResumableChangeStreamError"]
 BROKEN_GET_MORE = {"failCommands": ["getMore"], "closeConnection": True}

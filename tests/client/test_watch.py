@@ -13,11 +13,11 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
-from tests.client.shells import Event, keys, opened, take
 
 from tailrace.client import aio, watch
 from tailrace.spectest.recorder import CommandRecorder
 from tailrace.testing.replica_set import ReplicaSet
+from tests.client.shells import Event, keys, opened, take
 
 LABEL = ["ResumableChangeStreamError"]
 ONCE = {"times": 1}

@@ -11,8 +11,8 @@ import pytest
 from bson import Timestamp
 from pymongo import MongoClient
 
-from tailrace.bsonio.documents import encode
-from tailrace.model.resume_token import ResumeToken
+from tailrace.bson.documents import encode
+from tailrace.events.resume_token import ResumeToken
 
 Document = dict[str, Any]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
+
 from tests.clients.programs import FOLDER, MONGOSH, Document, need, run, tokens_since
 
 Run = Callable[[str, Path, str], Document]

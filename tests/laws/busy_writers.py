@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pymongo.errors import OperationFailure, PyMongoError
-from tests.server.served import ServedProcess
+
+from tests.mongod.server.served import ServedProcess
 
 SECONDS = 240
 """How long the last write may take"""

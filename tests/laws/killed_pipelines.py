@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tests.laws.busy_writers import writing
-from tests.server.served import ServedProcess
-from tests.spark.pipeline_runs import SECONDS, RunningJob, Said
 
-from tailrace.history.table import HistoryTable
-from tailrace.spark.oplogs.source import OplogSource
-from tailrace.spark.pipeline.job import HistoryJob
-from tailrace.spark.pipeline.settings import PipelineSettings
+from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.source import OplogSource
+from tailrace.spark.history_job import HistoryJob
+from tests.laws.busy_writers import writing
+from tests.mongod.server.served import ServedProcess
+from tests.spark.pipeline_runs import SECONDS, RunningJob, Said
 
 Driver = subprocess.Popen[bytes]
 

@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tailrace.errors import CommandError
-from tailrace.eventlog.event_log import EventLog
-from tailrace.eventlog.stream import LogStream
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.stages.lookups import Lookups
-from tailrace.stages.plan import Plan
-from tailrace.store.clock import WallClock
-from tailrace.store.store import Store
-from tailrace.store.tables import pack_time
-from tailrace.store.write_unit import WriteUnit
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History, timestamp_of
-from tailrace.testing.streams import RESUME_OPTIONS, Outcome, Stream
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import Plan
+from tailrace.log.event_log import EventLog
+from tailrace.log.stream import LogStream
+from tailrace.mongod.store.clock import WallClock
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.tables import pack_time
+from tailrace.mongod.store.write_unit import WriteUnit
+from tests.support.choices import any_stream
+from tests.support.history import History, timestamp_of
+from tests.support.streams import RESUME_OPTIONS, Outcome, Stream
 
 BEFORE_ALL_HISTORIES = 1_600_000_000
 

@@ -3,10 +3,9 @@
 import random
 
 from tests.laws.law_seeds import over_fewer_seeds
-
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History
-from tailrace.testing.seeds import check_histories
+from tests.support.choices import any_stream
+from tests.support.history import History
+from tests.support.seeds import check_histories
 
 
 def cut_any_way(history: History) -> None:

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from pymongo.errors import OperationFailure
+
+from tailrace.bson import documents as bsondocs
+from tailrace.events.scope import Scope
+from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
 from tests.laws.wire_streams import WireStream, note, oplog_of
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.model.scope import Scope
-from tailrace.testing.client_workload import COLLECTIONS, ClientWorkload
-from tailrace.testing.folding import Fold
-from tailrace.testing.history import Documents, History, identity, timestamp_of
-from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.sharded_cluster import ShardedCluster
-from tailrace.testing.streams import Stream, cluster_time_of, operation_type, token_of
+from tests.support.client_workload import COLLECTIONS, ClientWorkload
+from tests.support.folding import Fold
+from tests.support.history import Documents, History, identity, timestamp_of
+from tests.support.streams import Stream, cluster_time_of, operation_type, token_of
 
 RUNS = [(1, 0), (2, 1), (5, 2)]
 SLOW_RUNS = [(shards, 10 + number) for number in range(30) for shards in (1, 2, 5)]

@@ -3,15 +3,14 @@
 import random
 from tempfile import TemporaryDirectory
 
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.stages.lookups import Lookups
+from tailrace.log.head import Head
 from tests.laws.law_seeds import over_seeds
 from tests.laws.restored_stores import any_started_stream, restore, restored_store, run, seen
-
-from tailrace.eventlog.head import Head
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.stages.lookups import Lookups
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History
-from tailrace.testing.seeds import check_histories
+from tests.support.choices import any_stream
+from tests.support.history import History
+from tests.support.seeds import check_histories
 
 
 def lookups_of(history: History) -> Lookups:

@@ -6,14 +6,13 @@ The truth is the generator's own record of every change, not the recorded pre-im
 import random
 from dataclasses import replace
 
+from tailrace.bson import raw as rawbson
 from tests.laws.law_seeds import over_fewer_seeds
-
-from tailrace.bsonio import raw as rawbson
-from tailrace.testing.choices import any_scope
-from tailrace.testing.history import Change, History, identity
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import Stream, cluster_time_of, operation_type, transaction_index_of
-from tailrace.testing.workload import EVERYTHING
+from tests.support.choices import any_scope
+from tests.support.history import Change, History, identity
+from tests.support.seeds import check_histories
+from tests.support.streams import Stream, cluster_time_of, operation_type, transaction_index_of
+from tests.support.workload import EVERYTHING
 
 NULL = (rawbson.NULL, b"")
 

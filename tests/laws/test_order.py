@@ -3,13 +3,12 @@
 import random
 from itertools import pairwise
 
+from tailrace.bson import documents as bsondocs
 from tests.laws.law_seeds import over_seeds
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import token_of
+from tests.support.choices import any_stream
+from tests.support.history import History
+from tests.support.seeds import check_histories
+from tests.support.streams import token_of
 
 
 def rising_tokens(history: History) -> None:

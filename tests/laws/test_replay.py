@@ -9,17 +9,16 @@ the document is taken from the history.
 import random
 from collections.abc import Callable, Iterable
 
+from tailrace.bson import raw as rawbson
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.scope import Scope
 from tests.laws.law_seeds import over_fewer_seeds, over_seeds
-
-from tailrace.bsonio import raw as rawbson
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.scope import Scope
-from tailrace.testing.choices import is_users
-from tailrace.testing.deployment import INTERNAL_DATABASES
-from tailrace.testing.folding import Fold, unordered
-from tailrace.testing.history import Change, Documents, History, identity
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import Stream, cluster_time_of, operation_type, transaction_index_of
+from tests.support.choices import is_users
+from tests.support.deployment import INTERNAL_DATABASES
+from tests.support.folding import Fold, unordered
+from tests.support.history import Change, Documents, History, identity
+from tests.support.seeds import check_histories
+from tests.support.streams import Stream, cluster_time_of, operation_type, transaction_index_of
 
 Visible = Callable[[str], bool]
 

@@ -4,17 +4,16 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from tailrace.bson import documents as bsondocs
+from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import CLASSIC_TYPES
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.resume_token import ResumeToken
 from tests.laws.law_seeds import over_fewer_seeds, over_seeds, over_slow_seeds
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.bsonio import raw as rawbson
-from tailrace.model.change_event import CLASSIC_TYPES
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.resume_token import ResumeToken
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import cluster_time_of, operation_type, token_of, with_token
+from tests.support.choices import any_stream
+from tests.support.history import History
+from tests.support.seeds import check_histories
+from tests.support.streams import cluster_time_of, operation_type, token_of, with_token
 
 
 def after_every_event(history: History, at_most: int | None = None) -> None:

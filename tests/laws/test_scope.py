@@ -8,16 +8,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from tests.laws.law_seeds import over_fewer_seeds, over_seeds
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.model.scope import Scope, ScopeKind
+from tailrace.bson import documents as bsondocs
+from tailrace.events.scope import Scope, ScopeKind
 from tailrace.query.match import compile_match
-from tailrace.testing.choices import any_filter, any_spec, any_stream, is_users
-from tailrace.testing.commands import VIEWS
-from tailrace.testing.history import History
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import Stream, operation_type
+from tests.laws.law_seeds import over_fewer_seeds, over_seeds
+from tests.support.choices import any_filter, any_spec, any_stream, is_users
+from tests.support.commands import VIEWS
+from tests.support.history import History
+from tests.support.seeds import check_histories
+from tests.support.streams import Stream, operation_type
 
 INVALIDATING = {
     ScopeKind.CLUSTER: frozenset[str](),

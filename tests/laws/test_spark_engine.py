@@ -22,27 +22,27 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pyspark.sql import DataFrame, SparkSession
-from tests.cli.console import tailrace
-from tests.laws.law_seeds import BASE_SEED
-from tests.stages.test_event_vectors import CASES, run, scope_of
 
-from tailrace.bsonio import documents as bsondocs
-from tailrace.bsonio.extjson import dumps_canonical
+from tailrace.bson import documents as bsondocs
+from tailrace.bson.extjson import dumps_canonical
 from tailrace.errors import CommandError
-from tailrace.eventlog.local_engine import LocalEngine
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.scope import Scope
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.scope import Scope
+from tailrace.events.stages.plan import Plan
+from tailrace.log.local_engine import LocalEngine
+from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.sources.archives.files import FilesSource
 from tailrace.spark import change_stream
-from tailrace.spark.oplogs.files import FilesSource
 from tailrace.spark.replay import PieceLines, ReplayJob, lines_of
-from tailrace.spark.views.stream_spec import StreamSpec
-from tailrace.stages.plan import Plan
-from tailrace.testing.choices import any_stream
-from tailrace.testing.client_workload import ClientWorkload
-from tailrace.testing.history import dump, timestamp_of
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.seeds import history_of
-from tailrace.testing.workload import generate
+from tests.cli.console import tailrace
+from tests.events.stages.test_event_vectors import CASES, run, scope_of
+from tests.laws.law_seeds import BASE_SEED
+from tests.support.choices import any_stream
+from tests.support.client_workload import ClientWorkload
+from tests.support.history import dump, timestamp_of
+from tests.support.seeds import history_of
+from tests.support.workload import generate
 
 SEEDS = range(BASE_SEED + 500, BASE_SEED + 540)
 EXPANDED = {"showExpandedEvents": True}

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from tailrace.sources.deployments.deployment import DeploymentSource
 from tests.laws.killed_pipelines import driving, kill_drivers, killed_beside_one_jvm
 from tests.laws.law_seeds import BASE_SEED
-from tests.server.served import ServedProcess, served
+from tests.mongod.server.served import ServedProcess, served
 from tests.spark.pipeline_runs import SECONDS, events_of, holds, newest_time, streamed
-
-from tailrace.spark.oplogs.deployment import DeploymentSource
 
 
 def compare(process: ServedProcess, history: Path) -> None:

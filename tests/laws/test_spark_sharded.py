@@ -13,19 +13,19 @@ import bson
 import pytest
 from bson import Timestamp
 from pyspark.sql import DataFrame, SparkSession
+
+from tailrace.bson import documents as bsondocs
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.lake.table import HistoryTable
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark import change_stream
+from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_cluster_laws import Disturbance
 from tests.laws.test_spark_engine import events_of
 from tests.laws.wire_streams import WireStream, note
 from tests.spark.pipeline_runs import SECONDS, build_all, holds, running
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.history.table import HistoryTable
-from tailrace.model.cluster_time import from_timestamp
-from tailrace.spark import change_stream
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.testing.client_workload import ClientWorkload
-from tailrace.testing.sharded_cluster import ShardedCluster
+from tests.support.client_workload import ClientWorkload
 
 SPEC = {"showExpandedEvents": True, "showRawUpdateDescription": True}
 RUNS = [(1, 0), (2, 1), (5, 2)]

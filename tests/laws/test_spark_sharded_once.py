@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from bson import Timestamp
 from pyspark.sql import SparkSession
+
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark import change_stream
 from tests.laws.killed_pipelines import Driver, driving, kill_drivers, killed_beside_one_jvm
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_spark_engine import events_of
 from tests.laws.wire_streams import WireStream
-from tests.server.served import ServedProcess, served
+from tests.mongod.server.served import ServedProcess, served
 from tests.spark.pipeline_runs import holds, newest_time
-
-from tailrace.spark import change_stream
-from tailrace.spark.oplogs.deployment import DeploymentSource
 
 IMPATIENT = "serverSelectionTimeoutMS=1500"
 SHARDED = ("single", "batches", "left", "right")

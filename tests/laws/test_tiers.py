@@ -14,23 +14,23 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from pymongo import MongoClient
+
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.log.head import Head
+from tailrace.log.history_log import HistoryLog
+from tailrace.log.oplogs import StoreOplog
+from tailrace.log.tiers import Tiers
+from tailrace.mongod.store.store import Store
+from tailrace.testing.history_builder import HistoryBuilder
+from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED, over_seeds
 from tests.laws.restored_stores import any_started_stream, restore, restored_store, run, seen
 from tests.laws.wire_streams import WireStream, note
-
-from tailrace.eventlog.head import Head
-from tailrace.eventlog.history_log import HistoryLog
-from tailrace.eventlog.oplogs import StoreOplog
-from tailrace.eventlog.tiers import Tiers
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.stages.lookups import Lookups
-from tailrace.stages.plan import END_OF_TRANSACTION_FLAG
-from tailrace.store.store import Store
-from tailrace.testing.client_workload import ClientWorkload
-from tailrace.testing.history import History
-from tailrace.testing.history_builder import HistoryBuilder
-from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.seeds import check_histories
+from tests.support.client_workload import ClientWorkload
+from tests.support.history import History
+from tests.support.seeds import check_histories
 
 
 def compare(history: History) -> None:

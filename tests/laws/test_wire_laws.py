@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from pymongo import MongoClient
+
+from tailrace.bson import documents as bsondocs
+from tailrace.events.resume_token import ResumeToken
+from tailrace.events.scope import Scope
+from tailrace.query.match import compile_match
+from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
 from tests.laws.wire_streams import WireStream, note, oplog_of, time_of
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.model.resume_token import ResumeToken
-from tailrace.model.scope import Scope
-from tailrace.query.match import compile_match
-from tailrace.testing.client_workload import COLLECTIONS, ClientWorkload
-from tailrace.testing.folding import Fold
-from tailrace.testing.history import Documents, History
-from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.streams import Stream, cluster_time_of, operation_type, token_of
+from tests.support.client_workload import COLLECTIONS, ClientWorkload
+from tests.support.folding import Fold
+from tests.support.history import Documents, History
+from tests.support.streams import Stream, cluster_time_of, operation_type, token_of
 
 RUNS, SLOW_RUNS = 6, 150
 STEPS, OPERATIONS = 4, 30

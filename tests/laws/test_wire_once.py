@@ -17,16 +17,16 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
+
+from tailrace.bson import documents as bsondocs
+from tailrace.events.scope import Scope
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.wire_streams import WireStream, oplog_of, time_of
-from tests.server.served import ServedProcess, served
-
-from tailrace.bsonio import documents as bsondocs
-from tailrace.model.scope import Scope
-from tailrace.testing.client_workload import RAW_OPTIONS
-from tailrace.testing.folding import Fold
-from tailrace.testing.history import Documents, History, identity, timestamp_of
-from tailrace.testing.streams import Stream, token_of
+from tests.mongod.server.served import ServedProcess, served
+from tests.support.client_workload import RAW_OPTIONS
+from tests.support.folding import Fold
+from tests.support.history import Documents, History, identity, timestamp_of
+from tests.support.streams import Stream, token_of
 
 Document = dict[str, Any]
 WRITERS = 3

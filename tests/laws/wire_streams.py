@@ -10,10 +10,10 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 
-from tailrace.bsonio import documents as bsondocs
-from tailrace.model.resume_token import ResumeToken
-from tailrace.testing.client_workload import RAW_OPTIONS
-from tailrace.testing.streams import RESUME_OPTIONS, operation_type, token_of
+from tailrace.bson import documents as bsondocs
+from tailrace.events.resume_token import ResumeToken
+from tests.support.client_workload import RAW_OPTIONS
+from tests.support.streams import RESUME_OPTIONS, operation_type, token_of
 
 SECONDS = 30
 

@@ -6,12 +6,12 @@ import pytest
 from bson import Decimal128, Int64, ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.expr_helpers import CaseInsensitive, assert_code, assert_value, evaluate
 
-from tailrace.bsonio.compare import sort_key
-from tailrace.bsonio.values import Undefined
+from tailrace.bson.compare import sort_key
+from tailrace.bson.values import Undefined
 from tailrace.query.expressions import environment, parse_expression
 from tailrace.query.missing import MISSING
+from tests.query.expr_helpers import CaseInsensitive, assert_code, assert_value, evaluate
 
 D = Decimal128
 DOC: dict[str, Any] = {

@@ -19,10 +19,10 @@ from bson import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
-from tailrace.bsonio.values import DBPointer, Symbol, Undefined
+from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.query.missing import MISSING
+from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
 D = Decimal128
 T = DatetimeMS

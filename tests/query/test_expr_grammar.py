@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from bson import DatetimeMS, Int64, MinKey, Timestamp
-from tests.query.expr_helpers import CaseInsensitive
-from tests.query.expr_helpers import evaluate as evaluate_with
 
-from tailrace.bsonio.values import Undefined
+from tailrace.bson.values import Undefined
 from tailrace.errors import CommandError
 from tailrace.query.expressions import environment, parse_expression
 from tailrace.query.missing import MISSING
+from tests.query.expr_helpers import CaseInsensitive
+from tests.query.expr_helpers import evaluate as evaluate_with
 
 NOW = DatetimeMS(1_700_000_000_000)
 DOCUMENT: dict[str, Any] = {

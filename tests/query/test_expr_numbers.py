@@ -7,9 +7,9 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
-from tailrace.bsonio.values import Undefined
+from tailrace.bson.values import Undefined
+from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
 D = Decimal128
 INT_MAX, INT_MIN = 2**31 - 1, -(2**31)

@@ -6,9 +6,9 @@ import pytest
 from bson import Code, DatetimeMS, Decimal128, Int64, Regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
-from tailrace.bsonio.values import Symbol, Undefined
+from tailrace.bson.values import Symbol, Undefined
+from tests.query.expr_helpers import assert_code, assert_value, evaluate
 
 DOC: dict[str, Any] = {
     "s": "Hello",

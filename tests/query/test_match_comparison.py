@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from tailrace.bsonio.values import DBPointer, Symbol, Undefined
+from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match

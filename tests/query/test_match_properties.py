@@ -6,9 +6,9 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.bsonio import documents
-from tailrace.bsonio.compare import compare, type_bracket
-from tailrace.bsonio.values import DBPointer, Symbol, Undefined
+from tailrace.bson import documents
+from tailrace.bson.compare import compare, type_bracket
+from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match

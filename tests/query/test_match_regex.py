@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bson import Code, Regex
 
-from tailrace.bsonio.values import Symbol
+from tailrace.bson.values import Symbol
 from tailrace.errors import CommandError
 from tailrace.query.match import compile_match
 

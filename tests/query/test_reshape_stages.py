@@ -7,10 +7,10 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.query.expr_helpers import CaseInsensitive
 
 from tailrace.errors import CommandError
 from tailrace.query.reshape import STAGE_NAMES, compile_stage
+from tests.query.expr_helpers import CaseInsensitive
 
 ARRAYS: dict[str, Any] = {"_id": 1, "a": [1, {"b": 2}, 3, {}, [{"b": 4, "c": 5}, 6]]}
 NESTED: dict[str, Any] = {"_id": 7, "a": {"x": 1, "y": {"z": 2, "w": 3}}, "b": 5, "c": None}

@@ -7,7 +7,7 @@ from bson import Decimal128, Int64, MaxKey, MinKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.bsonio.values import Undefined
+from tailrace.bson.values import Undefined
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.sorting import TopSelector, compile_sort

@@ -10,14 +10,14 @@ from typing import Any
 from bson import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
-from tests.laws.wire_streams import WireStream
 
-from tailrace.history.table import HistoryTable
-from tailrace.model.cluster_time import from_timestamp
-from tailrace.spark.oplogs.source import OplogSource
-from tailrace.spark.pipeline.job import HistoryJob
-from tailrace.spark.pipeline.log import NoLog
-from tailrace.spark.pipeline.settings import PipelineSettings
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.history.log import NoLog
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.source import OplogSource
+from tailrace.spark.history_job import HistoryJob
+from tests.laws.wire_streams import WireStream
 
 SECONDS = 240
 """How long anything may take: a JVM on a busy machine needs a minute to start"""

@@ -10,14 +10,14 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.errors import CommandError, UsageError
-from tailrace.model.scope import Scope
+from tailrace.events.scope import Scope
 from tailrace.spark import change_stream
 from tailrace.spark.dataframes import stream_error
-from tailrace.testing.history import dump
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.seeds import history_of
-from tailrace.testing.streams import Stream
+from tests.support.history import dump
+from tests.support.seeds import history_of
+from tests.support.streams import Stream
 
 AS_EVENTS: dict[str, Any] = {"output": "event", "documentsAs": "bson"}
 

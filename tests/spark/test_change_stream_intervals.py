@@ -11,24 +11,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.laws.law_seeds import BASE_SEED
 
 from tailrace.errors import CommandError
-from tailrace.history.commit import commit
-from tailrace.history.table import HistoryTable
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.pipeline.interval import Interval as BuiltInterval
-from tailrace.spark.pipeline.task import build
-from tailrace.spark.views.event_source import EventSource
-from tailrace.spark.views.history_events import HistoryEvents
-from tailrace.spark.views.oplog_events import OplogEvents
-from tailrace.spark.views.planning import StreamPlanner, rows_of
-from tailrace.spark.views.stream_spec import StreamSpec
-from tailrace.stages.lookups import Lookups
-from tailrace.testing.choices import any_filter, any_stream
-from tailrace.testing.history import History, dump
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import Stream, operation_type, token_of
+from tailrace.events.stages.lookups import Lookups
+from tailrace.lake.commit import commit
+from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.history.interval import Interval as BuiltInterval
+from tailrace.pipeline.history.task import build
+from tailrace.pipeline.streams.event_source import EventSource
+from tailrace.pipeline.streams.history_events import HistoryEvents
+from tailrace.pipeline.streams.oplog_events import OplogEvents
+from tailrace.pipeline.streams.planning import StreamPlanner, rows_of
+from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.sources.archives.files import FilesSource
+from tests.laws.law_seeds import BASE_SEED
+from tests.support.choices import any_filter, any_stream
+from tests.support.history import History, dump
+from tests.support.seeds import check_histories
+from tests.support.streams import Stream, operation_type, token_of
 
 SEEDS = range(BASE_SEED, BASE_SEED + 40)
 

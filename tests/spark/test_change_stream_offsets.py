@@ -13,19 +13,19 @@ import pytest
 from bson import encode
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
-from tests.laws.law_seeds import BASE_SEED
 
-from tailrace.bsonio import extjson
+from tailrace.bson import extjson
 from tailrace.errors import CommandError
-from tailrace.model.scope import Scope, ScopeKind
+from tailrace.events.scope import Scope, ScopeKind
+from tailrace.pipeline.options.event_options import read_options
+from tailrace.spark.change_stream_source import ChangeStreamStreamReader
 from tailrace.spark.dataframes import option_values
-from tailrace.spark.sources.event_options import read_options
-from tailrace.spark.sources.events import ChangeStreamStreamReader
-from tailrace.testing.choices import any_stream
-from tailrace.testing.history import History, dump
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.streams import Stream, token_of
+from tests.laws.law_seeds import BASE_SEED
+from tests.support.choices import any_stream
+from tests.support.history import History, dump
+from tests.support.seeds import check_histories
+from tests.support.streams import Stream, token_of
 
 EVENTS = StructType().add("token", StringType()).add("clusterTime", LongType()).add("event", BinaryType())
 AS_EVENTS = {"output": "event", "documentsAs": "bson"}

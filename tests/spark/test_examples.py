@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from bson import encode
 from deltalake import DeltaTable
-from examples.keep_changelog import keep_changelog
-from examples.mirror_collection import merge, mirror_collection
-from examples.read_history import activity, read_history
 from pymongo.collection import Collection
 from pyspark.sql import SparkSession
 
-from tailrace.history.schema import SCHEMA
+from examples.keep_changelog import keep_changelog
+from examples.mirror_collection import merge, mirror_collection
+from examples.read_history import activity, read_history
+from tailrace.lake.schema import SCHEMA
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
+
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.wire_streams import WireStream
 from tests.spark.pipeline_runs import newest_time, running
-
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.testing.client_workload import ClientWorkload
-from tailrace.testing.replica_set import ReplicaSet
+from tests.support.client_workload import ClientWorkload
 
 IMAGES = {"fullDocumentBeforeChange": "whenAvailable", "fullDocument": "whenAvailable"}
 MATCH = {"$match": {"operationType": {"$in": ["insert", "update", "drop"]}}}

@@ -9,13 +9,13 @@ import pytest
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
-from tailrace.model.change_event import ChangeEvent
-from tailrace.model.cluster_time import from_timestamp
-from tailrace.model.event_token import resume_token
-from tailrace.spark.oplogs.clients import shard_uri
-from tailrace.spark.oplogs.conditions import EntryCondition
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.oplogs.events import shared_events
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.events.event_token import resume_token
+from tailrace.sources.conditions import EntryCondition
+from tailrace.sources.deployments.clients import shard_uri
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.shard_events import shared_events
 from tailrace.testing.replica_set import ReplicaSet
 
 

@@ -14,14 +14,14 @@ from bson.json_util import CANONICAL_JSON_OPTIONS, dumps
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, DamagedInputError, UsageError
-from tailrace.model.event_token import resume_token
-from tailrace.model.oplog_entry import parse_entry
-from tailrace.spark.oplogs.events import shared_events
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.testing.bulk import generate_bulk
-from tailrace.testing.history import History, dump, timestamp_of
-from tailrace.testing.seeds import check_histories
-from tailrace.testing.workload import generate
+from tailrace.events.event_token import resume_token
+from tailrace.events.oplog_entry import parse_entry
+from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.shard_events import shared_events
+from tests.support.bulk import generate_bulk
+from tests.support.history import History, dump, timestamp_of
+from tests.support.seeds import check_histories
+from tests.support.workload import generate
 
 WRITERS: dict[str, Callable[[list[bytes]], bytes]] = {
     ".bson": dump,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import Timestamp
 
-from tailrace.model.cluster_time import from_timestamp
+from tailrace.events.cluster_time import from_timestamp
 from tailrace.spark import register
-from tailrace.testing.bulk import generate_bulk
-from tailrace.testing.history import dump, timestamp_of
 from tailrace.testing.replica_set import ReplicaSet
+from tests.support.bulk import generate_bulk
+from tests.support.history import dump, timestamp_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -207,7 +207,7 @@ def test_lost_history_fails_a_query_unless_it_may_go_on(
 )
 def test_wrong_options_are_refused_in_a_sentence(options: dict[str, str], sentence: str) -> None:
     from tailrace.errors import UsageError
-    from tailrace.spark.sources.oplog import OplogDataSource
+    from tailrace.spark.oplog_source import OplogDataSource
 
     with pytest.raises(UsageError) as raised:
         OplogDataSource(options).schema()
@@ -216,7 +216,7 @@ def test_wrong_options_are_refused_in_a_sentence(options: dict[str, str], senten
 
 def test_what_only_a_batch_query_has_is_refused_for_a_stream() -> None:
     from tailrace.errors import UsageError
-    from tailrace.spark.sources.oplog_options import read_oplog_options
+    from tailrace.pipeline.options.oplog_options import read_oplog_options
 
     with pytest.raises(UsageError, match="endingOffsets is for batch queries"):
         read_oplog_options({"path": "/nowhere", "endingOffsets": "latest"}, streaming=True)

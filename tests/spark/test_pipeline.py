@@ -8,16 +8,16 @@ import pytest
 from bson import Timestamp
 from pymongo import MongoClient
 from pyspark.sql import SparkSession
-from tests.spark.pipeline_runs import build_all, events_of, holds, newest_time, running, streamed
 
 from tailrace.errors import UsageError
-from tailrace.history.table import HistoryTable
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.pipeline.job import HistoryJob
-from tailrace.spark.pipeline.settings import PipelineSettings
-from tailrace.testing.bulk import generate_bulk
+from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark.history_job import HistoryJob
 from tailrace.testing.replica_set import ReplicaSet
+from tests.spark.pipeline_runs import build_all, events_of, holds, newest_time, running, streamed
+from tests.support.bulk import generate_bulk
 
 Client = MongoClient[dict[str, Any]]
 

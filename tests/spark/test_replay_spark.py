@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.cli.console import Here, Outcome, tailrace
-from tests.cli.replay_inputs import write
-from tests.store.archive_samples import entry
 
 from tailrace.cli.replay_spark import LARGE, chooses_spark
-from tailrace.model.scope import Scope
-from tailrace.spark.oplogs.files import FilesSource
+from tailrace.events.scope import Scope
+from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.sources.archives.archive import ArchivedOplog
+from tailrace.sources.archives.files import FilesSource
 from tailrace.spark.replay import ReplayJob, replay_pieces
-from tailrace.spark.views.stream_spec import StreamSpec
-from tailrace.store.archive import ArchivedOplog
-from tailrace.testing.history import dump
-from tailrace.testing.workload import generate_bulk
+from tests.cli.console import Here, Outcome, tailrace
+from tests.cli.replay_inputs import write
+from tests.sources.archive_samples import entry
+from tests.support.history import dump
+from tests.support.workload import generate_bulk
 
 
 @pytest.fixture

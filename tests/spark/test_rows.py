@@ -37,16 +37,16 @@ from pyspark.sql.types import (
     TimestampType,
     VariantVal,
 )
-from tests.laws.law_seeds import BASE_SEED
 
-from tailrace.bsonio import documents
-from tailrace.bsonio import raw as rawbson
-from tailrace.bsonio.values import DBPointer, Symbol, Undefined
+from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
+from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError, UsageError
-from tailrace.spark.rows.schema import Layout, Mode, Output
-from tailrace.spark.rows.values import Conversions
-from tailrace.spark.rows.variant import variant
-from tailrace.testing.documents import DocumentMaker
+from tailrace.pipeline.rows.schema import Layout, Mode, Output
+from tailrace.pipeline.rows.variant import variant
+from tailrace.spark.row_values import Conversions
+from tests.laws.law_seeds import BASE_SEED
+from tests.support.documents import DocumentMaker
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_DATE = 253_402_300_799_999

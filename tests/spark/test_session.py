@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.spark import java
+from tailrace.pipeline import java
 
 SCRIPT = """
 from tailrace.spark.session import build_session
@@ -86,8 +86,8 @@ def test_java_is_installed_by_apt_get_where_that_is_allowed(
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> None:
-    from tailrace.testing.bulk import generate_bulk
-    from tailrace.testing.history import dump
+    from tests.support.bulk import generate_bulk
+    from tests.support.history import dump
 
     path = tmp_path / "oplog.bson"
     path.write_bytes(dump(generate_bulk(1, 50)))

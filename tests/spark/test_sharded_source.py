@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from pymongo import MongoClient
-from tests.laws.law_seeds import BASE_SEED
-from tests.laws.wire_streams import WireStream, oplog_of
-from tests.server.raw_client import RawClient
-from tests.server.transacting import end, new_lsid, statement
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.history.table import HistoryTable
-from tailrace.model.cluster_time import from_timestamp
-from tailrace.model.event_token import resume_token
-from tailrace.spark.oplogs.deployment import DeploymentSource
-from tailrace.spark.oplogs.events import shared_events
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.oplogs.source import UNLIMITED, OplogSource
-from tailrace.spark.oplogs.whole_transactions import Commit, whole_time
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.events.event_token import resume_token
+from tailrace.lake.table import HistoryTable
+from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.batch_boundaries import Commit, whole_time
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.shard_events import shared_events
+from tailrace.sources.source import UNLIMITED, OplogSource
 from tailrace.testing.sharded_cluster import ShardedCluster
-from tailrace.testing.streams import token_of
+from tests.laws.law_seeds import BASE_SEED
+from tests.laws.wire_streams import WireStream, oplog_of
+from tests.mongod.server.raw_client import RawClient
+from tests.mongod.server.transacting import end, new_lsid, statement
+from tests.support.streams import token_of
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tailrace.history.rows import RowBuilder
-from tailrace.history.schema import SCHEMA
-from tailrace.spark.oplogs.events import shared_events
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.pipeline import bulk
-from tailrace.stages.lookups import Lookups
-from tailrace.testing.history import History, dump
-from tailrace.testing.seeds import check_histories
+from tailrace.events.stages.lookups import Lookups
+from tailrace.lake.rows import RowBuilder
+from tailrace.lake.schema import SCHEMA
+from tailrace.pipeline.history import bulk
+from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.shard_events import shared_events
+from tests.support.history import History, dump
+from tests.support.seeds import check_histories
 
 
 class WithImages(FilesSource):

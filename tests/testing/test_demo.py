@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.testing import demo
+from examples import demo
 
 
 @pytest.mark.usefixtures("java")

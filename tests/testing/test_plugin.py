@@ -11,7 +11,7 @@ pytest_plugins = "pytester"
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-HEAVY = ("pymongo", "bson", "lmdb", "tailrace.server", "tailrace.store")
+HEAVY = ("pymongo", "bson", "lmdb", "tailrace.mongod.server", "tailrace.mongod.store")
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:

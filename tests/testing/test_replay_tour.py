@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.testing import replay_tour
+from examples import replay_tour
 
 
 def test_the_tour_ends_well_and_says_so(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.testing import sharded_demo
+from examples import sharded_demo
 
 
 @pytest.mark.usefixtures("java")

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from bson import Timestamp
 
-from tailrace.bsonio import documents as bsondocs
-from tailrace.bsonio import raw as rawbson
-from tailrace.model.update_diff import apply_diff
-from tailrace.testing.history import Documents, History, identity, timestamp_of
-from tailrace.testing.sample import shop_story
-from tailrace.testing.workload import PLAIN_WRITES, generate, generate_bulk
+from tailrace.bson import documents as bsondocs
+from tailrace.bson import raw as rawbson
+from tailrace.events.update_diff import apply_diff
+from tests.support.history import Documents, History, identity, timestamp_of
+from tests.support.sample import shop_story
+from tests.support.workload import PLAIN_WRITES, generate, generate_bulk
 
 SEEDS = range(120)
 ENVELOPE = (

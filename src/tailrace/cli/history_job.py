@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.cli.json_arguments import named_argument
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import UsageError
-from tailrace.server.logbook import Logbook
+from tailrace.mongod.server.admin.logbook import Logbook
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
-    from tailrace.spark.oplogs.source import OplogSource
-    from tailrace.spark.pipeline.settings import PipelineSettings
+    from tailrace.pipeline.history.settings import PipelineSettings
+    from tailrace.sources.source import OplogSource
 
 _DEFAULT_INTERVAL: Final = 5.0
 _SECONDS_TO_END: Final = 5.0
@@ -32,8 +32,8 @@ def run_history_job(arguments: argparse.Namespace) -> int:
     """Build the history until it is done or a signal comes; the exit code."""
     _check(arguments)
     require_spark()
-    from tailrace.spark.pipeline.failure import from_exception
-    from tailrace.spark.pipeline.job import PipelineError
+    from tailrace.pipeline.history.failure import from_exception
+    from tailrace.spark.history_job import PipelineError
 
     try:
         with _ending(with_input=arguments.end_with_input) as ending, _source(arguments) as source:
@@ -47,7 +47,7 @@ def run_history_job(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading.Event) -> None:
-    from tailrace.spark.pipeline.job import HistoryJob, start_session
+    from tailrace.spark.history_job import HistoryJob, start_session
 
     log = Logbook(arguments.log_level, sys.stderr)
     job = HistoryJob(source, _settings(arguments), log)
@@ -81,7 +81,7 @@ def _is_live(arguments: argparse.Namespace) -> bool:
 
 
 def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
-    from tailrace.spark.pipeline.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_ENTRIES, PipelineSettings
+    from tailrace.pipeline.history.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_ENTRIES, PipelineSettings
 
     default = _DEFAULT_INTERVAL if _is_live(arguments) else None
     return PipelineSettings(
@@ -96,10 +96,10 @@ def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
 
 def _source(arguments: argparse.Namespace) -> "OplogSource":
     if _is_live(arguments):
-        from tailrace.spark.oplogs.deployment import DeploymentSource
+        from tailrace.sources.deployments.deployment import DeploymentSource
 
         return DeploymentSource(arguments.source[0])
-    from tailrace.spark.oplogs.files import FilesSource
+    from tailrace.sources.archives.files import FilesSource
 
     shards: dict[str, list[str]] = {"": list(arguments.source)} if arguments.source else {}
     for text in arguments.shard:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tailrace.bsonio import documents, extjson
-from tailrace.bsonio import raw as rawbson
+from tailrace.bson import documents, extjson
+from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, UsageError
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from tailrace.cli.json_arguments import named_argument
 from tailrace.errors import UsageError
-from tailrace.stages.lookups import EntryLookup, Lookups, PreImageLookup
-from tailrace.store.document_files import DocumentFiles
-from tailrace.store.pre_image_files import PreImageFiles
+from tailrace.events.stages.lookups import EntryLookup, Lookups, PreImageLookup
+from tailrace.sources.archives.document_files import DocumentFiles
+from tailrace.sources.archives.pre_image_files import PreImageFiles
 
 
 class PreImageDump(NamedTuple):

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from tailrace.bsonio.extjson import dumps_canonical
+from tailrace.bson.extjson import dumps_canonical
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.errors import UsageError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace.bsonio import raw as rawbson
+from tailrace.bson import raw as rawbson
 from tailrace.cli.json_arguments import (
     document_argument,
     named_argument,
@@ -15,8 +15,8 @@ from tailrace.cli.json_arguments import (
     utf8_argument,
 )
 from tailrace.errors import UsageError
-from tailrace.model.scope import Scope
-from tailrace.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.events.scope import Scope
+from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 
 PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
 """what --parameter may set"""

@@ -11,8 +11,8 @@ from tailrace.cli.progress import ShowProgress
 from tailrace.cli.replay_arguments import STANDARD_INPUT, Definition
 from tailrace.cli.spark_needs import missing_for_spark, require_spark
 from tailrace.errors import CommandError, DamagedInputError, UsageError
-from tailrace.stages.plan import Plan
-from tailrace.store.archive import ArchivedOplog
+from tailrace.events.stages.plan import Plan
+from tailrace.sources.archives.archive import ArchivedOplog
 
 LARGE: Final = 64 << 20
 """Bytes of plain BSON from which on Spark is worth its start, measured on two cores"""
@@ -61,10 +61,10 @@ def replay_on_spark(
 
     That is where an error is in the input or the stream, which the other engine shows in every detail.
     """
-    from tailrace.spark.oplogs.files import FilesSource
+    from tailrace.pipeline.streams.stream_spec import StreamSpec
+    from tailrace.sources.archives.files import FilesSource
     from tailrace.spark.own_session import own_session
     from tailrace.spark.replay import ReplayJob, replay_pieces
-    from tailrace.spark.views.stream_spec import StreamSpec
 
     everything = Remainder(plan, from_oldest=True)
     try:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 
-from tailrace.bsonio import documents
+from tailrace.bson import documents
 from tailrace.cli.event_folder import EventFolder, names_folder
 from tailrace.cli.failures import StreamError
 from tailrace.cli.lookup_files import Dumps
@@ -24,10 +24,10 @@ from tailrace.cli.replay_arguments import definition_of, shards_of, spare_inputs
 from tailrace.cli.replay_spark import Remainder, chooses_spark, replay_on_spark
 from tailrace.cli.shard_feed import ShardFeed
 from tailrace.errors import BsonError, CommandError, DamagedInputError, UsageError
-from tailrace.eventlog.local_engine import LocalEngine
-from tailrace.model.oplog_entry import MALFORMED_ENTRY
-from tailrace.store.archive import ArchivedOplog
-from tailrace.store.soundness import damage_in_file
+from tailrace.events.oplog_entry import MALFORMED_ENTRY
+from tailrace.log.local_engine import LocalEngine
+from tailrace.sources.archives.archive import ArchivedOplog
+from tailrace.sources.archives.soundness import damage_in_file
 
 
 def replay(arguments: Namespace) -> int:

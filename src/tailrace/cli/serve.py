@@ -3,7 +3,7 @@
 Standard output gets one line, when the server accepts connections; the log goes to standard error. SIGTERM
 and SIGINT end the server as `shutdown` does: what was acknowledged is on disk, and the exit code is 0.
 
-Unless it is told otherwise it runs the Spark pipeline as a child (`server/pipeline_child.py`), so that
+Unless it is told otherwise it runs the Spark pipeline as a child (`pipeline_child.py`), so that
 streams can be resumed from any time. Where Spark is not installed it goes on without, and says what to
 install.
 """
@@ -24,17 +24,17 @@ from typing import Any, Final
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.spark_needs import missing_for_spark
-from tailrace.cluster.cluster import Cluster
 from tailrace.errors import UsageError
-from tailrace.server.emulation import Release, Since
-from tailrace.server.event_loop import new_event_loop
-from tailrace.server.logbook import LEVELS, Logbook
-from tailrace.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
-from tailrace.server.pipeline_child import COMPONENT, PipelineChild
-from tailrace.server.server import Server
-from tailrace.server.version import VERSION
-from tailrace.store.store import DEFAULT_OPLOG_SIZE
-from tailrace.store.tables import DEFAULT_MAP_SIZE
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.admin.logbook import LEVELS, Logbook
+from tailrace.mongod.server.emulation.release import Release, Since
+from tailrace.mongod.server.emulation.version import VERSION
+from tailrace.mongod.server.net.event_loop import new_event_loop
+from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild
+from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
+from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
 HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 

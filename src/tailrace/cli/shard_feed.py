@@ -1,9 +1,9 @@
 """One shard's archived oplog on its way into an engine."""
 
 from tailrace.errors import DamagedInputError
-from tailrace.store.archive import ArchivedOplog, EntryBatch
-from tailrace.store.entry_spool import EntrySpool
-from tailrace.store.soundness import check_entry, damage_among
+from tailrace.sources.archives.archive import ArchivedOplog, EntryBatch
+from tailrace.sources.archives.entry_spool import EntrySpool
+from tailrace.sources.archives.soundness import check_entry, damage_among
 
 
 class ShardFeed:

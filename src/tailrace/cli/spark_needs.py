@@ -13,7 +13,7 @@ def missing_for_spark() -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"Spark needs {', '.join(missing)}; install them with pip install 'tailrace[spark]'"
-    from tailrace.spark.java import missing_java  # it imports no package of Spark
+    from tailrace.pipeline.java import missing_java  # it imports no package of Spark
 
     return missing_java()
 

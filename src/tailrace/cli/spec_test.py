@@ -16,8 +16,8 @@ from pymongo.errors import PyMongoError
 
 from tailrace.cli.output import print_line
 from tailrace.errors import UsageError
-from tailrace.server.options import DEFAULT_REPLICA_SET
-from tailrace.server.version import VERSION
+from tailrace.mongod.server.emulation.version import VERSION
+from tailrace.mongod.server.options import DEFAULT_REPLICA_SET
 from tailrace.spectest.deployment import Deployment
 from tailrace.spectest.drivers import DRIVERS
 from tailrace.spectest.outcome import Outcome, Status

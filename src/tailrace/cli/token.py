@@ -8,15 +8,15 @@ from uuid import UUID
 
 from bson import Binary
 
-from tailrace.bsonio import extjson
-from tailrace.bsonio import raw as rawbson
-from tailrace.bsonio.documents import encode
+from tailrace.bson import extjson
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
 from tailrace.cli.json_arguments import raw_document_argument, utf8_argument
 from tailrace.cli.output import print_line
 from tailrace.errors import CommandError, UsageError
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.model.resume_token import ResumeToken
-from tailrace.model.token_explanation import (
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.resume_token import ResumeToken
+from tailrace.events.token_explanation import (
     WRITTEN_BY,
     TokenExplanation,
     TokenKind,

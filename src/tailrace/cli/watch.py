@@ -16,7 +16,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import ConfigurationError, InvalidName, InvalidURI, PyMongoError
 
-from tailrace.bsonio.extjson import dumps_canonical
+from tailrace.bson.extjson import dumps_canonical
 from tailrace.cli.failures import STANDARD_OUTPUT, StreamError, writing_to
 from tailrace.cli.json_arguments import document_argument, stages_argument, utf8_argument, value_argument
 from tailrace.cli.output import print_line

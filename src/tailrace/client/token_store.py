@@ -13,8 +13,8 @@ import bson
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.collection import Collection
 
-from tailrace.bsonio import documents, extjson
-from tailrace.bsonio import raw as rawbson
+from tailrace.bson import documents, extjson
+from tailrace.bson import raw as rawbson
 from tailrace.client.flow import Flow, run, run_async
 from tailrace.client.options import Document
 from tailrace.errors import CommandError, UsageError

@@ -27,7 +27,7 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.collation_elements import Element, Group, elements
-from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, is_string
 
 _ICU_VERSION: Final = "57.1"

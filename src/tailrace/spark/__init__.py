@@ -26,8 +26,8 @@ def __getattr__(name: str) -> object:
 
 def register(spark: "SparkSession") -> None:
     """Let a session know the formats `tailrace.oplog` and `tailrace`."""
-    from tailrace.spark.sources.events import ChangeStreamSource
-    from tailrace.spark.sources.oplog import OplogDataSource
+    from tailrace.spark.change_stream_source import ChangeStreamSource
+    from tailrace.spark.oplog_source import OplogDataSource
 
     spark.dataSource.register(OplogDataSource)
     spark.dataSource.register(ChangeStreamSource)

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tailrace.bsonio import documents, extjson
+from tailrace.bson import documents, extjson
 from tailrace.errors import CommandError
-from tailrace.model.scope import Scope, ScopeKind
-from tailrace.spark.sources.event_options import read_options
-from tailrace.spark.sources.events import FORMAT, ChangeStreamSource
+from tailrace.events.scope import Scope, ScopeKind
+from tailrace.pipeline.options.event_options import read_options
+from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]

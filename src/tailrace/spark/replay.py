@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from tailrace.bsonio.extjson import dumps_canonical
+from tailrace.bson.extjson import dumps_canonical
 from tailrace.errors import CommandError, DamagedInputError
-from tailrace.eventlog.local_engine import LocalEngine
-from tailrace.spark.oplogs.files import FilesSource
-from tailrace.spark.views.oplog_events import EngineRun, OplogEvents
-from tailrace.spark.views.planning import Interval, StreamPlanner
-from tailrace.spark.views.stream_spec import StreamSpec, goes_on_after
-from tailrace.stages.plan import Plan
+from tailrace.events.stages.plan import Plan
+from tailrace.log.local_engine import LocalEngine
+from tailrace.pipeline.streams.oplog_events import EngineRun, OplogEvents
+from tailrace.pipeline.streams.planning import Interval, StreamPlanner
+from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
+from tailrace.sources.archives.files import FilesSource
 
 PIECE_BYTES: Final = 8 << 20
 """Oplog bytes of a piece: its lines are several times as large, and some pieces are in memory at a time"""

@@ -12,8 +12,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from tailrace.pipeline.java import use_java
 from tailrace.spark import register
-from tailrace.spark.java import use_java
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -10,16 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.config_catalog import cluster_id
-from tailrace.eventlog.head import has_entries_from, store_lookups
-from tailrace.history.commit import commit
-from tailrace.history.table import HistoryTable
-from tailrace.spark.oplogs.source import BATCH_BYTES, OplogSource
-from tailrace.spark.pipeline.interval import Interval
-from tailrace.spark.pipeline.task import build
-from tailrace.stages.lookups import Lookups
-from tailrace.store.store import Store
+from tailrace.events.stages.lookups import Lookups
+from tailrace.lake.commit import commit
+from tailrace.lake.table import HistoryTable
+from tailrace.log.head import has_entries_from, store_lookups
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.cluster.placement.config_catalog import cluster_id
+from tailrace.mongod.store.store import Store
+from tailrace.pipeline.history.interval import Interval
+from tailrace.pipeline.history.task import build
+from tailrace.sources.source import BATCH_BYTES, OplogSource
 
 _PAUSE_SECONDS: Final = 0.005
 
@@ -62,7 +62,7 @@ class StoreSource(OplogSource):
         shard: str,
         after: int,
         through: int,
-        condition: object = None,  # noqa: ARG002 - entries that do not meet it may be given
+        condition: object = None,  # noqa: ARG002
     ) -> Iterator[Sequence[bytes]]:
         """The entries of an interval; it is short enough to read them in one snapshot."""
         batch: list[bytes] = []

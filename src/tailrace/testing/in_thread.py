@@ -19,12 +19,12 @@ from typing import Any, Final, Generic, Protocol, Self, TextIO, TypedDict, TypeV
 
 from pymongo import MongoClient
 
-from tailrace.server.fail_points import FailPoint
-from tailrace.server.logbook import Logbook
-from tailrace.server.member_fail_points import set_fail_point
-from tailrace.server.options import ServerOptions
-from tailrace.server.server import Server
-from tailrace.store.clock import WallClock
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.emulation.fail_points import FailPoint
+from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.clock import WallClock
 
 T = TypeVar("T")
 Document = dict[str, Any]

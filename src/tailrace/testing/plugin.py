@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
     from pymongo.database import Database
 
-    from tailrace.server.fail_points import FailPoint
+    from tailrace.mongod.server.emulation.fail_points import FailPoint
     from tailrace.testing.in_thread import Mode
     from tailrace.testing.replica_set import ReplicaSet
 

@@ -20,10 +20,10 @@ from pymongo import MongoClient
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.server.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
-from tailrace.server.options import ServerOptions
-from tailrace.server.server import Server
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.server import Server
 from tailrace.testing.in_thread import Document, InThread, Mode, Options
 
 if TYPE_CHECKING:

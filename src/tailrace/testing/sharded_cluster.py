@@ -15,11 +15,11 @@ import bson
 from bson import Timestamp
 from pymongo import MongoClient
 
-from tailrace.cluster.cluster import Cluster
-from tailrace.model.cluster_time import to_timestamp
-from tailrace.server.fail_points import FAIL_COMMAND, FailPoint
-from tailrace.server.options import ServerOptions
-from tailrace.server.server import Server
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND, FailPoint
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.server import Server
 from tailrace.testing.in_thread import Document, InThread, Mode, Options
 
 

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tailrace.bsonio.documents import encode
+from tailrace.bson.documents import encode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs, parse_list, unary
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name

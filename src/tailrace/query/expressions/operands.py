@@ -4,8 +4,8 @@ from typing import Any, TypeGuard
 
 from bson import Code, Decimal128, Int64
 
-from tailrace.bsonio import compare as bson_compare
-from tailrace.bsonio.values import Undefined
+from tailrace.bson import compare as bson_compare
+from tailrace.bson.values import Undefined
 from tailrace.query.expressions.scope import StringKey
 from tailrace.query.missing import MISSING
 

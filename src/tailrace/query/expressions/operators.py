@@ -3,38 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tailrace.query.expressions import (
-    accumulators,
-    arithmetic,
-    arrays,
-    bitwise,
-    boolean,
-    comparison,
-    conditional,
-    convert,
-    date_arithmetic,
-    date_format,
-    date_from_string,
-    date_parts,
-    exponents,
-    hashed_index,
-    iteration,
-    metadata,
-    objects,
-    regex,
-    rounding,
-    selection,
-    sets,
-    strings,
-    trigonometry,
-    variables,
-)
+from tailrace.query.expressions import boolean, comparison, conditional, metadata, objects, variables
+from tailrace.query.expressions.arrays import accumulators, array_operators, iteration, selection, sets
+from tailrace.query.expressions.conversion import convert, hashed_index
+from tailrace.query.expressions.dates import date_arithmetic, date_format, date_from_string, date_parts
+from tailrace.query.expressions.numbers import arithmetic, bitwise, exponents, rounding, trigonometry
 from tailrace.query.expressions.scope import OperatorParser
+from tailrace.query.expressions.strings import regex, string_operators
 
 OPERATORS: Final[Mapping[str, OperatorParser]] = {
     **accumulators.OPERATORS,
     **arithmetic.OPERATORS,
-    **arrays.OPERATORS,
+    **array_operators.OPERATORS,
     **bitwise.OPERATORS,
     **boolean.OPERATORS,
     **comparison.OPERATORS,
@@ -53,7 +33,7 @@ OPERATORS: Final[Mapping[str, OperatorParser]] = {
     **rounding.OPERATORS,
     **selection.OPERATORS,
     **sets.OPERATORS,
-    **strings.OPERATORS,
+    **string_operators.OPERATORS,
     **trigonometry.OPERATORS,
     **variables.OPERATORS,
 }

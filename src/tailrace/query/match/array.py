@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import INT32_MAX
 from tailrace.query.match.nodes import Condition, Conjunction, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value, is_operator_document

@@ -12,7 +12,7 @@ from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.numbers import fits_int64, integral_value
+from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import INT32_MAX, is_number
 from tailrace.query.match.nodes import Condition, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from tailrace.bsonio.compare import type_name
+from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, is_string, is_truthy
 from tailrace.query.match.nodes import Condition, Negation, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value

@@ -7,7 +7,7 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions import environment, parse_expression
-from tailrace.query.expressions.numbers import fits_int64, integral_value, real
+from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value, real
 from tailrace.query.expressions.operands import is_number, is_truthy
 from tailrace.query.match.nodes import ALWAYS, NEVER, Condition, Judgement, Node, ValueCondition
 from tailrace.query.match.scope import Operation, Scope, bad_value

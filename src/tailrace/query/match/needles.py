@@ -11,7 +11,7 @@ are, so a document that has all of them may still not match.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tailrace.bsonio import raw as rawbson
+from tailrace.bson import raw as rawbson
 from tailrace.query.match.conditions import Condition, conditions_of
 
 _TYPE_AND_NO_NAME: Final = 2

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bson import Regex
 
-from tailrace.bsonio.compare import StringKey
-from tailrace.bsonio.values import Undefined
+from tailrace.bson.compare import StringKey
+from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.scope import Collating

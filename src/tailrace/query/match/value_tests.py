@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 
 from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
-from tailrace.bsonio.compare import StringKey, sort_key, type_bracket
-from tailrace.bsonio.values import Symbol
-from tailrace.query.expressions.numbers import real
+from tailrace.bson.compare import StringKey, sort_key, type_bracket
+from tailrace.bson.values import Symbol
+from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern

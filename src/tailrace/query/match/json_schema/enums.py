@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tailrace.bsonio.compare import sort_key, type_bracket
+from tailrace.bson.compare import sort_key, type_bracket
 from tailrace.query.match.json_schema.keyword import Keyword, checked_array, failed_to_parse
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.numbers import integral_value
+from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_string
 from tailrace.query.paths import Test
 

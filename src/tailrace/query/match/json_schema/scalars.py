@@ -3,7 +3,7 @@
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
-from tailrace.query.expressions.numbers import to_decimal
+from tailrace.query.expressions.numbers.number_types import to_decimal
 from tailrace.query.expressions.operands import Number, is_number
 from tailrace.query.match.json_schema.keyword import (
     Keyword,

@@ -1,0 +1,169 @@
+"""The tour of a sharded cluster: `make run SHARDS=3`.
+
+Starts `tailrace serve --shards N` with its Spark pipeline. Clients write through a router into collections
+that are spread over the shards; a change stream prints the events, each with the shard that it comes from, in
+one order. Then the pipeline's history and a replay of the shards' saved oplogs have to show the same events.
+"""
+
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from bson import Timestamp
+from pymongo import MongoClient
+from pymongo.client_session import ClientSession
+
+from examples.demo import EXPANDED, LAST, as_driver, serving, until_last
+from examples.event_lines import event_line, shortened
+from tailrace.cli.main import main as tailrace
+from tailrace.cli.spark_needs import missing_for_spark
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.lake.table import HistoryTable
+
+Document = dict[str, Any]
+
+_CUSTOMERS: Final = ("Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald", "Tony", "Leslie", "Niklaus")
+_PATIENCE_SECONDS: Final = 120
+_LOOK_SECONDS: Final = 0.1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tour with so many shards, in a folder if one is named; the exit code."""
+    shards, *folders = arguments
+    missing = missing_for_spark()
+    if missing is not None:
+        print(f"The tour shows the Spark pipeline too. {missing}", file=sys.stderr)
+        return 1
+    with TemporaryDirectory(prefix="tailrace-demo-") as made:
+        folder = Path(folders[0]) if folders else Path(made)
+        with serving(folder, "--shards", shards) as (_, uri), MongoClient[Document](uri) as client:
+            events = _live(client)
+            oplogs = _save_oplogs(client, folder)
+            held = _held(folder, events)
+        replayed = _replayed(oplogs, folder)
+    if replayed != events or held != [event["_id"]["_data"] for event in events]:
+        print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
+        return 1
+    print(f"\nFrom the router, in the history and replayed, the {len(events)} events are the same.")
+    return 0
+
+
+def _live(client: MongoClient[Document]) -> list[Document]:
+    print(
+        "\nOrders are spread over the shards by customer, stock by its id. One change stream on the database,"
+    )
+    print(
+        "through the router, shows all of it in one order: here with the shard of each event and its token.\n"
+    )
+    client.admin.command("enableSharding", "shop")
+    client.admin.command("shardCollection", "shop.orders", key={"customer": "hashed"})
+    client.admin.command("shardCollection", "shop.stock", key={"_id": "hashed"})
+    with client.shop.watch(show_expanded_events=True) as stream:
+        _take_orders(client)
+        events = list(until_last(stream))
+    places = _places(client)
+    for event in events:
+        shard = places.get(event["clusterTime"], "-")
+        print(shortened(f"  {shard}{event_line(event)}"))
+        print(shortened(f"    {event['_id']['_data']}"))
+    told = Counter(places.get(event["clusterTime"], "-") for event in events)
+    shown = ", ".join(f"{count} from {shard}" for shard, count in sorted(told.items()))
+    print(f"\n{len(events)} events: {shown}. Their tokens rise:", tokens_rise(events))
+    return events
+
+
+def _take_orders(client: MongoClient[Document]) -> None:
+    shop = client.shop
+    shop.stock.insert_many([{"_id": name, "qty": 10} for name in ("teapot", "kettle", "cup", "saucer")])
+    for number, customer in enumerate(_CUSTOMERS):
+        shop.orders.insert_one({"_id": number, "customer": customer, "item": "teapot"})
+
+    def buy(session: ClientSession) -> None:
+        shop.orders.update_many({}, {"$set": {"status": "paid"}}, session=session)
+        shop.stock.update_one({"_id": "teapot"}, {"$inc": {"qty": -len(_CUSTOMERS)}}, session=session)
+
+    with client.start_session() as session:
+        session.with_transaction(buy)
+    shop.orders.delete_one({"customer": "Alan"})
+    shop.stock.drop()
+
+
+def tokens_rise(events: Sequence[Mapping[str, Any]]) -> str:
+    """Whether each event's token is greater than the one before."""
+    tokens = [event["_id"]["_data"] for event in events]
+    return "yes" if tokens == sorted(set(tokens)) else "no"
+
+
+def _shards(client: MongoClient[Document]) -> dict[str, str]:
+    """The connection strings of the shards by name."""
+    listed = client.admin.command("listShards")["shards"]
+    return {shard["_id"]: f"mongodb://{shard['host'].partition('/')[2]}/" for shard in listed}
+
+
+def _places(client: MongoClient[Document]) -> dict[Timestamp, str]:
+    """The shard of each cluster time: no other shard has an entry with the same."""
+    places: dict[Timestamp, str] = {}
+    for name, uri in _shards(client).items():
+        with MongoClient[Document](uri) as shard:
+            places |= {entry["ts"]: name for entry in shard.local["oplog.rs"].find({}, {"ts": 1})}
+    return places
+
+
+def _save_oplogs(client: MongoClient[Document], folder: Path) -> dict[str, Path]:
+    """The shards' oplogs as files, as `mongodump` would write them."""
+    paths = {}
+    for name, uri in _shards(client).items():
+        paths[name] = folder / f"{name}.bson"
+        with MongoClient[Document](uri) as shard, paths[name].open("wb") as file:
+            batches: Any = shard.local["oplog.rs"].find_raw_batches()
+            for batch in batches:
+                file.write(batch)
+    return paths
+
+
+def _held(folder: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tokens of the same events in the history, as soon as the pipeline has put them there."""
+    print("\nThe Spark pipeline reads the oplog of every shard and writes one history; it needs a moment.\n")
+    path = folder / "data" / "history"
+    last = from_timestamp(events[-1]["clusterTime"])
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not HistoryTable.exists(path) or HistoryTable.open(path).through < last:
+        if time.monotonic() > deadline:
+            raise SystemExit("the history did not come; --log-level info says more of the pipeline")
+        time.sleep(_LOOK_SECONDS)
+    table = HistoryTable.open(path)
+    rows: Counter[tuple[str, str]] = Counter()
+    tokens = []
+    wanted = {event["_id"]["_data"] for event in events}
+    for batch in table.read(0, columns=["db", "operation", "shard", "token"]):
+        columns = (batch[name].to_pylist() for name in ("db", "operation", "shard", "token"))
+        for database, operation, shard, token in zip(*columns, strict=True):
+            if database == "shop" and operation is not None:
+                rows[shard, operation] += 1
+            if token in wanted:
+                tokens.append(token)
+    for (shard, operation), number in sorted(rows.items()):
+        print(f"  {shard:<9} {operation:<16} {number:>5,}")
+    return tokens
+
+
+def _replayed(oplogs: Mapping[str, Path], folder: Path) -> list[Document]:
+    out = folder / "events.jsonl"
+    sources = [text for name, path in oplogs.items() for text in ("--shard", f"{name}={path}")]
+    command = ["replay", *sources, "--ns", "shop", "--options", EXPANDED, "--out", str(out)]
+    print(f"\n$ tailrace {shlex.join(command)}", flush=True)
+    if tailrace(command):
+        raise SystemExit("the replay failed; what it said is above")
+    events = [as_driver(line) for line in out.read_text().splitlines()]
+    first = next(number for number, event in enumerate(events) if event["operationType"] == "insert")
+    last = next(number for number, event in enumerate(events) if event["operationType"] == LAST)
+    return events[first : last + 1]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or ["3"]))

@@ -1,0 +1,181 @@
+"""BSON to Python values and back, without losing a type.
+
+PyMongo's C codec does the work. It loses three deprecated types and reorders documents that look like a
+DBRef; a document that holds one of those takes the slower road below, which keeps them.
+
+>>> decode(encode({"a": Symbol("x")}))
+{'a': Symbol(text='x')}
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import bson
+from bson import Binary, Code, CodecOptions, DatetimeMS, ObjectId
+from bson.binary import UuidRepresentation
+from bson.codec_options import DatetimeConversion, TypeRegistry
+from bson.errors import InvalidBSON
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.values import DBPointer, Symbol, Undefined
+from tailrace.errors import BsonError
+
+_OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
+    document_class=dict,
+    datetime_conversion=DatetimeConversion.DATETIME_MS,
+    uuid_representation=UuidRepresentation.UNSPECIFIED,
+)
+# Bytes that could be the type byte of a lossy element. Most documents have one somewhere, so a hit proves
+# nothing; what does not come back as it was has lost something, or is unusual, and `_is_lossy` walks it.
+_MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e]")
+# The name that makes PyMongo build a DBRef.
+_REFERENCE: Final = b"$ref\0"
+_USER_SUBTYPE_255: Final = 255
+_UUID_SUBTYPES: Final = (3, 4)
+_UUID_VALUE_SIZE: Final = 4 + 1 + 16
+_LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The document as a dict, every BSON type kept apart."""
+    try:
+        if _REFERENCE in raw and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        try:
+            document = bson.decode(raw, _OPTIONS)
+        except InvalidBSON:
+            # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
+            return _decode_document(raw, 0)
+        if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        return document
+    except RecursionError:
+        raise BsonError("the document is nested too deeply") from None
+
+
+def _is_lossy(raw: bytes, start: int) -> bool:
+    for kind, name, value_start, _ in rawbson.elements(raw, start):
+        if kind in _LOSSY_TYPES or name == b"$ref":
+            return True
+        if kind in (rawbson.DOCUMENT, rawbson.ARRAY) and _is_lossy(raw, value_start):
+            return True
+        if kind == rawbson.CODE_WITH_SCOPE and _is_lossy(raw, _scope_start(raw, value_start)):
+            return True
+    return False
+
+
+def _scope_start(raw: bytes, start: int) -> int:
+    return rawbson.value_end(raw, rawbson.STRING, start + 4)
+
+
+def _decode_document(raw: bytes, start: int) -> dict[str, Any]:
+    try:
+        return {
+            name.decode(): decode_value(raw, kind, value_start, end)
+            for kind, name, value_start, end in rawbson.elements(raw, start)
+        }
+    except UnicodeDecodeError:
+        raise BsonError(f"a field name in the document at byte {start} is not UTF-8") from None
+
+
+def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
+    """One value as `decode` would give it."""
+    if kind == rawbson.DOCUMENT:
+        return _decode_document(raw, start)
+    if kind == rawbson.BINARY and raw[start + 4] in _UUID_SUBTYPES and end - start != _UUID_VALUE_SIZE:
+        return Binary(raw[start + 5 : end], raw[start + 4])  # PyMongo insists on 16 bytes, MongoDB does not
+    if kind == rawbson.ARRAY:
+        return [decode_value(raw, k, s, e) for k, _, s, e in rawbson.elements(raw, start)]
+    if kind == rawbson.CODE_WITH_SCOPE:
+        scope = _scope_start(raw, start)
+        return Code(rawbson.string_value(raw, start + 4, scope), _decode_document(raw, scope))
+    if kind == rawbson.SYMBOL:
+        return Symbol(rawbson.string_value(raw, start, end))
+    if kind == rawbson.UNDEFINED:
+        return Undefined()
+    if kind == rawbson.DB_POINTER:
+        return DBPointer(rawbson.string_value(raw, start, end - 12), ObjectId(raw[end - 12 : end]))
+    try:
+        return bson.decode(rawbson.document(rawbson.element(kind, b"", raw[start:end])), _OPTIONS)[""]
+    except InvalidBSON as error:
+        raise BsonError(str(error)) from None
+
+
+class _NeedsSlowEncoder(Exception):  # noqa: N818 - a signal inside this file, not an error
+    pass
+
+
+def _refuse(value: Any) -> NoReturn:
+    if isinstance(value, Symbol | Undefined | DBPointer):
+        raise _NeedsSlowEncoder
+    raise TypeError(f"a {type(value).__name__} has no BSON form")
+
+
+_ENCODE_OPTIONS: Final = _OPTIONS.with_options(type_registry=TypeRegistry(fallback_encoder=_refuse))
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """The document as BSON; the inverse of `decode`.
+
+    >>> list(decode(encode({"a": 1, "_id": 2})))
+    ['a', '_id']
+    """
+    try:
+        if "_id" in document and next(iter(document)) != "_id":
+            # PyMongo writes a top-level `_id` first wherever it is; an embedded document keeps its order.
+            return bson.encode({"": document}, codec_options=_ENCODE_OPTIONS)[6:-1]
+        return bson.encode(document, codec_options=_ENCODE_OPTIONS)
+    except (_NeedsSlowEncoder, SystemError):
+        # PyMongo's C encoder takes binary subtype 255 for its own error mark and fails without an error.
+        return _encode_document(document)
+
+
+def encode_value(value: Any) -> tuple[int, bytes]:
+    """Type byte and value bytes of one value."""
+    framed = encode({"": value})
+    return framed[4], framed[6:-1]
+
+
+def _encode_document(document: Mapping[str, Any]) -> bytes:
+    return rawbson.document(*(_encode_element(name.encode(), value) for name, value in document.items()))
+
+
+def _encode_element(name: bytes, value: Any) -> bytes:
+    if isinstance(value, Mapping):
+        return rawbson.element(rawbson.DOCUMENT, name, _encode_document(value))
+    if isinstance(value, list | tuple):
+        items = {str(index): item for index, item in enumerate(value)}
+        return rawbson.element(rawbson.ARRAY, name, _encode_document(items))
+    if isinstance(value, Code) and value.scope is not None:
+        content = _framed_text(str(value)) + _encode_document(value.scope)
+        size = rawbson.INT32_LE.pack(len(content) + 4)
+        return rawbson.element(rawbson.CODE_WITH_SCOPE, name, size + content)
+    if isinstance(value, Binary) and value.subtype == _USER_SUBTYPE_255:
+        content = rawbson.INT32_LE.pack(len(value)) + bytes((value.subtype,)) + value
+        return rawbson.element(rawbson.BINARY, name, content)
+    if isinstance(value, Symbol):
+        return rawbson.element(rawbson.SYMBOL, name, _framed_text(value.text))
+    if isinstance(value, Undefined):
+        return rawbson.element(rawbson.UNDEFINED, name, b"")
+    if isinstance(value, DBPointer):
+        return rawbson.element(rawbson.DB_POINTER, name, _framed_text(value.namespace) + value.id.binary)
+    kind, encoded = encode_value(value)
+    return rawbson.element(kind, name, encoded)
+
+
+def _framed_text(text: str) -> bytes:
+    encoded = text.encode()
+    return rawbson.INT32_LE.pack(len(encoded) + 1) + encoded + b"\0"
+
+
+__all__ = [
+    "DBPointer",
+    "DatetimeMS",
+    "Symbol",
+    "Undefined",
+    "decode",
+    "decode_value",
+    "encode",
+    "encode_value",
+]

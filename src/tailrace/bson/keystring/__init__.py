@@ -1,0 +1,41 @@
+"""KeyString V1: bytes whose order is BSON order.
+
+A KeyString is a row of values, each a type byte and a payload, closed by `END`. Comparing two of them byte
+by byte gives the BSON order of the values. Values that compare equal have equal bytes; what tells them
+apart (``1`` from ``1.0``, a symbol from a string) is kept beside the key, in the type bits.
+
+==================== ====================================================================================
+`layout`             the type bytes and other constants of the format
+`type_bits`          the bit stream: built while encoding, read while decoding
+`numbers`            int and double to bytes
+`decimals`           Decimal128 to bytes, and the exact arithmetic both directions share
+`encode`             BSON values to a key, a table keyed by BSON type
+`reader`             a position in key bytes
+`number_reader`      bytes to numbers of all four types
+`decode`             a key back to BSON values, a table keyed by type byte
+==================== ====================================================================================
+
+>>> from tailrace.bson.documents import encode as bson
+>>> key = encode(bson({"": 5, " ": "a"}))
+>>> key.data.hex(), key.type_bits
+('2b0a3c610004', b'')
+>>> [kind for kind, value in decode(key.data)]
+[16, 2]
+"""
+
+from tailrace.bson.keystring.decode import decode, decode_prefix
+from tailrace.bson.keystring.encode import KeyString, append_value, encode
+from tailrace.bson.keystring.layout import END
+from tailrace.bson.keystring.type_bits import NO_BITS, TypeBits, TypeBitsReader
+
+__all__ = [
+    "END",
+    "NO_BITS",
+    "KeyString",
+    "TypeBits",
+    "TypeBitsReader",
+    "append_value",
+    "decode",
+    "decode_prefix",
+    "encode",
+]

@@ -1,0 +1,404 @@
+"""One oplog entry, read without decoding its documents.
+
+An entry is its bytes plus the handful of facts the pipeline asks for: operation, namespace, collection
+UUID, cluster time, wall time, and where its documents `o` and `o2` are. Nearly all entries of an oplog are
+inserts, updates and deletes that begin with the same bytes up to `o` and end in the same four fields, so the
+beginning is looked up in a table of beginnings seen before, and the end is read with one `struct` call.
+Every other entry (commands, no-ops, sessions, retryable writes, migrations) takes the general road.
+
+Cluster times are 64-bit integers, seconds in the high half and increment in the low half, as they are
+stored: they compare and print as they are and need no object.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from tailrace.bson import raw as rawbson
+from tailrace.errors import BsonError, CommandError
+from tailrace.events.memo import remember
+
+MALFORMED_ENTRY: Final = 8881102
+
+# The last four fields and the final NUL of an entry that carries nothing unusual:
+# ts (Timestamp), t (int64), v (int64), wall (date).
+_PLAIN_TAIL: Final = struct.Struct("<4sQ3sq3s8s6s8sc")
+_TAIL_SIZE: Final = _PLAIN_TAIL.size
+_read_tail = _PLAIN_TAIL.unpack_from
+_read_int32 = rawbson.INT32_LE.unpack_from
+
+_HEAD_START: Final = b"\x02op\0\x02\0\0\0"
+_OPERATIONS: Final = b"\x04applyOps\0"
+_STATEMENT: Final = b"\x10stmtId\0"
+_STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What all entries of one operation on one collection have in common.
+
+    Compared by identity, so that stages can keep what they derive from it in a dict of their own.
+    """
+
+    op: str
+    ns: str
+    ui: bytes | None
+
+    @property
+    def holds_views(self) -> bool:
+        """Whether this is where a database keeps its view definitions."""
+        return self.ns.endswith(".system.views") and self.collection == "system.views"
+
+    @property
+    def database(self) -> str:
+        """The part before the first dot."""
+        return self.ns.partition(".")[0]
+
+    @property
+    def collection(self) -> str:
+        """The part after the first dot; it may contain dots itself."""
+        return self.ns.partition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class OpTime:
+    """An exact position in one oplog; `prevOpTime` holds one."""
+
+    ts: int
+    term: int
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is the "there is no previous entry" of a session's first write."""
+        return self.ts == 0
+
+
+@dataclass(slots=True)
+class Extras:
+    """The envelope fields that plain entries do not have, and what unwinding a transaction adds.
+
+    Not to be changed once it is part of an entry; not frozen only because building one would take longer.
+    """
+
+    lsid: bytes | None = None
+    txn_number: int | None = None
+    from_migrate: bool = False
+    is_timeseries: bool = False
+    multi_op_type: int = 0
+    previous: OpTime | None = None
+    in_apply_ops: bool = False
+    commit_timestamp: int | None = None
+    apply_ops_ts: int = 0
+    """Cluster time of the `applyOps` entry that holds the operation"""
+    operations_before: int = 0
+    """How many operations of the transaction stand in entries before that one"""
+    outer_from_migrate: bool = False
+    """Whether the entry that commits the operation came from a migration as a whole"""
+    outer_is_timeseries: bool = False
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether an event looks as if it had none of these, its token apart: inserts of a batch do."""
+        return (
+            self.txn_number is None
+            and self.lsid is None
+            and self.commit_timestamp is None
+            and not self.from_migrate
+        )
+
+
+PLAIN: Final = Extras()
+
+
+class OplogEntry:
+    """One entry; build it with `parse_entry` or `parse_inner_operation`."""
+
+    __slots__ = ("extras", "head", "index", "o", "o2", "raw", "term", "ts", "wall")
+
+    def __init__(
+        self,
+        raw: bytes,
+        head: Head,
+        o: bytes,
+        o2: bytes | None,
+        ts: int,
+        term: int,
+        wall: bytes,
+        extras: Extras,
+        index: int = 0,
+    ) -> None:
+        self.raw = raw
+        self.head = head
+        self.o = o
+        self.o2 = o2
+        self.ts = ts
+        self.term = term
+        self.wall = wall
+        self.extras = extras
+        self.index = index
+        """The operation's place in its `applyOps`"""
+
+    def __repr__(self) -> str:
+        return f"<OplogEntry {self.head.op} {self.head.ns} at {self.ts >> 32}.{self.ts & 0xFFFFFFFF}>"
+
+    @property
+    def txn_op_index(self) -> int:
+        """The operation's place in its transaction; part of the resume token."""
+        return self.extras.operations_before + self.index
+
+    @property
+    def command(self) -> str:
+        """The name of a command entry's command: the first field of `o`."""
+        name = rawbson.first_name(self.o)
+        try:
+            return "" if name is None else name.decode()
+        except UnicodeDecodeError:
+            raise BsonError("the name of a command in an oplog entry is not UTF-8") from None
+
+    @property
+    def command_target(self) -> str | None:
+        """What a command entry's command acts on: the text in the first field of `o`, if it is one."""
+        return rawbson.first_text(self.o)
+
+
+class InsertedDocuments(NamedTuple):
+    """The inserts of a vectored entry, in order; the position of one is its index in the `applyOps`."""
+
+    head: Head
+    documents: list[bytes]
+    keys: list[bytes]
+
+
+class EntryReader:
+    """Turns raw entries into `OplogEntry` objects, remembering the beginnings it has seen.
+
+    >>> import bson
+    >>> raw = bson.encode({"op": "i", "ns": "shop.orders", "ui": bson.Binary(bytes(16), 4), "o": {"_id": 1},
+    ...     "o2": {"_id": 1}, "ts": bson.Timestamp(7, 1), "t": bson.Int64(1), "v": bson.Int64(2),
+    ...     "wall": bson.DatetimeMS(0)})
+    >>> EntryReader().read(raw)
+    <OplogEntry i shop.orders at 7.1>
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, Head] = {}
+        self._last: tuple[bytes, Head | None, int] = (b"", None, 0)
+        self._by_facts: dict[tuple[str, str, bytes | None], Head] = {}
+
+    def read(self, raw: bytes) -> OplogEntry:
+        """The entry whose BSON this is."""
+        try:
+            head, o, o2, end = self._beginning(raw)
+            if head is not None and end + _TAIL_SIZE == len(raw):
+                ts_name, ts, t_name, term, v_name, _, wall_name, wall, nul = _read_tail(raw, end)
+                if (
+                    ts_name == b"\x11ts\0"
+                    and t_name == b"\x12t\0"
+                    and v_name == b"\x12v\0"
+                    and wall_name == b"\x09wall\0"
+                    and nul == b"\0"
+                ):
+                    return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
+        except (IndexError, struct.error):
+            pass  # not a plain entry, or not BSON: the general road says which
+        return self._read_any(raw)
+
+    def _beginning(self, raw: bytes) -> tuple[Head | None, bytes, bytes | None, int]:
+        """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head."""
+        beginning, head, start = self._last
+        if head is None or not raw.startswith(beginning, 4):
+            # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they
+            # do not, the slice is some other bytes and the table does not know it.
+            start = 50 + raw[18] + (raw[19] << 8)
+            beginning = raw[4:start]
+            head = self._heads.get(beginning)
+            if head is None:
+                return None, b"", None, 0
+            self._last = beginning, head, start
+        end = start + _read_int32(raw, start)[0]
+        if raw[end : end + 4] != b"\x03o2\0":
+            return head, raw[start:end], None, end
+        start_o2 = end + 4
+        end_o2 = start_o2 + _read_int32(raw, start_o2)[0]
+        return head, raw[start:end], raw[start_o2:end_o2], end_o2
+
+    def _read_any(self, raw: bytes) -> OplogEntry:
+        entry = parse_entry(raw, self._head)
+        self._remember(entry)
+        return entry
+
+    def _remember(self, entry: OplogEntry) -> None:
+        """Keep the beginning of a document change, if it is of the usual form."""
+        raw, head = entry.raw, entry.head
+        if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(_HEAD_START, 4):
+            start = 50 + raw[18] + (raw[19] << 8)
+            if raw[start - 3 : start] == b"\x03o\0" and raw.startswith(entry.o, start):
+                remember(self._heads, raw[4:start], head)
+
+    def _head(self, op: str, ns: str, ui: bytes | None) -> Head:
+        facts = (op, ns, ui)
+        return self._by_facts.get(facts) or remember(self._by_facts, facts, Head(op, ns, ui))
+
+    def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras, index: int) -> OplogEntry:
+        """An operation inside `applyOps`; its times are those of the entry that commits it.
+
+        ``extras`` is what all operations of the `applyOps` have; flags of its own are added to a copy.
+        """
+        try:
+            head, o, o2, end = self._beginning(raw)
+            rest = len(raw) - end
+            # Behind the documents there is nothing, or the statement's number in a retryable batch.
+            if head is not None and (
+                rest == 1 or (rest == _STATEMENT_SIZE and raw.startswith(_STATEMENT, end))
+            ):
+                return OplogEntry(raw, head, o, o2, outer.ts, outer.term, outer.wall, extras, index)
+        except (IndexError, struct.error):
+            pass  # as in `read`
+        inner = _parse(raw, self._head, needs_envelope=False)
+        self._remember(inner)
+        own = inner.extras
+        if own.from_migrate or own.is_timeseries:
+            extras = replace(extras, from_migrate=own.from_migrate, is_timeseries=own.is_timeseries)
+        return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras, index)
+
+    def read_inserts(self, entry: OplogEntry) -> "InsertedDocuments | None":
+        """What a vectored entry inserts, if it holds nothing else than plain inserts into one collection."""
+        o = entry.o
+        extras = entry.extras
+        is_batch = extras.multi_op_type == 1 or (extras.lsid is None and extras.previous is None)
+        if not is_batch or extras.from_migrate or not o.startswith(_OPERATIONS, 4):
+            return None
+        documents: list[bytes] = []
+        keys: list[bytes] = []
+        position = 4 + len(_OPERATIONS)
+        try:
+            end_of_all = position + _read_int32(o, position)[0]
+            position += 4
+            operation = o.index(0, position) + 1
+            first = o[operation : operation + _read_int32(o, operation)[0]]
+            head, _, _, _ = self._beginning(first)
+            if head is None:
+                self._remember(_parse(first, self._head, needs_envelope=False))
+                head, _, _, _ = self._beginning(first)
+            if head is None or head.op != "i" or head.holds_views or end_of_all + 1 != len(o):
+                return None
+            beginning, _, offset = self._last
+            while position < end_of_all - 1:
+                operation = o.index(0, position + 1) + 1
+                start = operation + offset
+                end = start + _read_int32(o, start)[0]
+                end_of_key = end + 4 + _read_int32(o, end + 4)[0]
+                next_one = operation + _read_int32(o, operation)[0]
+                rest = next_one - end_of_key
+                if (
+                    o[position] != rawbson.DOCUMENT
+                    or not o.startswith(beginning, operation + 4)
+                    or o[end : end + 4] != b"\x03o2\0"
+                    or (rest != 1 and not (rest == _STATEMENT_SIZE and o.startswith(_STATEMENT, end_of_key)))
+                ):
+                    return None
+                documents.append(o[start:end])
+                keys.append(o[end + 4 : end_of_key])
+                position = next_one
+        except (CommandError, IndexError, ValueError, struct.error):
+            return None  # the general road says what is wrong
+        return InsertedDocuments(head, documents, keys)
+
+    def synthetic(self, ns: str, o2: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
+        """A no-op entry that stands in no oplog, made while a transaction is unwound."""
+        return OplogEntry(
+            rawbson.EMPTY,
+            self._head("n", ns, None),
+            rawbson.EMPTY,
+            o2,
+            outer.ts,
+            outer.term,
+            outer.wall,
+            extras,
+        )
+
+
+HeadFactory: TypeAlias = Callable[[str, str, bytes | None], Head]
+
+
+def parse_entry(raw: bytes, make_head: HeadFactory = Head) -> OplogEntry:
+    """Read one entry by walking all of its fields."""
+    return _parse(raw, make_head, needs_envelope=True)
+
+
+def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> OplogEntry:
+    op: str | None = None
+    ns: str | None = None
+    o: bytes | None = None
+    o2: bytes | None = None
+    ui: bytes | None = None
+    ts: int | None = None
+    wall: bytes | None = None
+    lsid: bytes | None = None
+    txn_number: int | None = None
+    previous: OpTime | None = None
+    term, multi_op_type = -1, 0
+    from_migrate = is_timeseries = False
+    for kind, name, start, end in rawbson.elements(raw):
+        if name == b"op" and kind == rawbson.STRING:
+            op = rawbson.string_value(raw, start, end)
+        elif name == b"ns" and kind == rawbson.STRING:
+            ns = rawbson.string_value(raw, start, end)
+        elif name == b"o" and kind == rawbson.DOCUMENT:
+            o = raw[start:end]
+        elif name == b"o2" and kind == rawbson.DOCUMENT:
+            o2 = raw[start:end]
+        elif name == b"ui" and kind == rawbson.BINARY and end - start == 21:
+            ui = raw[start + 5 : end]
+        elif name == b"ts" and kind == rawbson.TIMESTAMP:
+            ts = int.from_bytes(raw[start:end], "little")
+        elif name == b"t" and kind == rawbson.INT64:
+            term = rawbson.INT64_LE.unpack_from(raw, start)[0]
+        elif name == b"wall" and kind == rawbson.DATE:
+            wall = raw[start:end]
+        elif name == b"lsid" and kind == rawbson.DOCUMENT:
+            lsid = raw[start:end]
+        elif name == b"txnNumber" and kind == rawbson.INT64:
+            txn_number = rawbson.INT64_LE.unpack_from(raw, start)[0]
+        elif name == b"fromMigrate" and kind == rawbson.BOOL:
+            from_migrate = raw[start] == 1
+        elif name == b"isTimeseries" and kind == rawbson.BOOL:
+            is_timeseries = raw[start] == 1
+        elif name == b"multiOpType" and kind == rawbson.INT32:
+            multi_op_type = _read_int32(raw, start)[0]
+        elif name == b"prevOpTime" and kind == rawbson.DOCUMENT:
+            previous = _optime(raw[start:end])
+    if o is None and op == "n":
+        o = rawbson.EMPTY  # the message of a no-op may be bare text, and nobody reads it
+    if op is None or ns is None or o is None:
+        what = "oplog entry" if needs_envelope else "operation inside an applyOps entry"
+        raise CommandError(
+            MALFORMED_ENTRY if needs_envelope else 40532,
+            f"an {what} lacks `op`, `ns` or `o`, or has them with a wrong type",
+        )
+    if needs_envelope and (ts is None or wall is None):
+        raise CommandError(
+            MALFORMED_ENTRY, "an oplog entry lacks `ts` or `wall`, or has them with a wrong type"
+        )
+    extras = PLAIN
+    if lsid or txn_number is not None or from_migrate or is_timeseries or multi_op_type or previous:
+        extras = Extras(
+            lsid=lsid,
+            txn_number=txn_number,
+            from_migrate=from_migrate,
+            is_timeseries=is_timeseries,
+            multi_op_type=multi_op_type,
+            previous=previous,
+        )
+    return OplogEntry(raw, make_head(op, ns, ui), o, o2, ts or 0, term, wall or bytes(8), extras)
+
+
+def _optime(raw: bytes) -> OpTime:
+    ts, term = 0, -1
+    for kind, name, start, end in rawbson.elements(raw):
+        if name == b"ts" and kind == rawbson.TIMESTAMP:
+            ts = int.from_bytes(raw[start:end], "little")
+        elif name == b"t" and kind == rawbson.INT64:
+            term = rawbson.INT64_LE.unpack_from(raw, start)[0]
+    return OpTime(ts, term)

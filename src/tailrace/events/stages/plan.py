@@ -1,0 +1,394 @@
+"""The order of stages; the only place that knows it.
+
+::
+
+    shared part, per shard         view part, per stream
+    ────────────────────────       ─────────────────────────────────────────────────────────────────────
+    oplog match                    check invalidate
+    unwind transaction      ─▶     check resumability
+    transform               merge  classic types, the user's leading $match as far as it needs no images
+                                   add pre-image, add post-image
+                                   the user's other stages
+                                   split large event
+                                   ensure resume token present
+
+A plan is opened once for a stream: everything that can be wrong with its options and its pipeline is said
+then, with the server's codes. The parts it hands out hold the state of one run.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
+from tailrace.events.options import ChangeStreamOptions
+from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
+from tailrace.events.scope import Scope, ScopeKind
+from tailrace.events.stages.add_post_image import AddPostImage
+from tailrace.events.stages.add_pre_image import AddPreImage
+from tailrace.events.stages.check_event_size import check_event_size
+from tailrace.events.stages.check_invalidate import CheckInvalidate
+from tailrace.events.stages.check_resumability import CheckResumability
+from tailrace.events.stages.ensure_resume_token_present import EnsureResumeTokenPresent
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.oplog_match import EntryFilter, OplogMatch
+from tailrace.events.stages.push_down import PushedMatch, push_down
+from tailrace.events.stages.render import Shape, render, render_once, shape_of
+from tailrace.events.stages.resume_point import ResumePoint
+from tailrace.events.stages.split_large_event import SplitLargeEvent
+from tailrace.events.stages.stage import Batch, Row, Stage, run_stages
+from tailrace.events.stages.transform.document import Transform
+from tailrace.events.stages.unwind_transaction import UnwindTransaction
+from tailrace.events.stages.user_stages import (
+    SPLIT,
+    UserStage,
+    UserStages,
+    leading_match,
+    read_pipeline,
+    split_by_images,
+)
+from tailrace.events.stages.visibility import EveryEntry
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
+from tailrace.query.collation import Collation
+from tailrace.query.variables import stream_variables
+
+END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
+EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
+
+T = TypeVar("T")
+Step: TypeAlias = tuple[Stage[T, T], list[dict[str, Any]]]
+"""A stage, and what explain shows of it"""
+
+
+class SharedPart:
+    """Raw entries of one shard to its events."""
+
+    def __init__(self, match: OplogMatch, unwind: UnwindTransaction, transform: Transform) -> None:
+        self._match = match
+        self._unwind = unwind
+        self._transform = transform
+
+    @property
+    def scanned(self) -> int:
+        """Cluster time of the newest entry looked at."""
+        return self._match.scanned
+
+    def __call__(self, batch: Batch[bytes]) -> Batch[ChangeEvent]:
+        """Match, unwind, transform."""
+        return self._transform(self._unwind(self._match(batch)))
+
+    def transform(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
+        """The last of the three alone, for operations that a history holds: they were matched and unwound."""
+        return self._transform(batch)
+
+
+class ViewPart:
+    """Events in token order to what one stream shows."""
+
+    def __init__(
+        self,
+        resume: ResumePoint,
+        event_stages: Sequence[Stage[ChangeEvent, ChangeEvent]],
+        shape: Shape,
+        row_stages: Sequence[Stage[Row, Row]],
+        *,
+        shares_events: bool = False,
+    ) -> None:
+        self.resume = resume
+        self._event_stages = event_stages
+        self._shape = shape
+        self._row_stages = row_stages
+        self._shares_events = shares_events
+
+    def __call__(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
+        """All stages that depend on the stream."""
+        return run_stages(self._render(run_stages(batch, self._event_stages)), self._row_stages)
+
+    def _render(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
+        rows: list[Row] = []
+        keep = rows.append
+        shape = self._shape
+        render_shown = render_once if self._shares_events else render
+        version = self.resume.stream_version
+        token = self.resume.token
+        # An older client token is the exception: only then do versions differ between events.
+        version_of = self.resume.version_of if token is not None and token.version != version else None
+        try:
+            for event in batch.items:
+                if version_of is not None:
+                    version = version_of(event)
+                keep(Row(event, version, render_shown(event, shape, version)))
+        except CommandError as error:
+            return batch.having(rows, error)
+        return batch.having(rows)
+
+
+class DeploymentPart:
+    """Entries of one shard to canonical events: the shared part, once for all streams of a deployment."""
+
+    def __init__(self, shard: str, lookups: Lookups, *, marks_end: bool = False) -> None:
+        everything = EveryEntry()
+        self._reader = EntryReader()
+        self._visible = everything
+        self._unwind = UnwindTransaction(everything, self._reader, lookups.entry, marks_end=marks_end)
+        self._transform = Transform(shard=shard)
+
+    def read(self, raw: bytes) -> OplogEntry:
+        """The entry whose BSON this is."""
+        return self._reader.read(raw)
+
+    def inserts(self, entry: OplogEntry) -> tuple[EventKind, InsertedDocuments] | None:
+        """What an entry inserts, if it is a batch of plain inserts into one collection and nothing else."""
+        inserted = self._reader.read_inserts(entry)
+        return None if inserted is None else (self._transform.insert_kind(inserted.head), inserted)
+
+    def events(self, entry: OplogEntry) -> Batch[ChangeEvent]:
+        """Everything that happened in one entry."""
+        if not (self._visible.sees_plain(entry.head) or self._visible.sees(entry)):
+            return Batch([])
+        return self._transform(self._unwind(Batch([entry])))
+
+    def events_of(self, entries: Sequence[OplogEntry]) -> Batch[ChangeEvent]:
+        """The same for many entries at once, which takes less time for each."""
+        sees_plain, sees = self._visible.sees_plain, self._visible.sees
+        visible = [entry for entry in entries if sees_plain(entry.head) or sees(entry)]
+        return self._transform(self._unwind(Batch(visible)))
+
+
+def only_classic(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
+    """Keep the event types that every stream shows."""
+    classic = CLASSIC_TYPES
+    for event in batch.items:
+        if event.kind.operation_type not in classic:
+            return batch.having([e for e in batch.items if e.kind.operation_type in classic])
+    return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One stream, checked and ready to run."""
+
+    scope: Scope
+    options: ChangeStreamOptions
+    user_stages: tuple[UserStage, ...]
+    splits: bool
+    raw_data: bool
+    parameters: Mapping[str, Any]
+    collation: Collation | None
+    variables: Mapping[str, Any]
+    pushed: PushedMatch
+    release: StreamRelease = CURRENT_RELEASE
+
+    @classmethod
+    def open(
+        cls,
+        scope: Scope,
+        spec: Mapping[str, Any] | bytes,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        *,
+        on_router: bool = False,
+        is_replica_set: bool = True,
+        raw_data: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+        collation: Mapping[str, Any] | None = None,
+        let: Mapping[str, Any] | None = None,
+        release: StreamRelease = CURRENT_RELEASE,
+    ) -> "Plan":
+        """Check the options and the pipeline; raises `CommandError` for all that is wrong with them.
+
+        ``spec`` is the `$changeStream` document; as raw BSON, fields given twice are noticed. With an older
+        ``release`` the stream shows what a server of that release did.
+
+        >>> plan = Plan.open(Scope.parse_ns("shop.orders"), {}, [{"$match": {"operationType": "insert"}}])
+        >>> plan.explain()["stages"][1]
+        {'$changeStream': {'stage': '$_internalChangeStreamUnwindTransaction'}}
+        """
+        options = ChangeStreamOptions.parse(spec, scope, on_router=on_router, is_replica_set=is_replica_set)
+        stages, splits = read_pipeline(pipeline, on_router=on_router)
+        parsed_collation = None if collation is None else Collation.parse(collation)
+        variables = stream_variables(let)
+        UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now
+        given = options.start_after or options.resume_after
+        if given is not None and given.version > release.token_version:
+            raise CommandError(50795, f"this server does not know resume tokens of version {given.version}")
+        token = options.resume_token
+        if token is not None and token.fragment is not None and not splits:
+            raise CommandError(
+                ErrorCode.ChangeStreamFatalError,
+                f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
+            )
+        first, _ = leading_match(stages)
+        # What an older release does not show cannot be looked for in the entries.
+        can_push = parsed_collation is None and release == CURRENT_RELEASE
+        pushed = push_down(first) if first is not None and can_push else PushedMatch()
+        return cls(
+            scope,
+            options,
+            tuple(stages),
+            splits,
+            raw_data,
+            parameters or {},
+            parsed_collation,
+            variables,
+            pushed,
+            release,
+        )
+
+    @property
+    def start(self) -> int | None:
+        """The cluster time to read from, inclusive; None if the client named no start point."""
+        token = self.options.resume_token
+        return None if token is None else token.cluster_time
+
+    @property
+    def start_token(self) -> ResumeToken | None:
+        """The stream's first position: the client's token, a high-water mark in the stream's version."""
+        token = self.options.resume_token
+        if token is not None and token.is_high_water_mark:
+            return ResumeToken.high_water_mark(token.cluster_time, self.release.token_version)
+        return token
+
+    def visibility(self) -> EntryFilter:
+        """The entries this stream can see."""
+        return EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
+
+    @property
+    def shows_inserts_as_they_are(self) -> bool:
+        """Whether no stage does anything to an insert but render it in the current version."""
+        token = self.start_token
+        return (token is None or token.is_high_water_mark) and self.shows_inserts_once_resumed
+
+    @property
+    def shows_inserts_once_resumed(self) -> bool:
+        """The same, behind the event that the stream was resumed after."""
+        token = self.start_token
+        is_current = token is None or token.version <= CURRENT_VERSION
+        is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
+        return is_current and is_untouched and self.release.shows_inserts_as_now
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What the streams have in common that show the same from the same place on.
+
+        None for a stream whose past matters, or that looks things up when it shows an event.
+        """
+        options = self.options
+        shows_images = options.full_document != "default" or options.full_document_before_change != "off"
+        if shows_images or not self.shows_inserts_as_they_are:
+            return None
+        anywhere = replace(options, resume_after=None, start_after=None, start_at_operation_time=None)
+        return self.scope, anywhere, self.raw_data, tuple(sorted(self.parameters.items()))
+
+    def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
+        """The stages that run on one shard's oplog."""
+        reader = EntryReader()
+        visible = self.visibility()
+        marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG)) and self.options.show_expanded_events
+        return SharedPart(
+            OplogMatch(visible, reader, self.start or 0),
+            UnwindTransaction(visible, reader, lookups.entry, marks_end=marks_end),
+            Transform(
+                shard=shard,
+                maps_views=self.scope.kind is not ScopeKind.COLLECTION,
+                supported_noops=frozenset(self.options.supported_events or ()),
+            ),
+        )
+
+    def view_part(self, lookups: Mapping[str, Lookups], *, shares_events: bool = False) -> ViewPart:
+        """The stages that run on the merged events of all shards.
+
+        With ``shares_events`` other streams show the same events, and what one rendered serves the next.
+        """
+        resume = self._resume_point()
+        return ViewPart(
+            resume,
+            [stage for stage, _ in self._event_steps(resume)],
+            self._shape(),
+            [stage for stage, _ in self._row_steps(resume, lookups)],
+            shares_events=shares_events,
+        )
+
+    def _resume_point(self) -> ResumePoint:
+        return ResumePoint(self.start_token, newest_version=self.release.token_version)
+
+    def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
+        """What happens to events before they are rendered."""
+        if self.scope.kind is not ScopeKind.CLUSTER:
+            yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
+        yield CheckResumability(resume), [_internal("CheckResumability")]
+        if not self.options.show_expanded_events:
+            yield only_classic, [{"$match": {"operationType": {"$in": sorted(CLASSIC_TYPES)}}}]
+
+    def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
+        """What happens to rendered events."""
+        before, after = self.options.full_document_before_change, self.options.full_document
+        before_images, others = self._user_parts()
+        yield from self._user_step(before_images)
+        if before != "off":
+            shown = _internal("AddPreImage", fullDocumentBeforeChange=before)
+            yield AddPreImage(lookups, required=before == "required"), [shown]
+        if after != "default":
+            match_uuid = self.options.match_collection_uuid_for_update_lookup
+            shown = _internal("AddPostImage", fullDocument=after)
+            yield AddPostImage(lookups, after, match_uuid=match_uuid), [shown]
+        yield from self._user_step(others)
+        if self.splits:
+            yield SplitLargeEvent(resume), [{SPLIT: {}}]
+        if resume.is_event:
+            yield EnsureResumeTokenPresent(resume), [_internal("EnsureResumeTokenPresent")]
+        yield check_event_size, []
+
+    def _user_step(self, stages: list[UserStage]) -> Iterator[Step[Row]]:
+        if stages:
+            shown = [{name: spec} for name, spec in stages]
+            keeps_ids = self.release.keeps_resume_tokens
+            yield UserStages(stages, self.variables, self.collation, keeps_ids=keeps_ids), shown
+
+    def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
+        """The user's stages before and behind the images."""
+        stages = list(self.user_stages)
+        options = self.options
+        if options.full_document == "default" and options.full_document_before_change == "off":
+            return [], stages
+        first, rest = leading_match(stages)
+        if first is None:
+            return [], stages
+        free, bound = split_by_images(first)
+        before: list[UserStage] = [] if free is None else [("$match", free)]
+        return before, ([] if bound is None else [("$match", bound)]) + rest
+
+    def _shape(self) -> Shape:
+        options = self.options
+        return shape_of(
+            expanded=options.show_expanded_events,
+            raw_update=options.show_raw_update_description,
+            commit_timestamp=options.show_commit_timestamp,
+            from_migrate=options.show_migration_events
+            and self.parameters.get(EMIT_FROM_MIGRATE, True) is not False,
+            release=self.release,
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """The stages in the order they run, each as the server names it."""
+        match: dict[str, Any] = {} if self.pushed.document is None else {"pushedDown": self.pushed.document}
+        start = self.start
+        if start is not None:
+            match["startAt"] = to_timestamp(start)
+        stages = [
+            _internal("OplogMatch", **match),
+            _internal("UnwindTransaction"),
+            _internal("Transform", **self.options.to_spec()),
+        ]
+        resume = self._resume_point()
+        for _, shown in (*self._event_steps(resume), *self._row_steps(resume, {})):
+            stages += shown
+        return {"stages": stages}
+
+
+def _internal(name: str, **details: Any) -> dict[str, Any]:
+    """A stage of ours as explain shows it."""
+    return {"$changeStream": {"stage": f"$_internalChangeStream{name}", **details}}

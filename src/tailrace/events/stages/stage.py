@@ -1,0 +1,88 @@
+"""The contract of a stage.
+
+A stage is called with a batch and returns a batch. It never waits, pulls, sleeps, opens a file or a socket:
+what it has to look up is passed in (`lookups.py`). What it remembers between batches can be rebuilt from a
+resume token and the log. It may change the items of the batch it was given, but not items of earlier ones.
+
+The end of a stream is a value, not an exception: a batch carries the error that follows its items, or the
+mark that nothing follows them. A stage handles the items first and hands the rest on; so whatever happened
+before an error is delivered, in every engine and for every batch size.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from tailrace.bson import raw as rawbson
+from tailrace.errors import CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.event_token import id_element, resume_token
+from tailrace.events.resume_token import ResumeToken
+
+_ID: Final = b"\x03_id\0"
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(slots=True)
+class Batch(Generic[T]):
+    """Some items in order, and how the stream goes on after them."""
+
+    items: list[T]
+    failure: CommandError | None = None
+    """raised once the items are delivered"""
+    failed_at: int = 0
+    """cluster time of the entry that failed; what other shards told before it can still be delivered"""
+    closed_by: ChangeEvent | None = None
+    """the invalidate event that ended the stream, whether or not it is still among the items"""
+
+    def having(self, items: list[U], failure: CommandError | None = None, failed_at: int = 0) -> "Batch[U]":
+        """The same batch with other items; a failure given here comes before the one it had."""
+        if failure is not None:
+            return Batch(items, failure, failed_at)
+        return Batch(items, self.failure, self.failed_at, self.closed_by)
+
+
+Stage: TypeAlias = Callable[[Batch[T]], Batch[U]]
+
+
+class Row:
+    """An event as this stream shows it: the last stages work on these."""
+
+    __slots__ = ("event", "fragment", "raw", "version")
+
+    def __init__(self, event: ChangeEvent, version: int, raw: bytes, fragment: int | None = None) -> None:
+        self.event = event
+        self.version = version
+        self.raw = raw
+        self.fragment = fragment
+
+    @property
+    def cluster_time(self) -> int:
+        """When the change was committed."""
+        return self.event.entry.ts
+
+    @property
+    def token(self) -> ResumeToken:
+        """The resume token of this event or fragment."""
+        token = resume_token(self.event, self.version)
+        return token if self.fragment is None else token.with_fragment(self.fragment)
+
+    @property
+    def token_document(self) -> bytes:
+        """The same as the BSON document that clients see as `_id`."""
+        if self.fragment is not None:
+            return self.token.to_bson()
+        raw = self.raw
+        shown = self.event.shown
+        if shown is not None and shown[2] is raw and raw.startswith(_ID, 4):
+            return raw[9 : 9 + rawbson.INT32_LE.unpack_from(raw, 9)[0]]  # it was worked out for these bytes
+        return id_element(self.event, self.version)[5:]
+
+
+def run_stages(batch: Batch[T], stages: Iterable[Stage[T, T]]) -> Batch[T]:
+    """Send a batch through stages of one item type, one after the other."""
+    for stage in stages:
+        batch = stage(batch)
+    return batch

@@ -1,0 +1,67 @@
+"""What the shared part of a deployment lets through: everything that any stream could show.
+
+A stream that reads canonical events applies its own rules (`oplog_match.py`) to the entries they came from.
+"""
+
+from typing import Final, Protocol
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.oplog_entry import Head, OplogEntry
+from tailrace.events.stages.transform.command import KNOWN_COMMANDS
+from tailrace.events.stages.transform.noop import BUILT_IN, CONTROL
+
+_NOOPS: Final = frozenset(name.encode() for name in BUILT_IN | CONTROL)
+
+
+class Visibility(Protocol):
+    """Which entries, and which operations inside transactions, get past the first two stages."""
+
+    def sees_plain(self, head: Head) -> bool | None:
+        """The decision for an entry without extras, or None if the head alone does not decide."""
+
+    def sees(self, entry: OplogEntry) -> bool:
+        """Whether this entry may lead to events."""
+
+    def sees_inner(self, entry: OplogEntry) -> bool:
+        """Whether an operation inside a transaction is visible."""
+
+    def sees_any(self, namespaces: list[str]) -> bool:
+        """Whether one of these namespaces is watched."""
+
+
+def takes_effect(apply_ops: bytes) -> bool:
+    """Whether the operations of an `applyOps` happen at its own position, not at a later entry's."""
+    return not any(
+        name in (b"prepare", b"partialTxn") and kind == rawbson.BOOL and apply_ops[start]
+        for kind, name, start, _ in rawbson.elements(apply_ops)
+    )
+
+
+class EveryEntry:
+    """Lets everything through that can become an event."""
+
+    def sees_plain(self, head: Head) -> bool | None:
+        """Document changes always pass."""
+        return True if head.op in ("i", "u", "d") else None
+
+    def sees(self, entry: OplogEntry) -> bool:
+        """Whether there is an event for this kind of entry."""
+        op = entry.head.op
+        if op == "c":
+            command = entry.command
+            if command == "applyOps":
+                return takes_effect(entry.o)
+            return command == "commitTransaction" or command in KNOWN_COMMANDS
+        if op == "n":
+            return entry.o2 is not None and any(
+                name in _NOOPS for _, name, _, _ in rawbson.elements(entry.o2)
+            )
+        return True
+
+    def sees_inner(self, entry: OplogEntry) -> bool:  # noqa: ARG002 - the rule is that all pass
+        """All operations pass."""
+        return True
+
+    def sees_any(self, namespaces: list[str]) -> bool:
+        """Whether there are any."""
+        return bool(namespaces)

@@ -1,0 +1,170 @@
+"""What a resume token says, for people.
+
+`explain` takes a whole token; `explain_cut_off` takes the beginning of one, as documentation and log lines
+show them, and tells what can be known from that much. Both give a `TokenExplanation`, in which None stands
+for "the token does not say".
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.keystring import decode_prefix
+from tailrace.events.resume_token import HIGH_WATER_MARK, ResumeToken, cluster_time_of, key_bytes
+
+WRITTEN_BY: Final = {
+    0: "early MongoDB 4.0 releases",
+    1: "MongoDB 4.0 to 6.0",
+    2: "MongoDB 7.0 and later, and 6.1 to 6.3",
+}
+
+_NAMED_IDENTIFIER: Final = re.compile(rb"\x46\x3coperationType\0\x3c([^\0]+)\0[^\xff]")
+_UUID_SIZE: Final = 16
+
+
+class TokenKind(Enum):
+    """What a token names."""
+
+    EVENT = "event"
+    HIGH_WATER_MARK = "high water mark"
+    INVALIDATE = "invalidate"
+    FRAGMENT = "fragment"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenExplanation:
+    """The parts of a token, taken apart one step further than `ResumeToken` does."""
+
+    cluster_time: int
+    version: int | None = None
+    kind: TokenKind | None = None
+    txn_op_index: int | None = None
+    uuid: bytes | None = None
+    operation_type: str | None = None
+    """As the token names it; version 1 names only the types that show in expanded streams."""
+    document_key: bytes | None = None
+    operation_description: bytes | None = None
+    fragment: int | None = None
+    is_cut_off: bool = False
+
+    @property
+    def operation(self) -> str | None:
+        """The operation in words."""
+        if self.kind in (None, TokenKind.HIGH_WATER_MARK):
+            return None
+        cause = self.operation_type or self._unnamed_operation()
+        return f"invalidate, caused by {cause}" if self.kind is TokenKind.INVALIDATE and cause else cause
+
+    def _unnamed_operation(self) -> str | None:
+        if self.is_cut_off or self.version is None:
+            return None
+        without_name = f"version {self.version} does not say which"
+        if self.document_key is not None:
+            return f"a document change, insert, update, replace or delete ({without_name})"
+        if self.uuid is not None:
+            return f"a change of the collection such as drop or rename ({without_name})"
+        return f"a change of the database such as dropDatabase ({without_name})"
+
+    @property
+    def meaning(self) -> str:
+        """What resuming from the token does, in one sentence."""
+        if self.kind is None:
+            return "The token is cut off before it says what it names, so it cannot be resumed from."
+        if self.is_cut_off:
+            return "The token is cut off, so it cannot be resumed from; the whole token is needed."
+        if self.kind is TokenKind.HIGH_WATER_MARK:
+            return "Resuming returns every event at this cluster time or later; no event has to match."
+        if self.kind is TokenKind.INVALIDATE:
+            return "Only startAfter accepts it: a new stream begins behind the event that ended the old one."
+        if self.kind is TokenKind.FRAGMENT:
+            return "Resuming splits the same event again and goes on with the fragment behind this one."
+        return "Resuming returns the events behind this one, which must still be in the oplog and the stream."
+
+
+def explain(token: ResumeToken) -> TokenExplanation:
+    """Everything a whole token says."""
+    identifier = token.identifier
+    operation_type, document_key, description = None, None, None
+    if identifier is not None:
+        if token.version >= 2 or _names_its_operation(identifier):
+            operation_type = token.operation_type
+            document_key = rawbson.subdocument(identifier, b"documentKey")
+            description = rawbson.subdocument(identifier, b"operationDescription")
+        else:
+            document_key = identifier
+    return TokenExplanation(
+        token.cluster_time,
+        token.version,
+        _kind(token),
+        token.txn_op_index,
+        token.uuid,
+        operation_type,
+        document_key,
+        description,
+        token.fragment,
+    )
+
+
+def explain_cut_off(data: str) -> TokenExplanation:
+    """What the first hex digits of a token say; they must reach to the end of its cluster time.
+
+    >>> explain_cut_off("8260C13C93000000012B022").version
+    1
+    """
+    cluster_time = cluster_time_of(data)
+    # An odd digit at the end is half a byte and says nothing.
+    key = key_bytes(data[: len(data) // 2 * 2])
+    values, end = decode_prefix(key)
+    version = _number(values, 1)
+    # Version 0 has neither kind nor invalidate flag in front of the UUID.
+    index_at, uuid_at = (2, 3) if version == 0 else (3, 5)
+    named = _NAMED_IDENTIFIER.match(key, end) if version == 2 else None
+    return TokenExplanation(
+        cluster_time,
+        version,
+        _kind_so_far(version, values),
+        _number(values, index_at),
+        _uuid(values, uuid_at),
+        named[1].decode(errors="replace") if named else None,
+        is_cut_off=True,
+    )
+
+
+def _number(values: list[tuple[int, bytes]], position: int) -> int | None:
+    if len(values) <= position or values[position][0] not in (rawbson.INT32, rawbson.BOOL):
+        return None
+    return int.from_bytes(values[position][1], "little", signed=True)
+
+
+def _uuid(values: list[tuple[int, bytes]], position: int) -> bytes | None:
+    if len(values) <= position or values[position][0] != rawbson.BINARY:
+        return None
+    content = values[position][1][5:]
+    return content if len(content) == _UUID_SIZE else None
+
+
+def _kind(token: ResumeToken) -> TokenKind:
+    if token.kind == HIGH_WATER_MARK:
+        return TokenKind.HIGH_WATER_MARK
+    if token.fragment is not None:
+        return TokenKind.FRAGMENT
+    return TokenKind.INVALIDATE if token.from_invalidate else TokenKind.EVENT
+
+
+def _kind_so_far(version: int | None, values: list[tuple[int, bytes]]) -> TokenKind | None:
+    if version == 0:
+        return TokenKind.EVENT
+    if _number(values, 2) == HIGH_WATER_MARK:
+        return TokenKind.HIGH_WATER_MARK
+    from_invalidate = _number(values, 4)
+    if from_invalidate is None:
+        return None
+    return TokenKind.INVALIDATE if from_invalidate else TokenKind.EVENT
+
+
+def _names_its_operation(identifier: bytes) -> bool:
+    """Whether an identifier of an old version names its operation, and is not just a document key."""
+    names = [name for _, name, _, _ in rawbson.elements(identifier)]
+    return names[:1] == [b"operationType"] and names[1:] in ([], [b"documentKey"], [b"operationDescription"])

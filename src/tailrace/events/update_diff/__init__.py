@@ -1,0 +1,12 @@
+"""The ``$v: 2`` diff of an update: read it, describe it, apply it, compute it.
+
+All of it works on raw BSON: values are found and copied, never decoded.
+"""
+
+from tailrace.events.update_diff.apply import apply_diff
+from tailrace.events.update_diff.compute import compute_diff
+from tailrace.events.update_diff.delta import diff_of, is_delta
+from tailrace.events.update_diff.describe import describe
+from tailrace.events.update_diff.parse import parse
+
+__all__ = ["apply_diff", "compute_diff", "describe", "diff_of", "is_delta", "parse"]

@@ -1,0 +1,76 @@
+"""Oplog entries that stand one behind the other in memory, as files hold them.
+
+Whoever wants single ones takes this for a sequence of them. Whoever treats all alike takes the memory and the
+places, and no entry becomes an object.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, overload
+
+import numpy as np
+
+from tailrace.lake.bulk.splicing import PADDING, Positions
+
+_NOWHERE: Final = np.empty(0, np.int64)
+
+
+class RawEntries(Sequence[bytes]):
+    """Entries in order; the first begins with the memory, each other where the one before it ends."""
+
+    __slots__ = ("ends", "memory")
+
+    def __init__(self, memory: bytes, ends: Positions) -> None:
+        self.memory = memory
+        self.ends = ends
+
+    @classmethod
+    def of(cls, entries: Sequence[bytes]) -> "RawEntries":
+        """Any entries."""
+        if isinstance(entries, RawEntries):
+            return entries
+        sizes = np.fromiter(map(len, entries), np.int64, len(entries))
+        return cls(b"".join([*entries, bytes(PADDING)]), np.cumsum(sizes))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def padded(self) -> "RawEntries":
+        """The same with at least `PADDING` bytes behind the last one, whatever they are."""
+        return self if len(self.memory) - self.size >= PADDING else joined([self])
+
+    @property
+    def size(self) -> int:
+        """How many bytes they have together."""
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        end = int(self.ends[index])
+        place = index % len(self)
+        return self.memory[int(self.ends[place - 1]) if place else 0 : end]
+
+    def __iter__(self) -> Iterator[bytes]:
+        memory = self.memory
+        for start, end in pairwise([0, *self.ends.tolist()]):
+            yield memory[start:end]
+
+    def parted(self, count: int) -> tuple["RawEntries", "RawEntries"]:
+        """The first ones, and the others."""
+        cut = int(self.ends[count - 1]) if count else 0
+        others = RawEntries(self.memory[cut : self.size], self.ends[count:] - cut)
+        return RawEntries(self.memory, self.ends[:count]), others
+
+
+def joined(runs: Sequence[RawEntries]) -> RawEntries:
+    """The entries of several runs one behind the other, with padding behind them."""
+    sizes = [run.size for run in runs]
+    memory = b"".join([*(memoryview(run.memory)[: run.size] for run in runs), bytes(PADDING)])
+    befores = np.cumsum([0, *sizes])
+    ends = [run.ends + before for run, before in zip(runs, befores[:-1], strict=True)]
+    return RawEntries(memory, np.concatenate([_NOWHERE, *ends]))

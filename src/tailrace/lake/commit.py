@@ -1,0 +1,91 @@
+"""Changing what the history holds, in steps that happen as a whole or not at all.
+
+A commit of new rows carries the interval of cluster times it covers: its end is the version of an application
+transaction, stored in the same atomic step as the files. A driver that dies between writing and committing
+writes the same interval again; one that dies behind the commit finds the interval there and passes over it.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.errors import HistoryError
+from tailrace.events.cluster_time import in_words
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.delta_log import BEGINNING, PROGRESS
+from tailrace.lake.log_writer import tidy_log, write_commit
+from tailrace.lake.table import HistoryTable
+
+_ATTEMPTS: Final = 10
+_CHECKPOINT_ANYWAY: Final = 1000
+"""Commits after which the log is tidied here, should nobody else do it"""
+
+
+def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, through: int) -> bool:
+    """Add the rows of the interval (after, through]; False if the history holds it already.
+
+    An interval without rows is committed too: that nothing happened is worth knowing. ``table`` shows the new
+    version afterwards. Raises `HistoryError` if the history does not end where the interval begins.
+    """
+    for _ in range(_ATTEMPTS):
+        table.refresh()
+        if table.through >= through:
+            return False
+        if table.through != after:
+            raise HistoryError(
+                f"the checkpoint and the history disagree: the history in {table.path} goes up to "
+                f"{in_words(table.through)}, and the next interval begins at {in_words(after)}; remove the "
+                "checkpoint, or the history, to begin anew"
+            )
+        _check_files(table, added, after, through)
+        if write_commit(table, "WRITE", added=added, transaction=(PROGRESS, through)):
+            if table.version % _CHECKPOINT_ANYWAY == 0:
+                tidy_log(table)
+            return True
+    raise HistoryError(f"another pipeline writes to the history in {table.path}; stop one of them")
+
+
+def change_files(
+    table: HistoryTable,
+    added: Sequence[AddedFile],
+    *,
+    removed: Sequence[AddedFile],
+    begins: int | None = None,
+) -> bool:
+    """Put files in the place of others that have the same rows, or let the oldest go.
+
+    In the latter case the history ``begins`` later. False if some of the files are no longer part of it, and
+    nothing was changed.
+    """
+    for _ in range(_ATTEMPTS):
+        table.refresh()
+        held = {file.path for file in table.files}
+        if not held.issuperset(file.path for file in removed):
+            return False
+        _check_presence(table, added)
+        for file in removed:
+            os.utime(table.path / file.path)  # the grace period begins
+        if begins is None:
+            is_done = write_commit(table, "OPTIMIZE", added=added, removed=removed, changes_data=False)
+        else:
+            is_done = write_commit(table, "DELETE", removed=removed, transaction=(BEGINNING, begins))
+        if is_done:
+            return True
+    return False
+
+
+def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:
+    """Rows that are outside of their interval or out of order would be lost to streams."""
+    end = table.files[-1].last_token if table.files else ""
+    last_time = after
+    for file in added:
+        if file.first_time <= last_time or file.last_time > through or file.first_token <= end:
+            raise HistoryError(f"the file {file.path} does not lie in its place in the history")
+        end, last_time = file.last_token, file.last_time
+    _check_presence(table, added)
+
+
+def _check_presence(table: HistoryTable, added: Sequence[AddedFile]) -> None:
+    for file in added:
+        if not (table.path / file.path).exists():
+            raise HistoryError(f"the file {file.path} was cleared away before it was committed")

@@ -1,0 +1,46 @@
+"""Entries that the shared part makes no event of, but some stream might.
+
+There are two kinds. A no-op whose payload names an unknown type is an event for a stream that lists the type
+in `supportedEvents`. An entry whose events cannot be worked out makes every stream fail that can see it, with
+the reason. The history keeps both as they stand in the oplog, in their place in the order, and a stream that
+sees one works it out for itself.
+"""
+
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import ChangeEvent, DdlParts, EventKinds
+from tailrace.events.oplog_entry import OplogEntry
+from tailrace.events.stages.plan import DeploymentPart
+
+_UNTOLD: Final = DdlParts()
+"""Known by identity: what an entry carries that is no event"""
+_KINDS: Final = EventKinds()
+
+
+def is_untold_noop(entry: OplogEntry) -> bool:
+    """Whether an entry that the shared part passed over has to be kept: a no-op with a payload."""
+    return entry.head.op == "n" and entry.o2 is not None and len(entry.o2) > len(rawbson.EMPTY)
+
+
+def untold(entry: OplogEntry, shard: str = "") -> ChangeEvent:
+    """An entry in the place of its events; its token sorts where that of a no-op's event would."""
+    head = entry.head
+    name = rawbson.first_name(entry.o2 or rawbson.EMPTY) if head.op == "n" else None
+    operation_type = "" if name is None else name.decode(errors="replace")
+    kind = _KINDS.of(operation_type, head.database, head.collection or None, head.ui)
+    return ChangeEvent(entry, kind, ddl=_UNTOLD, shard=shard)
+
+
+def is_untold(event: ChangeEvent) -> bool:
+    """Whether this stands for an entry and is no event."""
+    return event.ddl is _UNTOLD
+
+
+def events_or_untold(part: DeploymentPart, entry: OplogEntry, shard: str = "") -> list[ChangeEvent]:
+    """What the history holds of an entry: its events, or the entry itself where that is all there is."""
+    batch = part.events(entry)
+    if batch.failure is not None or (not batch.items and is_untold_noop(entry)):
+        # A stream shows the events before the one that fails too; it finds them again in the entry.
+        return [untold(entry, shard)]
+    return batch.items

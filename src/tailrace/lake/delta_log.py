@@ -1,0 +1,144 @@
+"""What the table's log says: which files there are, and up to where.
+
+Delta keeps a table's state as one numbered JSON file for each commit, and checkpoints of many commits. The
+first look goes through `deltalake`; from then on a reader only asks whether the next number exists, which
+costs microseconds, and reads the few lines it holds.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from tailrace.errors import HistoryError
+from tailrace.lake.data_file import AddedFile, to_milliseconds
+
+PROGRESS: Final = "tailrace"
+"""The application transaction whose version is the cluster time up to which the history is complete"""
+BEGINNING: Final = "tailrace-begins"
+"""The one whose version is the cluster time behind which it begins"""
+IDENTITY: Final = "tailrace.identity"
+
+_LOG: Final = "_delta_log"
+_LAST_CHECKPOINT: Final = "_last_checkpoint"
+
+
+def is_table(path: Path) -> bool:
+    """Whether there is a Delta table."""
+    return DeltaTable.is_deltatable(str(path))
+
+
+def changed_by_others(path: Path) -> HistoryError:
+    """The error of a table whose files are not those that Tailrace wrote."""
+    return HistoryError(
+        f"the table in {path} was changed by another program, and its files are not in order any more; "
+        "restore an older version of it, or remove it to begin anew"
+    )
+
+
+class DeltaLog:
+    """The state of a table at one version, which `refresh` moves to the newest."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = path / _LOG
+        self.version = -1
+        self.identity = ""
+        self.files: dict[str, AddedFile] = {}
+        self.transactions: dict[str, int] = {}
+        self._checkpoint: tuple[int, int] | None = None
+        self._load()
+
+    def refresh(self) -> bool:
+        """Take over what was committed since; whether there was anything."""
+        before = self.version
+        while self._apply_next():
+            pass
+        if self.version == before and self._checkpoint_mark() != self._checkpoint:
+            # Somebody who sleeps for long may find that the log in front of a checkpoint was cleared away.
+            self._checkpoint = self._checkpoint_mark()
+            if self.checkpoint_version() > self.version:
+                self._load()
+        return self.version != before
+
+    def _load(self) -> None:
+        self._checkpoint = self._checkpoint_mark()
+        try:
+            table = DeltaTable(str(self._path))
+        except TableNotFoundError:
+            raise HistoryError(f"there is no history in {self._path}") from None
+        except (DeltaError, OSError) as error:
+            raise HistoryError(f"the history in {self._path} cannot be read: {error}") from None
+        identity = table.metadata().configuration.get(IDENTITY)
+        through, begins = table.transaction_version(PROGRESS), table.transaction_version(BEGINNING)
+        if identity is None or through is None or begins is None:
+            raise HistoryError(f"the table in {self._path} is no history of Tailrace")
+        self.version = table.version()
+        self.identity = identity
+        self.transactions = {PROGRESS: through, BEGINNING: begins}
+        found = _files(table)
+        if found is None:
+            raise changed_by_others(self._path)
+        self.files = {file.path: file for file in found}
+
+    def _apply_next(self) -> bool:
+        path = self._log / f"{self.version + 1:020d}.json"
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            return False
+        for line in text.splitlines():
+            self._apply(json.loads(line))
+        self.version += 1
+        return True
+
+    def _apply(self, action: dict[str, Any]) -> None:
+        if (added := action.get("add")) is not None:
+            try:
+                self.files[added["path"]] = AddedFile.from_action(added)
+            except (KeyError, TypeError):
+                raise changed_by_others(self._path) from None
+        elif (removed := action.get("remove")) is not None:
+            self.files.pop(removed["path"], None)
+        elif (transaction := action.get("txn")) is not None:
+            self.transactions[transaction["appId"]] = transaction["version"]
+
+    def _checkpoint_mark(self) -> tuple[int, int] | None:
+        try:
+            found = (self._log / _LAST_CHECKPOINT).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def checkpoint_version(self) -> int:
+        """The number of the newest commit that a checkpoint covers; -1 if there is none."""
+        try:
+            return int(json.loads((self._log / _LAST_CHECKPOINT).read_text())["version"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return -1  # it is being replaced: the next look will tell
+
+
+def _files(table: DeltaTable) -> list[AddedFile] | None:
+    """The files, with the ranges that their statistics tell; None if one has none."""
+    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if any(row.get("min.token") is None or row.get("max.cluster_time") is None for row in rows):
+        return None
+    return [
+        AddedFile(
+            path=row["path"],
+            size=row["size_bytes"],
+            rows=row["num_records"],
+            first_token=row["min.token"],
+            last_token=row["max.token"],
+            first_time=row["min.cluster_time"],
+            last_time=row["max.cluster_time"],
+            first_wall=to_milliseconds(row.get("min.wall_time")),
+            last_wall=to_milliseconds(row.get("max.wall_time")),
+            walls_missing=row.get("null_count.wall_time") or 0,
+            modified=row["modification_time"],
+        )
+        for row in rows
+    ]

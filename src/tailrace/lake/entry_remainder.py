@@ -1,0 +1,149 @@
+"""The column `logged`: what an event does not show of its oplog entry, and a stream must know.
+
+It is null for most rows: inserts, replacements and deletes, alone or in a vectored batch, retryable or not,
+show all there is to know. Else it is a BSON document with some of these fields:
+
+================= ===================================================================================
+entry             the whole oplog entry: commands, no-ops, view definitions, untold entries, and changes
+                  that are so damaged that they cannot be shown
+operation, wall   the same for an operation inside of a transaction, and the wall time of its commit
+o                 the logged diff of an update
+lsid, txnNumber   the transaction's session
+commitTimestamp   of a prepared transaction
+applyOpsTs        cluster time of the entry that holds the operation, if another one commits it
+operationsBefore  how many operations of the transaction stand in entries before that one
+fromMigrate, isTimeseries            flags of the operation
+outerFromMigrate, outerIsTimeseries  flags of the entry that commits it
+================= ===================================================================================
+"""
+
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.oplog_entry import PLAIN, Extras, OplogEntry
+
+_FLAGS: Final = {
+    b"fromMigrate": "from_migrate",
+    b"isTimeseries": "is_timeseries",
+    b"outerFromMigrate": "outer_from_migrate",
+    b"outerIsTimeseries": "outer_is_timeseries",
+}
+_pack_int32 = rawbson.INT32_LE.pack
+_TRUE: Final = b"\x01"
+
+
+def logged_of(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
+    """What has to be kept of an event's entry besides the event; the ``whole`` of it if nothing else is."""
+    extras = event.entry.extras
+    if event.ddl is None and not whole:
+        update = event.update
+        if extras is PLAIN or not _matters(extras, event.entry.ts):
+            return None if update is None else b"%b\x03o\0%b\0" % (_pack_int32(len(update) + 8), update)
+        parts = [] if update is None else [rawbson.element(rawbson.DOCUMENT, b"o", update)]
+    elif extras.in_apply_ops:
+        parts = [
+            rawbson.element(rawbson.DOCUMENT, b"operation", _operation(event.entry)),
+            rawbson.element(rawbson.DATE, b"wall", event.entry.wall),
+        ]
+    else:
+        return rawbson.document(rawbson.element(rawbson.DOCUMENT, b"entry", event.entry.raw))
+    return rawbson.document(*parts, *_elements(extras, event.entry.ts))
+
+
+def _matters(extras: Extras, ts: int) -> bool:
+    """Whether a document change is treated in another way because of what its entry carries."""
+    if extras.from_migrate or extras.is_timeseries:
+        return True
+    # The session of a retryable write is shown nowhere, and decides nothing.
+    return extras.in_apply_ops and (
+        extras.lsid is not None
+        or extras.txn_number is not None
+        or extras.commit_timestamp is not None
+        or extras.apply_ops_ts != ts
+        or extras.operations_before != 0
+        or extras.outer_from_migrate
+        or extras.outer_is_timeseries
+    )
+
+
+def _operation(entry: OplogEntry) -> bytes:
+    if entry.raw != rawbson.EMPTY:
+        return entry.raw
+    # The end of a transaction stands in no oplog.
+    return rawbson.document(
+        rawbson.string(b"op", entry.head.op.encode()),
+        rawbson.string(b"ns", entry.head.ns.encode()),
+        rawbson.element(rawbson.DOCUMENT, b"o2", entry.o2 or rawbson.EMPTY),
+    )
+
+
+def _elements(extras: Extras, ts: int) -> list[bytes]:
+    parts = []
+    if extras.in_apply_ops:
+        if extras.lsid is not None:
+            parts.append(rawbson.element(rawbson.DOCUMENT, b"lsid", extras.lsid))
+        if extras.txn_number is not None:
+            number = rawbson.INT64_LE.pack(extras.txn_number)
+            parts.append(rawbson.element(rawbson.INT64, b"txnNumber", number))
+        if extras.commit_timestamp is not None:
+            parts.append(_time(b"commitTimestamp", extras.commit_timestamp))
+        if extras.apply_ops_ts != ts:
+            parts.append(_time(b"applyOpsTs", extras.apply_ops_ts))
+        if extras.operations_before:
+            before = rawbson.INT64_LE.pack(extras.operations_before)
+            parts.append(rawbson.element(rawbson.INT64, b"operationsBefore", before))
+    parts += [
+        rawbson.element(rawbson.BOOL, name, _TRUE)
+        for name, attribute in _FLAGS.items()
+        if getattr(extras, attribute)
+    ]
+    return parts
+
+
+def _time(name: bytes, cluster_time: int) -> bytes:
+    return rawbson.element(rawbson.TIMESTAMP, name, rawbson.UINT64_LE.pack(cluster_time))
+
+
+class Logged:
+    """A value of the column, read back."""
+
+    __slots__ = ("entry", "extras", "operation", "update", "wall")
+
+    def __init__(self, raw: bytes | None, ts: int, *, in_apply_ops: bool) -> None:
+        """``ts`` is the event's cluster time; ``in_apply_ops`` says whether `txn_index` is not null."""
+        extras = Extras(in_apply_ops=True, apply_ops_ts=ts) if in_apply_ops else Extras()
+        is_plain = not in_apply_ops
+        self.entry: bytes | None = None
+        self.operation: bytes | None = None
+        self.update: bytes | None = None
+        self.wall = bytes(8)
+        for _, name, start, end in () if raw is None else rawbson.elements(raw):
+            value = raw[start:end] if raw is not None else b""
+            if name == b"o":
+                self.update = value
+            elif name == b"entry":
+                self.entry = value
+            elif name == b"operation":
+                self.operation = value
+            elif name == b"wall":
+                self.wall = value
+            else:
+                is_plain = False
+                _set(extras, name, value)
+        self.extras = PLAIN if is_plain else extras
+
+
+def _set(extras: Extras, name: bytes, value: bytes) -> None:
+    if name in _FLAGS:
+        setattr(extras, _FLAGS[name], value == _TRUE)
+    elif name == b"lsid":
+        extras.lsid = value
+    elif name == b"txnNumber":
+        extras.txn_number = rawbson.INT64_LE.unpack(value)[0]
+    elif name == b"commitTimestamp":
+        extras.commit_timestamp = rawbson.UINT64_LE.unpack(value)[0]
+    elif name == b"applyOpsTs":
+        extras.apply_ops_ts = rawbson.UINT64_LE.unpack(value)[0]
+    elif name == b"operationsBefore":
+        extras.operations_before = rawbson.INT64_LE.unpack(value)[0]

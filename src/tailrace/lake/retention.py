@@ -1,0 +1,41 @@
+"""Giving up the oldest part of a history; by default nothing is.
+
+Whole files go, the oldest first, and the history begins where the last of them ended: a stream that wants to
+resume before that gets ChangeStreamHistoryLost.
+"""
+
+import time
+
+from tailrace.lake.commit import change_files
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.table import HistoryTable
+
+
+def retain(
+    table: HistoryTable,
+    *,
+    max_age_seconds: float | None = None,
+    max_bytes: int | None = None,
+    now: float | None = None,
+) -> int:
+    """Remove what is older than an age or too much for a size; how many files went.
+
+    The age of a file is that of its newest row, by wall time; one without wall times has none, and stays
+    until the size decides. The newest file stays whatever its size. ``now`` is in seconds since 1970.
+    """
+    table.refresh()
+    limit = None
+    if max_age_seconds is not None:
+        limit = ((time.time() if now is None else now) - max_age_seconds) * 1000
+    size = table.size
+    gone: list[AddedFile] = []
+    for file in table.files:
+        is_old = limit is not None and file.last_wall is not None and file.last_wall < limit
+        is_too_much = max_bytes is not None and size > max_bytes and file is not table.files[-1]
+        if not (is_old or is_too_much):
+            break
+        size -= file.size
+        gone.append(file)
+    if not gone or not change_files(table, (), removed=gone, begins=gone[-1].last_time):
+        return 0
+    return len(gone)

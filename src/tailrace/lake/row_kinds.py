@@ -1,0 +1,86 @@
+"""The kinds of the rows of a batch: operation, database, collection and UUID, read once for many rows."""
+
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tailrace.events.change_event import EventKind, EventKinds
+from tailrace.events.memo import remember
+from tailrace.events.oplog_entry import Head
+
+_OPS: Final = {"insert": "i", "update": "u", "replace": "u", "delete": "d"}
+_COLUMNS: Final = ("operation", "db", "coll", "uuid")
+_WALL_TIME: Final = b"\x09wallTime\0"
+
+Codes = npt.NDArray[np.int64]
+
+
+class Other(Enum):
+    """Rows that are no document changes."""
+
+    EVENT = "any other event"
+    UNTOLD = "an untold entry"
+
+
+class RowKind:
+    """What document changes of one type in one collection have in common in the history."""
+
+    __slots__ = ("head", "key_lead", "kind", "operation", "to_uuid", "to_wall")
+
+    def __init__(self, head: Head, kind: EventKind) -> None:
+        self.head = head
+        self.kind = kind
+        self.operation = kind.operation_type
+        self.to_uuid = len(kind.lead) + 8
+        """From the end of the token's document to `collectionUUID`"""
+        self.to_wall = self.to_uuid + len(kind.uuid_element) + len(_WALL_TIME)
+        """and to the value of `wallTime`"""
+        self.key_lead = len(kind.key_lead)
+
+
+class RowKinds:
+    """The kinds met so far."""
+
+    def __init__(self) -> None:
+        self._kinds = EventKinds()
+        self._heads: dict[tuple[str, str, bytes], Head] = {}
+        self._known: dict[tuple[str | None, ...], RowKind | Other] = {}
+
+    def of(self, batch: pa.RecordBatch) -> tuple[Codes, dict[int, RowKind | Other]]:
+        """A number for each row, and what the numbers stand for."""
+        codes = np.zeros(batch.num_rows, np.int64)
+        dictionaries = []
+        for name in _COLUMNS:
+            column = batch.column(name)
+            if not isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_encode()
+            # One more than the values: null has a number too.
+            codes *= len(column.dictionary) + 1
+            indices = column.indices
+            codes += (indices.fill_null(len(column.dictionary)) if indices.null_count else indices).to_numpy()
+            dictionaries.append([*column.dictionary.to_pylist(), None])
+        return codes, {int(code): self._kind_of(int(code), dictionaries) for code in np.unique(codes)}
+
+    def _kind_of(self, code: int, dictionaries: list[list[str | None]]) -> RowKind | Other:
+        facts: list[str | None] = []
+        for values in reversed(dictionaries):
+            code, index = divmod(code, len(values))
+            facts.append(values[index])
+        key = tuple(facts)
+        return self._known[key] if key in self._known else remember(self._known, key, self._make(*facts))
+
+    def _make(
+        self, uuid: str | None, coll: str | None, db: str | None, operation: str | None
+    ) -> RowKind | Other:
+        if operation is None:
+            return Other.UNTOLD
+        op = _OPS.get(operation)
+        if op is None or coll is None or uuid is None:
+            return Other.EVENT
+        facts = (op, f"{db}.{coll}", UUID(uuid).bytes)
+        head = self._heads.get(facts) or remember(self._heads, facts, Head(*facts))
+        return RowKind(head, self._kinds.of_head(head, operation))

@@ -1,0 +1,218 @@
+"""The history table: where its files are, how far it goes, and reading it in order.
+
+A table object is one reader's view. It shows a committed version, and moves to the newest by `refresh`. Files
+have disjoint ranges of tokens and of cluster times, so reading in order is reading file after file.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import DeltaError
+
+from tailrace.errors import HistoryError
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.delta_log import BEGINNING, IDENTITY, PROGRESS, DeltaLog, changed_by_others, is_table
+from tailrace.lake.schema import REPEATED, SCHEMA, STREAM_COLUMNS
+
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": "100",
+    "delta.enableExpiredLogCleanup": "true",
+    "delta.logRetentionDuration": "interval 1 hours",
+}
+BATCH_ROWS: Final = 4096
+
+
+class HistoryTable:
+    """One history, seen at one version."""
+
+    def __init__(self, path: Path, log: DeltaLog) -> None:
+        self.path = path
+        self._log = log
+        self._files: list[AddedFile] = []
+        self._ends: list[int] = []
+        self._sorted = -1
+        """The version that the files in order are those of"""
+        self._sort_files()
+
+    @classmethod
+    def exists(cls, path: str | Path) -> bool:
+        """Whether there is a table."""
+        return is_table(Path(path))
+
+    @classmethod
+    def open(cls, path: str | Path) -> "HistoryTable":
+        """A history that is there; `HistoryError` if it is not, or the folder holds something else."""
+        return cls(Path(path), DeltaLog(Path(path)))
+
+    @classmethod
+    def create(cls, path: str | Path, *, identity: str, begins: int) -> "HistoryTable":
+        """A new history of the deployment ``identity``, of everything behind the cluster time ``begins``."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+        start = [Transaction(PROGRESS, begins), Transaction(BEGINNING, begins)]
+        try:
+            DeltaTable.create(
+                str(path),
+                SCHEMA,
+                name="tailrace history",
+                configuration={**_CONFIGURATION, IDENTITY: identity},
+                commit_properties=CommitProperties(app_transactions=start),
+                raise_if_key_not_exists=False,
+            )
+        except (DeltaError, OSError) as error:
+            raise HistoryError(f"no history can be created in {path}: {error}") from None
+        return cls.open(path)
+
+    @property
+    def identity(self) -> str:
+        """Which deployment's history this is."""
+        return self._log.identity
+
+    @property
+    def begins(self) -> int:
+        """The cluster time behind which everything is here."""
+        return self._log.transactions[BEGINNING]
+
+    @property
+    def through(self) -> int:
+        """The cluster time up to which everything is here."""
+        return self._log.transactions[PROGRESS]
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit that this view shows."""
+        return self._log.version
+
+    @property
+    def checkpoint(self) -> int:
+        """The number of the newest commit that a checkpoint covers; -1 if there is none."""
+        return self._log.checkpoint_version()
+
+    @property
+    def files(self) -> Sequence[AddedFile]:
+        """The files in order."""
+        return self._files
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(file.size for file in self._files)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files together."""
+        return sum(file.rows for file in self._files)
+
+    def check_identity(self, identity: str) -> None:
+        """Raise `HistoryError` unless this is that deployment's history."""
+        if identity != self.identity:
+            raise HistoryError(
+                f"the history in {self.path} belongs to {self.identity}, not to {identity}; "
+                "name another folder, or remove it to begin anew"
+            )
+
+    def refresh(self) -> bool:
+        """Show the newest version; whether that is another one. Costs microseconds if it is not."""
+        is_new = self._log.refresh()
+        if self._sorted != self._log.version:
+            self._sort_files()
+        return is_new
+
+    def _sort_files(self) -> None:
+        files = sorted(self._log.files.values(), key=lambda file: file.first_token)
+        if any(one.last_time >= other.first_time for one, other in pairwise(files)):
+            raise changed_by_others(self.path)
+        self._files = files
+        self._ends = [file.last_time for file in files]
+        self._sorted = self._log.version
+
+    def read(
+        self,
+        after: int,
+        through: int | None = None,
+        *,
+        columns: Sequence[str] = STREAM_COLUMNS,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows behind ``after`` and up to ``through``, in order; a cluster time is never cut in two.
+
+        Columns with few values come with a dictionary. Files that were merged or cleared away meanwhile do no
+        harm: the reader goes on in what took their place. Where ``after`` lies before `begins`, what is left
+        is read; the caller checks that first.
+        """
+        end = self.through if through is None else min(through, self.through)
+        wanted = list(dict.fromkeys(("cluster_time", *columns)))
+        missing = ""
+        while after < end:
+            position = bisect_right(self._ends, after)
+            if position == len(self._files) or self._files[position].first_time > end:
+                return
+            file = self._files[position]
+            try:
+                for batch in _read_file(self.path / file.path, after, end, wanted, batch_rows):
+                    yield batch
+                    after = _last_time(batch)
+            except FileNotFoundError:
+                if file.path == missing:
+                    raise HistoryError(f"a file of the history is gone: {self.path / file.path}") from None
+                missing = file.path
+                self.refresh()
+                continue
+            after = max(after, min(file.last_time, end))
+
+
+def _last_time(batch: pa.RecordBatch) -> int:
+    return int(batch.column("cluster_time")[batch.num_rows - 1].as_py())
+
+
+def _read_file(
+    path: Path, after: int, through: int, columns: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one file in an interval, cut only between cluster times."""
+    with pq.ParquetFile(path, memory_map=True, read_dictionary=list(REPEATED)) as file:
+        groups = _row_groups(file.metadata, after, through)
+        if not groups:
+            return
+        # A batch is given away when the next one shows that its last cluster time ends with it.
+        held: list[pa.RecordBatch] = []
+        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
+            times = batch.column("cluster_time").to_numpy()
+            start = int(np.searchsorted(times, after, "right"))
+            stop = int(np.searchsorted(times, through, "right"))
+            if start == stop:
+                continue
+            if held and _last_time(held[-1]) == times[start]:
+                first = start
+                start = int(np.searchsorted(times, times[first], "right"))
+                held.append(batch.slice(first, min(start, stop) - first))
+                if start >= stop:
+                    continue
+            if held:
+                yield _joined(held)
+            held = [batch.slice(start, stop - start)]
+        if held:
+            yield _joined(held)
+
+
+def _row_groups(metadata: pq.FileMetaData, after: int, through: int) -> list[int]:
+    """The row groups that may hold rows of an interval."""
+    column = SCHEMA.get_field_index("cluster_time")
+    found = []
+    for number in range(metadata.num_row_groups):
+        statistics = metadata.row_group(number).column(column).statistics
+        if statistics is None or (statistics.max > after and statistics.min <= through):
+            found.append(number)
+    return found
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+    return table.to_batches()[0]

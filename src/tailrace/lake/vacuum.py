@@ -1,0 +1,54 @@
+"""Clearing away files that are no part of the history any more.
+
+A file is removed from the table first and deleted when a grace period is over, so that whoever reads an older
+version can finish. A file that no version has is either the work of a task that died, or of one that has not
+come to its commit yet; the latter lies behind the end of the history, and is left alone.
+"""
+
+import time
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailrace.lake.schema import SCHEMA
+from tailrace.lake.table import HistoryTable
+
+GRACE_SECONDS: Final = 3600.0
+_ABANDONED_SECONDS: Final = 86_400.0
+"""Nobody writes to one temporary file for so long"""
+
+
+def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: float | None = None) -> int:
+    """Delete what was removed longer ago than the grace period; how many files went."""
+    table.refresh()
+    now = time.time() if now is None else now
+    kept = {file.path for file in table.files}
+    deleted = 0
+    for path in table.path.iterdir():
+        is_abandoned = path.name.startswith(".") and path.suffix == ".tmp"
+        if path.name in kept or not (is_abandoned or path.suffix == ".parquet"):
+            continue
+        try:
+            age = now - path.stat().st_mtime
+            if is_abandoned:
+                is_garbage = age > _ABANDONED_SECONDS
+            else:
+                is_garbage = age > grace_seconds and _last_time(path) <= table.through
+            if is_garbage:
+                path.unlink()
+                deleted += 1
+        except FileNotFoundError:
+            continue  # somebody else cleared it away, or a task finished it
+    return deleted
+
+
+def _last_time(path: Path) -> int:
+    """The cluster time a file ends with; one that cannot be read was damaged by others, and stays."""
+    try:
+        metadata = pq.read_metadata(path)
+    except pa.ArrowInvalid:
+        return 1 << 63
+    last = metadata.row_group(metadata.num_row_groups - 1)
+    return int(last.column(SCHEMA.get_field_index("cluster_time")).statistics.max)

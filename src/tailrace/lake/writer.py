@@ -1,0 +1,183 @@
+"""Rows to Parquet files; what a task does before the driver commits them.
+
+A file has its name from the task, so a task that runs again finds what its first attempt wrote. It is written
+under another name first: a file that has its name is whole. All rows of one cluster time are in one file.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.schema import REPEATED, SCHEMA
+
+TARGET_BYTES: Final = 128 << 20
+ROW_GROUP_ROWS: Final = 16_384
+"""What a stream reads at once when it begins somewhere; scans like it larger, streams smaller"""
+_ROW_GROUP_BYTES: Final = 32 << 20
+COMPRESSION: Final = "zstd"
+_WITH_STATISTICS: Final = ("token", "cluster_time", "wall_time", "operation", "db", "coll")
+
+
+def write_files(
+    directory: str | Path,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    name: str,
+    target_bytes: int = TARGET_BYTES,
+    row_group_rows: int = ROW_GROUP_ROWS,
+    durable: bool = True,
+) -> list[AddedFile]:
+    """Write rows that come in order to as many files as they need; no rows, no file.
+
+    ``name`` is the beginning of the files' names and has to be unlike that of any other rows. With
+    ``durable`` a file is on disk before this returns.
+    """
+    written: list[AddedFile] = []
+    file: _File | None = None
+    try:
+        for group in _row_groups(batches, row_group_rows):
+            times = group.column("cluster_time")
+            start = 0
+            if file is not None and file.size >= target_bytes:
+                # The rows of the cluster time that the file ends with belong to it too.
+                start = _first_behind(times, file.last_time)
+                if start:
+                    file.write(group.slice(0, start))
+                if start < group.num_rows:
+                    written.append(file.finish())
+                    file = None
+            if start < group.num_rows:
+                if file is None:
+                    file = _File(Path(directory), f"{name}-{len(written):04d}.parquet", durable=durable)
+                file.write(group.slice(start) if start else group)
+        if file is not None:
+            written.append(file.finish())
+            file = None
+    finally:
+        if file is not None:
+            file.give_up()
+    return written
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        count += batch.num_rows
+        size += batch.nbytes
+        if count >= rows or size >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(held, SCHEMA)
+            held, count, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held, SCHEMA)
+
+
+def _first_behind(times: pa.ChunkedArray, cluster_time: int) -> int:
+    """How many rows at the beginning have this cluster time."""
+    found: int = pc.index(pc.greater(times, cluster_time), value=True).as_py()
+    return len(times) if found < 0 else found
+
+
+class _File:
+    def __init__(self, directory: Path, name: str, *, durable: bool) -> None:
+        self._path = directory / name
+        # Two attempts of one task may run at once.
+        self._temporary = directory / f".{name}.{os.getpid()}.{time.monotonic_ns()}.tmp"
+        self._durable = durable
+        self._sink = open(self._temporary, "wb")  # noqa: SIM115 - closed by `finish` or `give_up`
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            SCHEMA,
+            compression=COMPRESSION,
+            use_dictionary=list(REPEATED),
+            write_statistics=list(_WITH_STATISTICS),
+            store_schema=False,
+        )
+        self._rows = 0
+        self._first: tuple[str, int] = ("", 0)
+        self._last: tuple[str, int] = ("", 0)
+        self._walls: list[tuple[Any, Any]] = []
+        self._walls_missing = 0
+
+    @property
+    def size(self) -> int:
+        return self._sink.tell()
+
+    @property
+    def last_time(self) -> int:
+        return self._last[1]
+
+    def write(self, rows: pa.Table) -> None:
+        if not self._rows:
+            self._first = _position(rows, 0)
+        self._last = _position(rows, rows.num_rows - 1)
+        self._rows += rows.num_rows
+        walls = rows.column("wall_time")
+        self._walls_missing += walls.null_count
+        if walls.null_count < rows.num_rows:
+            found = pc.min_max(walls.cast(pa.int64()))
+            self._walls.append((found["min"].as_py(), found["max"].as_py()))
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def finish(self) -> AddedFile:
+        self._writer.close()
+        self._sink.flush()
+        if self._durable:
+            os.fsync(self._sink.fileno())
+        self._sink.close()
+        path = _put_in_place(self._temporary, self._path, self._rows)
+        return AddedFile(
+            path=path.name,
+            size=path.stat().st_size,
+            rows=self._rows,
+            first_token=self._first[0],
+            last_token=self._last[0],
+            first_time=self._first[1],
+            last_time=self._last[1],
+            first_wall=min(least for least, _ in self._walls) // 1000 if self._walls else None,
+            last_wall=max(greatest for _, greatest in self._walls) // 1000 if self._walls else None,
+            walls_missing=self._walls_missing,
+            modified=time.time_ns() // 1_000_000,
+        )
+
+    def give_up(self) -> None:
+        self._sink.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _put_in_place(written: Path, path: Path, rows: int) -> Path:
+    """Give a finished file its name; where the rows are now.
+
+    A file that has this name may be part of the table already, and its size with it. So it is never replaced:
+    a task of a driver that was killed can come to its end after the next driver has committed the same rows.
+    If it has as many rows it is the same piece, for the files before it were. Else they were cut elsewhere.
+    """
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        if pq.read_metadata(path).num_rows == rows:
+            written.unlink()
+            os.utime(path)  # it is wanted again: whoever clears away old files must not take it
+            return path
+        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
+        os.link(written, path)
+    except OSError:  # a file system without links
+        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
+        os.replace(written, path)
+        return path
+    written.unlink()
+    return path
+
+
+def _position(rows: pa.Table, row: int) -> tuple[str, int]:
+    return rows.column("token")[row].as_py(), rows.column("cluster_time")[row].as_py()

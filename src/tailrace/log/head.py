@@ -1,0 +1,254 @@
+"""The head: the newest part of the event log, in memory, with the oplog on disk behind it.
+
+Every commit of the store hands its entries over, in the event loop's thread. They stay in memory, up to a
+size; streams that are further behind read the oplog in pieces (`segments.py`).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.cluster_time import in_words
+from tailrace.events.oplog_entry import Head as EntryHead
+from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.stages.check_resumability import history_lost
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import DeploymentPart
+from tailrace.lake.deferred_entries import events_or_untold
+from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
+from tailrace.log.segments import Segments
+from tailrace.log.shared_output import CommonSteps
+from tailrace.log.verbatim_inserts import InsertRun
+from tailrace.log.waiting import Waiters, holds_operations
+from tailrace.mongod.store.indexes.id_keys import has_key, id_key_of
+from tailrace.mongod.store.oplog_truncation import truncated_through
+from tailrace.mongod.store.reader import Snapshot
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.writer import Commit
+
+SLICE_ITEMS: Final = 1000
+SLICE_BYTES: Final = 512 << 10
+"""What a stream works on without giving way to others: a slice ends with the item that reaches this."""
+MAX_WEIGHT: Final = 96 << 20
+"""Memory for the newest entries and their events"""
+_FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
+
+
+class Head(EventLog):
+    """The event log of one store."""
+
+    def __init__(
+        self, store: Store, *, shard: str = "", max_weight: int = MAX_WEIGHT, marks_end: bool = False
+    ) -> None:
+        """``shard`` is the store's name in a cluster."""
+        self.waiters = Waiters()
+        self.steps = CommonSteps()
+        self.lookups = {shard: store_lookups(store)}
+        self.shard = shard
+        self.marks_end = marks_end
+        self.transformed = 0
+        """how many entries were transformed; that of an entry happens once, however many streams show it"""
+        self._store = store
+        self._part = DeploymentPart(shard, self.lookups[shard], marks_end=marks_end)
+        self._max_weight = max_weight
+        self._begins_after = store.last_committed
+        self._newest = store.last_committed
+        self._items: list[EntryItem] = []
+        self._times: list[int] = []
+        self._sizes: list[int] = []
+        """of all entries up to each item, those that have left included: where a slice ends is looked up"""
+        self._size = 0
+        self._weight = 0
+        self._older = Segments()
+        store.on_commit.append(self._accept)
+
+    @property
+    def newest(self) -> int:
+        """The cluster time up to which the log is complete."""
+        return self._newest
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if entries from ``start`` on are gone."""
+        if not has_entries_from(self._store, start):
+            raise history_lost(start)
+
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if entries behind a cluster time were removed."""
+        # Also if memory still had them: what a stream gets must not depend on how much of it there is.
+        if self.lost_through > after:
+            raise place_lost(after)
+
+    @property
+    def lost_through(self) -> int:
+        """The cluster time of the newest entry that was removed."""
+        return self._store.truncated_through
+
+    def read(self, after: int, logs: int = 1) -> Slice:
+        """The next items behind a cluster time; if that is one of several ``logs``, its part of a slice."""
+        if after < self._begins_after:
+            return self._read_older(after)
+        times = self._times
+        if not times or times[-1] <= after:
+            return Slice((), max(self._newest, after))
+        first = bisect_right(times, after)
+        before = self._sizes[first - 1] if first else self._sizes[0] - len(self._items[0].entry.raw)
+        behind = bisect_left(self._sizes, before + SLICE_BYTES // logs, first) + 1
+        items = self._items[first : min(behind, first + SLICE_ITEMS // logs)]
+        is_rest = first + len(items) == len(times)
+        return Slice(items, self._newest if is_rest else items[-1].entry.ts)
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item, worked out once."""
+        assert isinstance(item, EntryItem)  # the head has no others
+        if item.events is None and not item.is_unsound:
+            self.transformed += 1
+            batch = self._part.events(item.entry)
+            if batch.failure is None:
+                self._weigh(item, batch.items)
+            else:
+                item.is_unsound = True
+        return item.events
+
+    def run_of(self, item: LogItem) -> InsertRun | None:
+        """The inserts of an item as a run."""
+        assert isinstance(item, EntryItem)  # as in `events_of`
+        if item.events is not None or not holds_operations(item.entry):
+            return None
+        before = item.weight
+        run = item.run(self._part)
+        self._add_weight(item, item.weight - before)
+        return run
+
+    def _weigh(self, item: EntryItem, events: list[ChangeEvent]) -> None:
+        """Keep an item's events, and take the memory they need into account."""
+        before = item.weight
+        item.events = events
+        self._add_weight(item, item.weight - before)
+
+    def _add_weight(self, item: EntryItem, more: int) -> None:
+        if item.entry.ts <= self._begins_after:
+            self._older.add_weight(more)
+            return
+        self._weight += more
+        if self._weight > self._max_weight:
+            self._trim()
+
+    def _read_older(self, after: int) -> Slice:
+        known = self._older.find(after)
+        if known is not None:
+            return known
+        end = min(self._begins_after, self._older.next_start(after) or self._begins_after)
+        items: list[EntryItem] = []
+        size = 0
+        scanned = end
+        with self._store.snapshot() as snapshot:
+            # Its own word: what the writer has just removed may not be known here yet.
+            if truncated_through(snapshot) > after:
+                raise place_lost(after)
+            for ts, raw in snapshot.entries(after):
+                if ts > end:
+                    break
+                if len(items) >= SLICE_ITEMS or size >= SLICE_BYTES:
+                    scanned = items[-1].entry.ts
+                    break
+                items.append(EntryItem(self._part.read(raw), self.shard))
+                size += len(raw)
+        found = Slice(items, scanned)
+        self._older.add(after, found)
+        return found
+
+    def _accept(self, commit: Commit) -> None:
+        """Take over the entries of a commit and wake whom they concern."""
+        for ts, raw in commit.entries:
+            item = EntryItem(self._part.read(raw), self.shard)
+            self._items.append(item)
+            self._times.append(ts)
+            self._size += len(raw)
+            self._sizes.append(self._size)
+            self._weight += item.weight
+            self._newest = ts
+            if self.waiters:
+                self.waiters.offer(item.entry, self.heads_in(item))
+        if self._weight > self._max_weight:
+            self._trim()
+
+    def in_memory(self, after: int, through: int) -> Sequence[EntryItem] | None:
+        """The items of an interval; None if memory no longer has them all."""
+        if after < self._begins_after:
+            return None
+        times = self._times
+        return self._items[bisect_right(times, after) : bisect_right(times, through)]
+
+    def told_by(self, item: EntryItem) -> list[ChangeEvent]:
+        """The events of an item, as a history would hold them: an untold entry stands for itself."""
+        return events_or_untold(self._part, item.entry, self.shard)
+
+    def heads_in(self, item: EntryItem) -> Collection[EntryHead] | None:
+        """What the operations of a transaction or batch are; None for other entries."""
+        if not holds_operations(item.entry):
+            return None
+        run = self.run_of(item)
+        if run is not None:
+            return (run.head,)
+        events = self.events_of(item)
+        return None if events is None else {event.entry.head for event in events}
+
+    def _trim(self) -> None:
+        """Let go of the older half; whoever still needs it reads the disk."""
+        keep = len(self._items) // 2 or 1
+        gone = self._items[:-keep]
+        if gone:
+            self._begins_after = gone[-1].entry.ts
+            self._weight -= sum(item.weight for item in gone)
+            del self._items[:-keep], self._times[:-keep], self._sizes[:-keep]
+
+
+def has_entries_from(store: Store, start: int) -> bool:
+    """Whether the oplog of a store has everything from a cluster time on."""
+    with store.snapshot() as snapshot:
+        oldest = snapshot.oldest_entry()
+    if oldest is None or oldest[0] <= start:
+        return True
+    entry = parse_entry(oldest[1])
+    return entry.head.op == "n" and rawbson.field(entry.o, b"msg") == _FIRST_MESSAGE
+
+
+def place_lost(after: int) -> CommandError:
+    """The error of a stream that was overtaken while it was open."""
+    return CommandError(
+        ErrorCode.CappedPositionLost,
+        f"the oplog was truncated past {in_words(after)} while the stream was behind",
+    )
+
+
+def store_lookups(store: Store) -> Lookups:
+    """What stages look up, found in the newest state of a store."""
+
+    def entry(ts: int, _term: int) -> bytes | None:
+        with store.snapshot() as snapshot:
+            return snapshot.entry(ts)
+
+    def pre_image(uuid: bytes, ts: int, index: int) -> bytes | None:
+        with store.snapshot() as snapshot:
+            stored = snapshot.pre_image(uuid, ts, index)
+        return None if stored is None else rawbson.subdocument(stored, b"preImage")
+
+    def document(ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+        with store.snapshot() as snapshot:
+            return find_document(snapshot, ns, key, uuid)
+
+    return Lookups(entry, pre_image, document)
+
+
+def find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+    """The document of a key as a snapshot has it; ``uuid`` is what its collection must have, if not None."""
+    collection = snapshot.catalog.collection(ns)
+    if collection is None or (uuid is not None and collection.uuid != uuid):
+        return None
+    by_id = id_key_of(key)
+    found = None if by_id is None else snapshot.find_id(collection, by_id)
+    return None if found is None or not has_key(found[1], key) else found[1]

@@ -1,0 +1,301 @@
+"""The event log of the history: what the pipeline has put into the table, and nothing else.
+
+It is the older tier of a server's log (`tiers.py`), or all of it. The table is read by a thread of its own,
+in pieces that streams at about the same place share; the event loop is never held up by a file. New commits
+are noticed by looking for the next file of the table's log, often while somebody waits for one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from tailrace.errors import CommandError, HistoryError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.cluster_time import in_words
+from tailrace.events.stages.check_resumability import history_lost
+from tailrace.lake.table import HistoryTable
+from tailrace.log.event_log import EventLog, LogItem, Run, Slice
+from tailrace.log.head import place_lost
+from tailrace.log.history_reader import HistoryReader
+from tailrace.log.oplogs import Oplogs
+from tailrace.log.recorded import RecordedItem, RowReader
+from tailrace.log.segments import Segments
+from tailrace.log.shared_output import CommonSteps
+from tailrace.log.waiting import Waiter, Waiters
+
+PROMPT_SECONDS: Final = 0.003
+"""How often the table's log is looked at while somebody waits for the next commit"""
+CALM_SECONDS: Final = 0.25
+_SECONDS_AFTER_FAULT: Final = 1.0
+_MAX_READERS: Final = 8
+"""Places at which the table stays open for streams that catch up"""
+
+
+class HistoryLog(EventLog):
+    """The events that the history of a deployment holds; there may be no history yet."""
+
+    def __init__(self, oplogs: Oplogs, path: Path, *, marks_end: bool = False, prompt: bool = True) -> None:
+        """With ``prompt``, streams wait for what comes into the history; else nobody does."""
+        self.waiters = Waiters()
+        self.steps = CommonSteps()
+        self.lookups = oplogs.lookups
+        self.marks_end = marks_end
+        self.path = path
+        self.images_expired_before: Callable[[], int | None] = lambda: None
+        """asked for the date, in milliseconds, before which pre-images have expired"""
+        self.on_fault: Callable[[Exception], None] = lambda _: None
+        """told when the table could not be looked at; it is tried again"""
+        self.table: HistoryTable | None = None
+        self._oplogs = oplogs
+        self._prompt = prompt
+        self._newest = 0
+        self._next_refresh = 0.0
+        self._pieces = Segments()
+        self._readers: dict[int, HistoryReader] = {}
+        self._rows = RowReader()
+        self._thread = ThreadPoolExecutor(1, "tailrace-history")
+        self._fetching = asyncio.Lock()
+        self._looking = asyncio.Lock()
+        self._is_wanted = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the history, if there is one, and follow it from now on."""
+        self.open()
+        self._following = asyncio.get_running_loop().create_task(self._follow(), name="history")
+
+    async def close(self) -> None:
+        """Stop following, and let go of the files."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the files; for who did not follow."""
+        self._thread.shutdown()
+        self._readers.clear()
+
+    def open(self) -> None:
+        """Open the history, if there is one; from now on no entry goes that it does not hold.
+
+        Raises `HistoryError` for a history that cannot be this deployment's.
+        """
+        self._oplogs.hold(0)
+        if not HistoryTable.exists(self.path):
+            return
+        table = HistoryTable.open(self.path)
+        check_belongs(table, self._oplogs)
+        self.table = table
+        self._oplogs.resume(table.through)
+        self._moved_to(table.through)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._pause()
+                await self.look()
+            except Exception as error:  # whatever it is, it must not end this
+                self.on_fault(error)
+                await asyncio.sleep(_SECONDS_AFTER_FAULT)
+
+    async def _pause(self) -> None:
+        """Until it is time to look again: soon while somebody waits."""
+        if self._prompt and self.waiters:
+            await asyncio.sleep(PROMPT_SECONDS)
+            return
+        self._is_wanted.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CALM_SECONDS):
+                await self._is_wanted.wait()
+
+    async def look(self) -> None:
+        """Take over what was committed since the last look, and wake whom it concerns."""
+        async with self._looking:
+            if self.table is None:
+                self.open()
+                self.waiters.wake_all()  # there may be something already for who came before the history
+            else:
+                await self._take_over(self.table)
+
+    async def _take_over(self, table: HistoryTable) -> None:
+        loop = asyncio.get_running_loop()
+        is_due = loop.time() >= self._next_refresh
+        if not (is_due or _next_commit(table).exists()):
+            return
+        # Now and then in any case: of a log that was tidied up meanwhile, the next file is never there.
+        self._next_refresh = loop.time() + CALM_SECONDS
+        await loop.run_in_executor(self._thread, table.refresh)
+        through = table.through
+        if through <= self._newest:
+            return
+        first: Slice | None = None
+        if self.waiters:
+            first = await loop.run_in_executor(self._thread, self._read_piece, self._newest, through)
+        before = self._newest
+        self._moved_to(through)
+        if first is not None:
+            self._pieces.add(before, first)
+        self._wake(first)
+
+    def _moved_to(self, through: int) -> None:
+        self._newest = through
+        self._oplogs.hold(through)
+
+    def _wake(self, first: Slice | None) -> None:
+        """Tell those who can see something new; all of them if there is more than was looked at."""
+        if first is None or first.scanned < self._newest:
+            self.waiters.wake_all()
+            return
+        for item in first.items:
+            self.waiters.offer_recorded(self.events_of(item), marks_end=self.marks_end)
+
+    # -- what streams ask -----------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The cluster time up to which the history was built."""
+        return self._newest
+
+    @property
+    def now(self) -> int:
+        """Behind what has happened, in the history or not yet."""
+        return max(self._oplogs.now, self._newest)
+
+    @property
+    def begins(self) -> int | None:
+        """The cluster time behind which the history has everything; None if there is none."""
+        return None if self.table is None else self.table.begins
+
+    def holds_from(self, start: int) -> bool:
+        """Whether everything from a cluster time on is in the history, or will be."""
+        begins = self.begins
+        if begins is None:
+            return self._oplogs.have_entries_from(start)
+        return begins == 0 or start > begins
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if the history begins behind ``start``."""
+        if not self.holds_from(start):
+            raise history_lost(start)
+
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if the history was cut while a stream was behind."""
+        begins = self.begins
+        if begins is not None and begins > after:
+            raise place_lost(after)
+
+    def is_at_hand(self, after: int) -> bool:
+        """Whether the next piece is in memory, or there is none."""
+        return after >= self._newest or self._pieces.find(after) is not None
+
+    async def fetch(self, after: int) -> None:
+        """Read the next piece in the history's thread."""
+        async with self._fetching:
+            if self.is_at_hand(after):
+                return
+            loop = asyncio.get_running_loop()
+            try:
+                found = await loop.run_in_executor(self._thread, self._read_piece, after, self._end(after))
+            except (OSError, HistoryError) as error:
+                self.on_fault(error)
+                return  # `read` meets it again, and says so to the stream
+            self._pieces.add(after, found)
+
+    def read(self, after: int) -> Slice:
+        """The next items behind a cluster time."""
+        if after >= self._newest:
+            return Slice((), after)
+        found = self._pieces.find(after)
+        if found is None:
+            try:
+                found = self._thread.submit(self._read_piece, after, self._end(after)).result()
+            except (OSError, HistoryError) as error:
+                raise history_unreadable(error) from None
+            self._pieces.add(after, found)
+        return _cut_behind(found, after)
+
+    def _end(self, after: int) -> int:
+        """How far to read: up to what is known already."""
+        return min(self._newest, self._pieces.next_start(after) or self._newest)
+
+    def _read_piece(self, after: int, through: int) -> Slice:
+        """The next piece of the table, by the history's thread alone."""
+        reader = self._readers.pop(after, None)
+        try:
+            if reader is None:
+                assert self.table is not None, "a history that goes up to some time is there"
+                reader = HistoryReader(self.table, self._rows, after, through)
+            found = reader.next_piece()
+        except pa.ArrowException as error:
+            raise HistoryError(f"a file of the history in {self.path} is damaged: {error}") from None
+        if reader.place < reader.through:
+            self._readers[reader.place] = reader
+            while len(self._readers) > _MAX_READERS:
+                del self._readers[next(iter(self._readers))]
+        return found
+
+    def run_of(self, item: LogItem) -> Run | None:
+        """The events of an item that are shown as they are stored."""
+        assert isinstance(item, RecordedItem)
+        return item.run
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
+        """The events of an item; a pre-image that has expired is not there any more."""
+        assert isinstance(item, RecordedItem)
+        before = item.weight
+        events = item.events
+        if item.with_images:
+            expired = self.images_expired_before()
+            if expired is not None:
+                item.forget_images(expired)
+        self._pieces.add_weight(item.weight - before)
+        return events
+
+    async def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Wait until there is something a stream can see; meanwhile new commits are looked for often."""
+        self._is_wanted.set()
+        return await super().wait(waiter, seconds)
+
+
+def _next_commit(table: HistoryTable) -> Path:
+    return table.path / "_delta_log" / f"{table.version + 1:020d}.json"
+
+
+def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
+    """Raise `HistoryError` unless a history is this deployment's and goes on where its oplogs do."""
+    table.check_identity(oplogs.identity)
+    if table.through > oplogs.now:
+        raise HistoryError(
+            f"the history in {table.path} is ahead of the data: it goes up to {in_words(table.through)}, "
+            f"the oplog up to {in_words(oplogs.now)}; use the data directory it was built from, or "
+            "name another folder for the history"
+        )
+    if table.through < oplogs.truncated_through:
+        raise HistoryError(
+            f"the history in {table.path} ends at {in_words(table.through)}, and the oplog begins behind "
+            f"{in_words(oplogs.truncated_through)}: what is between is lost; name another folder, or remove "
+            "it to begin anew"
+        )
+
+
+def history_unreadable(error: Exception) -> CommandError:
+    """The error of a stream whose next events cannot be read."""
+    return CommandError(8881103, f"the history cannot be read: {error}")
+
+
+def _cut_behind(found: Slice, after: int) -> Slice:
+    """A piece without what lies before a place inside of its first item."""
+    first = found.items[0] if found.items else None
+    if isinstance(first, RecordedItem) and first.begins <= after:
+        return Slice([*first.behind(after), *found.items[1:]], found.scanned)
+    return found

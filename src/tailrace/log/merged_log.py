@@ -1,0 +1,255 @@
+"""The event log of a sharded cluster: the heads of all shards as one log, in the order of cluster time.
+
+Every shard promises a cluster time behind which everything new of it comes (`Store.promised`). The log is
+complete up to the smallest promise, and that is how far streams read: nothing can come later that belongs
+before what they have shown. An idle shard promises what the common clock shows, so it holds up nobody; one
+that is writing holds up the others until its commit is told, or has failed. Whenever that happens, the log
+moves on and wakes the streams that see something of what it has passed.
+
+A shard that joins takes part from then on, one that leaves does until then. Promises are read and streams are
+woken in the event loop's thread alone.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Final, cast
+
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.event_token import resume_token
+from tailrace.events.resume_token import CURRENT_VERSION
+from tailrace.events.stages.check_resumability import history_lost
+from tailrace.events.stages.lookups import DocumentLookup, Lookups
+from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
+from tailrace.log.head import Head, place_lost
+from tailrace.log.shared_output import CommonSteps
+from tailrace.log.verbatim_inserts import InsertRun
+from tailrace.log.waiting import Waiters
+from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.store import Store
+
+_FOREVER: Final = 1 << 64
+_time_of: Final = attrgetter("ts")
+
+
+class TiedItem(LogItem):
+    """Entries of several shards that have the same cluster time; their events are ordered by token.
+
+    With one clock there are none. Data that was written under several may have them.
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[EntryItem]) -> None:
+        super().__init__(items[0].ts)
+        self.items = items
+
+    @property
+    def weight(self) -> int:
+        """That of all of them."""
+        return sum(item.weight for item in self.items)
+
+
+@dataclass(slots=True)
+class _Stay:
+    """The time for which a shard is part of the cluster."""
+
+    head: Head
+    store: Store
+    joined: int
+    """It is behind this time that its entries count"""
+    left: int = _FOREVER
+    """and up to this one."""
+
+    @property
+    def end(self) -> int:
+        """The cluster time behind which it has nothing so far."""
+        return min(self.head.newest, self.left)
+
+    @property
+    def lost_through(self) -> int:
+        """Up to when some of what counts is gone."""
+        lost = min(self.head.lost_through, self.left)
+        return lost if lost > self.joined else 0
+
+
+class MergedLog(EventLog):
+    """One log over the heads of the shards."""
+
+    def __init__(
+        self,
+        clock: ClusterClock,
+        document: DocumentLookup,
+        *,
+        marks_end: bool = False,
+    ) -> None:
+        """``document`` looks a document up wherever it is in the cluster."""
+        self.waiters = Waiters()
+        self.steps = CommonSteps()
+        self.lookups: dict[str, Lookups] = defaultdict(lambda: Lookups(document=document))
+        self.marks_end = marks_end
+        self._clock = clock
+        self._document = document
+        self._heads: dict[str, Head] = {}
+        self._stays: list[_Stay] = []
+        self._newest = 0
+        self._left_through = 0
+        self._gone_through = 0
+
+    # -- the shards -----------------------------------------------------------------------------------------
+
+    @property
+    def shards(self) -> set[str]:
+        """The names of those that are part of the cluster."""
+        return {stay.head.shard for stay in self._stays if stay.left == _FOREVER}
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores of all shards that can be read, those that have left included."""
+        return list({id(stay.store): stay.store for stay in self._stays}.values())
+
+    def add(self, head: Head, store: Store, joined: int = 0, *, joins_now: bool = False) -> None:
+        """Take a shard in; what it logged up to ``joined``, or before it joins now, is not the cluster's."""
+        self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else joined))
+        store.on_settled.append(self._move_on)
+        self._move_on()
+
+    def add_former(self, head: Head, store: Store, left: int) -> None:
+        """Take in what is still there of a shard that left earlier; it may have come back since."""
+        self._take_in(_Stay(head, store, 0, left))
+        self._left_through = max(self._left_through, left)
+
+    def lose(self, left: int) -> None:
+        """Take note of a shard that left earlier, of which nothing is there any more."""
+        self._left_through = max(self._left_through, left)
+        self._gone_through = max(self._gone_through, left)
+
+    def _take_in(self, stay: _Stay) -> None:
+        head = stay.head
+        name = head.shard
+        found = head.lookups[name]
+        self._heads[name] = head
+        self.lookups[name] = Lookups(found.entry, found.pre_image, self._document)
+        self._stays.append(stay)
+
+    def remove(self, name: str) -> None:
+        """Let a shard go: what it has told so far counts, and nothing that it may still write.
+
+        Its store has to stay open: streams that are behind have not read it to the end.
+        """
+        stay = next(stay for stay in self._stays if stay.head.shard == name and stay.left == _FOREVER)
+        stay.left = self._left_through = stay.store.promised
+        stay.store.on_settled.remove(self._move_on)
+        self._move_on()
+
+    def _move_on(self) -> None:
+        """Go up to the smallest promise, and wake whom that concerns."""
+        promises = [stay.store.promised for stay in self._stays if stay.left == _FOREVER]
+        before, newest = self._newest, min(promises, default=0)
+        if newest <= before:
+            return
+        self._newest = newest
+        if self.waiters:
+            for stay in self._stays:
+                self._offer(stay.head, max(before, stay.joined), min(newest, stay.left))
+
+    def _offer(self, head: Head, after: int, through: int) -> None:
+        if after >= through:
+            return
+        items = head.in_memory(after, through)
+        if items is None:
+            self.waiters.wake_all()
+            return
+        for item in items:
+            self.waiters.offer(item.entry, head.heads_in(item))
+
+    # -- what streams ask -----------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The smallest promise: everything up to there is known."""
+        return self._newest
+
+    @property
+    def now(self) -> int:
+        """Behind everything that a client can have heard of, and before whatever is written from now on."""
+        return max(self._clock.now, self._newest)
+
+    @property
+    def lost_through(self) -> int:
+        """The cluster time up to which a shard has lost entries, or is itself not there any more."""
+        return max(self._gone_through, self.truncated_through)
+
+    @property
+    def truncated_through(self) -> int:
+        """The cluster time of the newest entry that a shard has removed."""
+        return max([stay.lost_through for stay in self._stays], default=0)
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if a shard has not everything from ``start`` on, or left since."""
+        if start <= self._left_through:
+            raise history_lost(start)
+        for stay in self._stays:
+            if stay.left == _FOREVER:
+                stay.head.check_start(max(start, stay.joined + 1))
+
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if a shard has lost what is behind a cluster time."""
+        if self.lost_through > after:
+            raise place_lost(after)
+
+    def read(self, after: int) -> Slice:
+        """The next items of all shards, merged."""
+        through = self._newest
+        if after >= through:
+            return Slice((), after)
+        # Those that have something: what is not shown of a slice is read again.
+        telling = [stay for stay in self._stays if stay.joined < through and stay.end > after]
+        pieces: list[tuple[_Stay, Sequence[LogItem]]] = []
+        for stay in telling:
+            found = stay.head.read(max(after, stay.joined), len(telling))
+            # One that has told all it has keeps its promise for the rest.
+            if found.scanned < min(stay.end, through):
+                through = found.scanned
+            pieces.append((stay, found.items))
+        parts = [_cut_behind(items, min(through, stay.left)) for stay, items in pieces]
+        return Slice(_merged([part for part in parts if part]), through)
+
+    def run_of(self, item: LogItem) -> InsertRun | None:
+        """The inserts of an item as a run."""
+        if not isinstance(item, EntryItem) or item.entry.head.op != "c":
+            return None  # told apart here, as most entries are of one operation
+        return self._heads[item.shard].run_of(item)
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item, worked out once by the head of its shard."""
+        if isinstance(item, EntryItem):
+            return self._heads[item.shard].events_of(item)
+        assert isinstance(item, TiedItem)  # there are no others
+        events = chain.from_iterable(self._heads[tied.shard].told_by(tied) for tied in item.items)
+        return sorted(events, key=_token)
+
+
+def _cut_behind(items: Sequence[LogItem], through: int) -> Sequence[LogItem]:
+    if not items or items[-1].ts <= through:
+        return items
+    return items[: bisect_right(items, through, key=_time_of)]
+
+
+def _merged(parts: Sequence[Sequence[LogItem]]) -> Sequence[LogItem]:
+    """Some sequences as one, in the order of time; items of one cluster time become one."""
+    if len(parts) < 2:
+        return parts[0] if parts else ()
+    items = sorted(chain.from_iterable(parts), key=_time_of)  # quick, as it notices that the parts are sorted
+    if len(set(map(_time_of, items))) == len(items):
+        return items
+    # The heads have no other items.
+    groups = (list(group) for _, group in groupby(cast("list[EntryItem]", items), _time_of))
+    return [group[0] if len(group) == 1 else TiedItem(group) for group in groups]
+
+
+def _token(event: ChangeEvent) -> bytes:
+    return resume_token(event, CURRENT_VERSION).data.encode()

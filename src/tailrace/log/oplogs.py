@@ -1,0 +1,171 @@
+"""The oplogs that a history is built from: that of a replica set, or those of all shards of a cluster."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tailrace.errors import CommandError
+from tailrace.events.oplog_entry import OplogEntry, parse_entry
+from tailrace.events.stages.lookups import Lookups
+from tailrace.log.head import has_entries_from, store_lookups
+from tailrace.log.merged_log import MergedLog
+from tailrace.mongod.store.reader import Snapshot
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.table_writer import OPLOG_IDENT
+
+_COMMITS: Final = b"commitTransaction"
+
+
+class Oplogs(ABC):
+    """What the log of a history has to know of them."""
+
+    identity: str
+    """the id that the deployment keeps for life"""
+    lookups: Mapping[str, Lookups]
+
+    @property
+    @abstractmethod
+    def stores(self) -> Iterable[Store]:
+        """The stores that have them."""
+
+    @property
+    @abstractmethod
+    def now(self) -> int:
+        """The cluster time behind which everything comes that has not happened yet."""
+
+    @property
+    @abstractmethod
+    def truncated_through(self) -> int:
+        """The cluster time of the newest entry that was removed from one of them."""
+
+    @abstractmethod
+    def have_entries_from(self, start: int) -> bool:
+        """Whether they have everything from a cluster time on."""
+
+    @property
+    def last_committed(self) -> int:
+        """The cluster time of the newest entry in any of them."""
+        return max(store.last_committed for store in self.stores)
+
+    @property
+    def outgrown(self) -> float:
+        """How many times its size the largest of them has."""
+        return max(_outgrown(store) for store in self.stores)
+
+    def resume(self, through: int) -> None:
+        """Take note of what a history needs that was built up to a cluster time earlier.
+
+        A transaction that was prepared before and committed behind it has entries on both sides.
+        """
+        for store in self.stores:
+            with store.snapshot() as snapshot:
+                for ts, raw in snapshot.entries(through):
+                    prepared = _prepared_for(snapshot, raw)
+                    if prepared is not None:
+                        began = _first_of_transaction(snapshot, prepared, prepared.ts)
+                        store.prepared.note_ended(began, ts)
+
+    def hold(self, through: int) -> None:
+        """Remove no entry from now on that whoever goes on at a cluster time needs."""
+        for store in self.stores:
+            store.held_through = removable_before(store, through)
+
+
+class StoreOplog(Oplogs):
+    """The oplog of a replica set."""
+
+    def __init__(self, store: Store) -> None:
+        self.identity = str(store.set_id)
+        self.lookups = {"": store_lookups(store)}
+        self._store = store
+
+    @property
+    def stores(self) -> Iterable[Store]:
+        """There is one."""
+        return (self._store,)
+
+    @property
+    def now(self) -> int:
+        """Behind what is on disk."""
+        return self._store.last_committed
+
+    @property
+    def truncated_through(self) -> int:
+        """What the store says."""
+        return self._store.truncated_through
+
+    def have_entries_from(self, start: int) -> bool:
+        """Whether the oplog has everything from a cluster time on."""
+        return has_entries_from(self._store, start)
+
+
+class ShardOplogs(Oplogs):
+    """The oplogs of the shards of a cluster, those included that have left and are still read."""
+
+    def __init__(self, identity: str, log: MergedLog) -> None:
+        self.identity = identity
+        self.lookups = log.lookups
+        self._log = log
+
+    @property
+    def stores(self) -> Iterable[Store]:
+        """One for each shard."""
+        return self._log.stores
+
+    @property
+    def now(self) -> int:
+        """Behind what anybody can have heard of."""
+        return self._log.now
+
+    @property
+    def truncated_through(self) -> int:
+        """Of the shards that are there."""
+        return self._log.truncated_through
+
+    def have_entries_from(self, start: int) -> bool:
+        """Whether all shards have everything from a cluster time on, and none has left since."""
+        try:
+            self._log.check_start(start)
+        except CommandError:
+            return False
+        return True
+
+
+def removable_before(store: Store, through: int) -> int:
+    """The cluster time before which no entry is needed by whoever goes on at ``through``.
+
+    If an entry of a transaction stands there, that is where the transaction begins.
+    """
+    with store.snapshot() as snapshot:
+        raw = snapshot.entry(through)
+        return through if raw is None else _first_of_transaction(snapshot, parse_entry(raw), through)
+
+
+def _first_of_transaction(snapshot: Snapshot, entry: OplogEntry, place: int) -> int:
+    """Where the transaction begins that an entry is part of; ``place`` if it is of none."""
+    while entry.head.op == "c" and entry.command == "applyOps" and not entry.extras.multi_op_type:
+        place = entry.ts
+        previous = entry.extras.previous
+        raw = None if previous is None or previous.is_null else snapshot.entry(previous.ts)
+        if raw is None:
+            break
+        entry = parse_entry(raw)
+    return place
+
+
+def _prepared_for(snapshot: Snapshot, raw: bytes) -> OplogEntry | None:
+    """The entry that prepares what this one commits; None if it commits nothing."""
+    if _COMMITS not in raw:
+        return None
+    entry = parse_entry(raw)
+    previous = entry.extras.previous
+    if entry.head.op != "c" or entry.command != "commitTransaction" or previous is None:
+        return None
+    found = snapshot.entry(previous.ts)
+    return None if found is None else parse_entry(found)
+
+
+def _outgrown(store: Store) -> float:
+    with store.snapshot() as snapshot:
+        _, size = snapshot.count_of(OPLOG_IDENT)
+    return size / store.oplog_size

@@ -1,0 +1,106 @@
+"""Items of the log that come from the history: their events are there already.
+
+An item is some rows of the table, whole cluster times of them. Many streams show document changes as they
+are stored: for those the bytes are cut to shape and no event object is made. For all others the rows become
+events that cannot be told from those made of the oplog, once for all streams.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.stages.visibility import Visibility
+from tailrace.lake.event_reader import EventReader
+from tailrace.lake.row_kinds import RowKind, RowKinds
+from tailrace.lake.verbatim import PlainRun, split_runs
+from tailrace.log.event_log import LogItem
+from tailrace.log.verbatim_inserts import InsertRow
+
+_EVENT_WEIGHT: Final = 1500
+
+
+class RowReader:
+    """Makes items of rows; remembers the kinds it has met."""
+
+    def __init__(self) -> None:
+        self.events = EventReader()
+        self._kinds = RowKinds()
+
+    def items(self, batch: pa.RecordBatch) -> Iterator["RecordedItem"]:
+        """Rows of whole cluster times as items: those that can be shown as they are stored, and others."""
+        for piece in split_runs(batch, self._kinds):
+            if isinstance(piece, PlainRun):
+                yield RecordedItem(piece.rows, self, RecordedRun(piece))
+            else:
+                yield RecordedItem(piece, self, None)
+
+
+class RecordedItem(LogItem):
+    """Some rows of the history, from the cluster time `begins` up to `ts`."""
+
+    __slots__ = ("_events", "_reader", "_rows", "_weight", "begins", "run", "with_images")
+
+    def __init__(self, rows: pa.RecordBatch, reader: RowReader, run: "RecordedRun | None") -> None:
+        times = rows.column("cluster_time")
+        super().__init__(times[len(times) - 1].as_py())
+        self.begins: int = times[0].as_py()
+        self.run = run
+        """Its rows to be shown as they are stored, if they can be"""
+        self.with_images: list[ChangeEvent] = []
+        """Those of its events that have a pre-image"""
+        self._rows = rows
+        self._reader = reader
+        self._weight: int = rows.nbytes
+        self._events: list[ChangeEvent] | None = None
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self._weight + (_EVENT_WEIGHT * len(self._events) if self._events else 0)
+
+    @property
+    def events(self) -> Sequence[ChangeEvent]:
+        """Its rows as events."""
+        if self._events is None:
+            self._events = self._reader.events.events(self._rows)
+            self.with_images = [event for event in self._events if event.pre_image is not None]
+        return self._events
+
+    def forget_images(self, before: int) -> None:
+        """Let go of the pre-images of changes before a date, in milliseconds."""
+        kept = []
+        for event in self.with_images:
+            if rawbson.INT64_LE.unpack(event.entry.wall)[0] < before:
+                event.pre_image = None
+            else:
+                kept.append(event)
+        self.with_images = kept
+
+    def behind(self, after: int) -> "Iterator[RecordedItem]":
+        """What lies behind a cluster time inside of it."""
+        times = self._rows.column("cluster_time").to_numpy()
+        return self._reader.items(self._rows.slice(int(times.searchsorted(after, "right"))))
+
+
+class RecordedRun:
+    """Rows that show everything there is to know."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: PlainRun) -> None:
+        self._run = run
+
+    def seen_by(
+        self, visible: Visibility, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[InsertRow] | None:
+        """The rows that a stream shows; None if it has to look at them one by one."""
+        seen: dict[RowKind, bool] = {}
+        for kind in self._run.kinds:
+            decision = visible.sees_plain(kind.head)
+            if decision is None or (decision and only_inserts and kind.operation != "insert"):
+                return None
+            seen[kind] = decision
+        return list(map(InsertRow, *self._run.select(seen.__getitem__, expanded=expanded)))

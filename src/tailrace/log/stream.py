@@ -1,0 +1,277 @@
+"""One stream on the event log: the view part, fed with canonical events.
+
+The stream keeps its place in the log and takes from it what its scope and options let it see.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tailrace.errors import CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.oplog_entry import PLAIN, OplogEntry
+from tailrace.events.scope import ScopeKind
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import Plan, SharedPart
+from tailrace.events.stages.stage import Batch
+from tailrace.events.stream_release import CURRENT_RELEASE
+from tailrace.lake.deferred_entries import is_untold
+from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
+from tailrace.log.recorded_visibility import is_seen
+from tailrace.log.shared_output import AnyRow, Step
+from tailrace.log.stream_output import StreamOutput
+from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.log.waiting import Waiter, holds_operations
+
+_VIEWS: Final = "system.views"
+_ENOUGH: Final = 1000
+"""Events to be worked on at once: one slice of the log can hold very many"""
+
+
+class LogStream:
+    """The events one stream shows, in order.
+
+    Without a start point in its options, a stream begins behind what the log holds when it is opened.
+    """
+
+    def __init__(self, plan: Plan, log: EventLog, lookups: Mapping[str, Lookups]) -> None:
+        """``lookups`` are those of each shard; there may be more of them later."""
+        self._plan = plan
+        self._log = log
+        self._visible = plan.visibility()
+        # One tick behind the newest entry, so that a resume from the first position does not show it either.
+        now = log.now
+        view = plan.view_part(lookups, shares_events=True)
+        self._output = StreamOutput(plan, view, now=now + 1)
+        self._resume = view.resume
+        # For what other streams do not show like this one: it is worked out for this stream alone.
+        self._lookups = lookups
+        self._own_parts: dict[str, SharedPart] = {}
+        self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
+        self._own_noops = plan.options.supported_events is not None
+        self._shows_runs = plan.shows_inserts_as_they_are
+        self._will_show_runs = plan.shows_inserts_once_resumed
+        self._expanded = plan.options.show_expanded_events
+        start = plan.start
+        self._is_checked = start is None
+        self._scanned = now if start is None else max(start - 1, 0)
+        self._waiter = Waiter(plan.scope, self._visible)
+        likeness = plan.likeness
+        self._likeness = None if likeness is None else log.steps.of(likeness)
+        options = plan.options
+        self._only_inserts = (
+            options.full_document != "default"
+            or options.full_document_before_change != "off"
+            or options.show_raw_update_description
+            or plan.release != CURRENT_RELEASE
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the stream was invalidated and everything is out."""
+        return self._output.is_done
+
+    @property
+    def has_resumed(self) -> bool:
+        """Whether the event the client's token names was met; True if the token names none."""
+        return self._output.has_resumed
+
+    @property
+    def position(self) -> bytes:
+        """The token document of the place behind what was taken."""
+        return self._output.position(self._scanned)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is something this stream has not shown or not looked at."""
+        return bool(self._output) or self._scanned < self._log.newest
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `take` may give something, be it an error; if not, it is time to wait."""
+        return not self._is_checked or self._scanned < self._log.newest or self._output.has_news
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether finished rows are waiting to be taken."""
+        return bool(self._output)
+
+    @property
+    def must_fetch(self) -> bool:
+        """Whether `take` or `work_ahead` would have to wait for a disk: `fetch` comes first then."""
+        return not (self._output or self._log.is_at_hand(self._scanned))
+
+    async def fetch(self) -> None:
+        """Have at hand what the next `take` looks at."""
+        await self._log.fetch(self._scanned)
+
+    def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[AnyRow]:
+        """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
+
+        ``overhead`` is what a row takes besides its own bytes. Looks at no more than one slice of the log; if
+        `is_behind` afterwards, there may be more at once. Raises the stream's error once the rows before it
+        are out.
+        """
+        if not self._is_checked:
+            self._log.check_start(self._plan.start or 0)
+            self._is_checked = True
+        output = self._output
+        if not output and self._scanned < self._log.newest and not output.is_ended:
+            self._advance()
+        return output.take(count, size, overhead=overhead, at_least=at_least)
+
+    def work_ahead(self, size: int) -> bool:
+        """Prepare rows for the next `take`, up to about a size; whether there is more to be prepared.
+
+        Looks at no more than one slice of the log.
+        """
+        output = self._output
+        if output.is_ended or self._scanned >= self._log.newest or output.held_bytes >= size:
+            return False
+        self._advance()
+        return True
+
+    def _advance(self) -> None:
+        """Show what the next slice of the log holds for this stream."""
+        try:
+            self._log.check_place(self._scanned)
+        except CommandError as error:
+            self._output.fail(error)
+            return
+        place = self._scanned
+        likeness = self._likeness
+        step = None if likeness is None else likeness.steps.get(place)
+        if step is None:
+            try:
+                found = self._log.read(place)
+            except CommandError as error:
+                self._output.fail(error)
+                return
+            rows = self._next_rows(found)
+            step = Step(rows, self._scanned)
+            if likeness is not None and rows.failure is None:
+                self._log.steps.keep(likeness, place, step)
+        self._scanned = step.scanned
+        self._output.add(step.shown)
+
+    def _next_rows(self, found: Slice) -> Batch[AnyRow]:
+        """The rows of a slice, or of its beginning; moves the stream behind them."""
+        rows: list[AnyRow] = []
+        if self._will_show_runs and not self._shows_runs:
+            self._shows_runs = self._resume.found and self._scanned >= (self._plan.start or 0)
+        items = self._show_runs(found, rows)
+        if rows or (found.items and not items):
+            return Batch(rows)
+        return self._output.view(self._select(Slice(items, found.scanned)))
+
+    def _show_runs(self, found: Slice, shown: list[AnyRow]) -> Sequence[LogItem]:
+        """Show the batches of inserts at the beginning of a slice; what is left of it, if there is room."""
+        if not self._shows_runs:
+            return found.items
+        for position, item in enumerate(found.items):
+            rows = self._rows_of(item)
+            if rows is None:
+                return () if shown else found.items[position:]
+            shown += rows
+            is_last = position == len(found.items) - 1
+            self._scanned = found.scanned if is_last else item.ts
+            if len(shown) >= _ENOUGH:
+                break
+        return ()
+
+    def _rows_of(self, item: LogItem) -> Sequence[InsertRow] | None:
+        """What is shown of a run, nothing if it is not for this stream; None if it is something else."""
+        run = self._log.run_of(item)
+        if run is None:
+            return None
+        return run.seen_by(self._visible, expanded=self._expanded, only_inserts=self._only_inserts)
+
+    def _select(self, found: Slice) -> Batch[ChangeEvent]:
+        """The events of a slice that this stream can see; the slice is left where there are enough."""
+        selected: list[ChangeEvent] = []
+        for item in found.items:
+            if len(selected) >= _ENOUGH or (selected and self._shows_runs and self._log.run_of(item)):
+                return Batch(selected)
+            self._scanned = item.ts
+            if isinstance(item, EntryItem):
+                own = self._select_logged(item, selected)
+            else:
+                own = self._select_recorded(item, selected)
+            if own is not None:
+                return own
+        self._scanned = found.scanned
+        return Batch(selected)
+
+    def _select_logged(self, item: EntryItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """Add what this stream sees of an entry; the end of the stream, if that is where it ends."""
+        entry = item.entry
+        visible = self._visible
+        extras = entry.extras
+        is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
+        decision = visible.sees_plain(entry.head) if is_usual else None
+        try:
+            if not (visible.sees(entry) if decision is None else decision):
+                return None
+            events = None if self._is_own(entry) else item.events or self._log.events_of(item)
+            if events is None:
+                own = self._own_part(item.shard)(Batch([entry.raw]))
+                selected += own.items
+                if own.failure is not None:
+                    return Batch(selected, own.failure, own.failed_at)
+            elif holds_operations(entry):
+                for event in events:
+                    inner = event.entry
+                    if visible.sees(inner) if inner.head.op == "n" else visible.sees_inner(inner):
+                        selected.append(event)
+            else:
+                selected += events
+        except CommandError as error:
+            return Batch(selected, error, entry.ts)
+        return None
+
+    def _select_recorded(self, item: LogItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """The same for events that the history holds."""
+        visible = self._visible
+        marks_end = self._log.marks_end
+        for event in self._log.events_of(item) or ():
+            entry = event.entry
+            try:
+                if not is_seen(event, visible, marks_end=marks_end):
+                    continue
+                if is_untold(event) or self._is_own(entry):
+                    own = self._own_events(event)
+                    selected += own.items
+                    if own.failure is not None:
+                        return Batch(selected, own.failure, own.failed_at)
+                else:
+                    selected.append(event)
+            except CommandError as error:
+                return Batch(selected, error, entry.ts)
+        return None
+
+    def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:
+        """What only this stream makes of something that the history holds."""
+        if is_untold(event):
+            return self._own_part(event.shard)(Batch([event.entry.raw]))
+        return self._own_part(event.shard).transform(Batch([event.entry]))
+
+    def _own_part(self, shard: str) -> SharedPart:
+        part = self._own_parts.get(shard)
+        if part is None:
+            part = self._own_parts[shard] = self._plan.shared_part(shard, self._lookups[shard])
+        return part
+
+    def _is_own(self, entry: OplogEntry) -> bool:
+        """Whether this stream does not show an entry as others do."""
+        if self._keeps_views:
+            return True
+        return self._own_noops and entry.head.op == "n"
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until there may be more; whether that was before the time was over.
+
+        If it was not, nothing that the log holds now is for this stream: it was never woken.
+        """
+        is_woken = await self._log.wait(self._waiter, seconds)
+        if not is_woken:
+            self._scanned = max(self._scanned, self._log.newest)
+        return is_woken

@@ -1,0 +1,80 @@
+"""History and head as one log.
+
+What the oplog still has comes from the head, whatever is older from the history. Entries leave the oplog only
+when the history holds them, so the two always meet; a reader cannot tell which one answers.
+"""
+
+from collections.abc import Sequence
+
+from tailrace.errors import CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.log.event_log import EventLog, LogItem, Run, Slice
+from tailrace.log.history_log import HistoryLog
+from tailrace.log.recorded import RecordedItem
+
+
+class Tiers(EventLog):
+    """The event log of a deployment whose history somebody builds; ``head`` is that of its oplogs."""
+
+    def __init__(self, head: EventLog, history: HistoryLog) -> None:
+        self.waiters = head.waiters
+        self.steps = head.steps
+        self.lookups = head.lookups
+        self.marks_end = head.marks_end
+        self._head = head
+        self._history = history
+
+    @property
+    def newest(self) -> int:
+        """That of the head."""
+        return self._head.newest
+
+    @property
+    def now(self) -> int:
+        """That of the head, too."""
+        return self._head.now
+
+    def check_start(self, start: int) -> None:
+        """Raise ChangeStreamHistoryLost if neither has everything from ``start`` on."""
+        if self._history.begins is None or not self._history.holds_from(start):
+            self._head.check_start(start)
+
+    def check_place(self, after: int) -> None:
+        """Raise CappedPositionLost if neither has what is behind a cluster time."""
+        if self._is_past(after):
+            self._history.check_place(after)
+
+    def is_at_hand(self, after: int) -> bool:
+        """Always, but for what only the history has."""
+        return not self._is_past(after) or self._history.is_at_hand(after)
+
+    async def fetch(self, after: int) -> None:
+        """Have a piece of the history at hand."""
+        if self._is_past(after):
+            await self._history.fetch(after)
+
+    def read(self, after: int) -> Slice:
+        """The next items, from whichever has them."""
+        if not self._is_past(after):
+            try:
+                return self._head.read(after)
+            except CommandError:
+                # The entries have gone this moment: then the history has them.
+                if self._history.newest <= after:
+                    raise
+        return self._history.read(after)
+
+    def run_of(self, item: LogItem) -> Run | None:
+        """The events of an item as a run."""
+        return self._of(item).run_of(item)
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
+        """The canonical events of an item."""
+        return self._of(item).events_of(item)
+
+    def _of(self, item: LogItem) -> EventLog:
+        return self._history if isinstance(item, RecordedItem) else self._head
+
+    def _is_past(self, after: int) -> bool:
+        """Whether an oplog has lost some of what is behind a cluster time."""
+        return self._head.lost_through > after

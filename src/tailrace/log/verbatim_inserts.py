@@ -1,0 +1,70 @@
+"""The inserts of a vectored entry, shown in one go.
+
+Most of what a busy server logs are entries with hundreds of inserts into one collection. A stream that shows
+inserts as they are needs no event object for each: they are rendered together (`render_inserts`), once for
+all streams of equal shape. `tests/laws/` holds the bytes against those of the general way.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import EventKind
+from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
+from tailrace.events.stages.render import render_inserts
+from tailrace.events.stages.visibility import Visibility
+
+_START: Final = 9
+"""Where the token's document begins in an event: behind its size, the type and the name `_id`"""
+
+
+class InsertRow:
+    """One event of a run, as `events/stages/stage.py` has rows of other events."""
+
+    __slots__ = ("cluster_time", "raw")
+    fragment = None
+
+    def __init__(self, raw: bytes, cluster_time: int) -> None:
+        self.raw = raw
+        self.cluster_time = cluster_time
+
+    @property
+    def token_document(self) -> bytes:
+        """The resume token, as the BSON document that clients see as `_id`."""
+        raw = self.raw
+        return raw[_START : _START + rawbson.INT32_LE.unpack_from(raw, _START)[0]]
+
+
+class InsertRun:
+    """What one entry inserts into one collection."""
+
+    __slots__ = ("_entry", "_inserted", "_kind", "_shown", "head")
+
+    def __init__(self, entry: OplogEntry, kind: EventKind, inserted: InsertedDocuments) -> None:
+        self.head = inserted.head
+        self._entry = entry
+        self._kind = kind
+        self._inserted = inserted
+        self._shown: dict[bool, list[bytes] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._inserted.documents)
+
+    def seen_by(
+        self, visible: Visibility, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[InsertRow] | None:
+        """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
+        del only_inserts  # there is nothing else
+        if not (visible.sees(self._entry) and visible.sees_plain(self.head)):
+            return ()
+        return self.rows(expanded=expanded)
+
+    def rows(self, *, expanded: bool) -> list[InsertRow] | None:
+        """The events in order; None if they have to be shown one by one."""
+        if expanded not in self._shown:
+            self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, expanded=expanded)
+        shown = self._shown[expanded]
+        if shown is None:
+            return None
+        ts = self._entry.ts
+        return [InsertRow(raw, ts) for raw in shown]

@@ -1,0 +1,185 @@
+"""Waking the streams that wait, and only those that have a reason to.
+
+Waiting streams are kept by what they watch. A new item is offered to those that watch its collection, its
+database or everything, and each is asked whether it can see the entry before it is woken. A thousand streams
+wait and are woken many times a second, so a wait costs two entries in dicts and a share of a timer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Final, TypeAlias
+
+from tailrace.errors import CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
+from tailrace.events.scope import Scope, ScopeKind
+from tailrace.events.stages.oplog_match import EntryFilter
+from tailrace.log.recorded_visibility import is_seen
+
+_EVERYTHING: Final = ""
+_CONTAINERS: Final = ("applyOps", "commitTransaction")
+_RELEASED_AT_ONCE: Final = 50
+"""Streams that go on before the loop has its turn"""
+_STEP: Final = 0.005
+"""Seconds by which a wait may last longer than asked for, so that many can end by one timer"""
+
+Future: TypeAlias = "asyncio.Future[None]"
+
+
+class Waiter:
+    """One stream that waits now and then, for something it can see."""
+
+    __slots__ = ("future", "is_woken", "key", "visible")
+
+    def __init__(self, scope: Scope, visible: EntryFilter) -> None:
+        self.key = key_of(scope)
+        self.visible = visible
+        self.future: Future | None = None
+        """What its stream awaits while it waits"""
+        self.is_woken = False
+        """Whether there was something; that may be so although its time was over first"""
+
+    def go_on(self) -> None:
+        """Let its stream look for itself."""
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+
+def key_of(scope: Scope) -> str:
+    """What a scope is kept under: a namespace, a database, or everything."""
+    if scope.kind is ScopeKind.COLLECTION:
+        return f"{scope.db}.{scope.coll}"
+    return scope.db if scope.kind is ScopeKind.DATABASE else _EVERYTHING
+
+
+class Waiters:
+    """All streams that wait."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, dict[Waiter, None]] = {}
+        self._by_end: dict[int, dict[Future, None]] = {}
+        self._woken: deque[Waiter] = deque()
+        self._is_releasing = False
+        self._loop: asyncio.AbstractEventLoop
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    async def wait(self, waiter: Waiter, seconds: float) -> bool:
+        """Wait until there is something this one can see; whether it came in time."""
+        loop = self._loop = asyncio.get_running_loop()
+        future: Future = loop.create_future()
+        waiter.future = future
+        waiter.is_woken = False
+        waiting = self._by_key.setdefault(waiter.key, {})
+        waiting[waiter] = None
+        ending = self._ending_with(loop, loop.time() + seconds)
+        ending[future] = None
+        try:
+            await future
+        finally:
+            ending.pop(future, None)
+            del waiting[waiter]
+            if not waiting:
+                del self._by_key[waiter.key]
+        return waiter.is_woken
+
+    def _ending_with(self, loop: asyncio.AbstractEventLoop, end: float) -> dict[Future, None]:
+        """The waits that end when one does that lasts until ``end``."""
+        step = int(end / _STEP) + 1
+        ending = self._by_end.get(step)
+        if ending is None:
+            ending = self._by_end[step] = {}
+            loop.call_at(step * _STEP, self._expire, step)
+        return ending
+
+    def _expire(self, step: int) -> None:
+        for future in self._by_end.pop(step):
+            if not future.done():
+                future.set_result(None)
+
+    def offer(self, entry: OplogEntry, heads: Collection[Head] | None) -> None:
+        """Wake the streams that can see an entry; ``heads`` are those of a transaction's operations."""
+        head = entry.head
+        if head.op in ("i", "u", "d") and not head.holds_views:
+            self._wake(self._watching((head.ns,)), entry)
+        elif heads is not None and all(inner.op != "c" for inner in heads):
+            self._wake(self._watching({inner.ns for inner in heads}), entry)
+        else:
+            # Commands touch names in many ways and are rare: everybody is asked.
+            self._wake(self._everybody(), entry)
+
+    def offer_recorded(self, events: Iterable[ChangeEvent], *, marks_end: bool) -> None:
+        """Wake the streams that can see one of some events of the history."""
+        for event in events:
+            head = event.entry.head
+            if head.op in ("i", "u", "d") and not head.holds_views:
+                candidates = self._watching((head.ns,))
+            else:
+                candidates = self._everybody()
+            for waiter in candidates:
+                if not waiter.is_woken and _sees(waiter, event, marks_end=marks_end):
+                    waiter.is_woken = True
+                    self._woken.append(waiter)
+        self._release()
+
+    def wake_all(self) -> None:
+        """Let everybody look for themselves."""
+        for waiter in self._everybody():
+            if not waiter.is_woken:
+                waiter.is_woken = True
+                self._woken.append(waiter)
+        self._release()
+
+    def _everybody(self) -> list[Waiter]:
+        return [waiter for waiting in self._by_key.values() for waiter in waiting]
+
+    def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
+        keys = {_EVERYTHING, *namespaces, *(ns.partition(".")[0] for ns in namespaces)}
+        return [waiter for key in keys for waiter in self._by_key.get(key, ())]
+
+    def _wake(self, candidates: Iterable[Waiter], entry: OplogEntry) -> None:
+        extras = entry.extras
+        is_usual = extras is PLAIN or not (extras.from_migrate or extras.is_timeseries)
+        for waiter in candidates:
+            if waiter.is_woken:
+                continue
+            decision = waiter.visible.sees_plain(entry.head) if is_usual else None
+            if decision is None:
+                try:
+                    decision = waiter.visible.sees(entry)
+                except CommandError:
+                    decision = True  # it will meet the same error, and report it
+            if decision:
+                waiter.is_woken = True
+                self._woken.append(waiter)
+        self._release()
+
+    def _release(self) -> None:
+        if self._woken and not self._is_releasing:
+            self._release_some()
+
+    def _release_some(self) -> None:
+        """Let some of those that were woken go on, and the next ones when the loop has had its turn.
+
+        Else whatever else happens, the writer's acknowledgement to begin with, would wait for a thousand.
+        """
+        woken = self._woken
+        for _ in range(min(_RELEASED_AT_ONCE, len(woken))):
+            woken.popleft().go_on()
+        self._is_releasing = bool(woken)
+        if woken:
+            self._loop.call_soon(self._release_some)
+
+
+def _sees(waiter: Waiter, event: ChangeEvent, *, marks_end: bool) -> bool:
+    try:
+        return is_seen(event, waiter.visible, marks_end=marks_end)
+    except CommandError:
+        return True  # it will meet the same error, and report it
+
+
+def holds_operations(entry: OplogEntry) -> bool:
+    """Whether an entry is a transaction or a batch, whose operations decide who is woken."""
+    return entry.head.op == "c" and entry.command in _CONTAINERS

@@ -1,0 +1,1 @@
+"""A MongoDB deployment in one process: wire protocol, store, replica set, sharded cluster."""

@@ -1,0 +1,26 @@
+"""`appendOplogNote` through a router: a note in the oplog of every shard."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.forwarding import forward, raw_replies
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Write the note; a shard that is past `maxClusterTime` already does not need it."""
+    replies: dict[str, dict[str, Any]] = {}
+    for shard in cluster_of(context).shards:
+        try:
+            replies[shard] = await forward(context, shard)
+        except CommandError as error:
+            if error.code != ErrorCode.StaleClusterTime:
+                raise
+            replies[shard] = {"ok": 0.0, "code": error.code, "codeName": error.code_name}
+    return raw_replies(context, replies)
+
+
+COMMAND = Command("appendOplogNote", run, help="Write a note into the oplog.", admin_only=True, is_write=True)

@@ -1,0 +1,27 @@
+"""`killOp` through a router: an operation of its own, or `shard:number` as currentOp shows a shard's."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.commands.admin.kill_op import COMMAND as ON_A_SERVER
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Interrupt the operation if it is still there; the answer is the same if it is not."""
+    wanted = context.command.get("op")
+    if type(wanted) is not str:
+        return await ON_A_SERVER.run(context)
+    shard, _, number = wanted.rpartition(":")
+    if not shard or not number.isdecimal():
+        reason = f"an operation of a shard is named like shard0:17, not {wanted}"
+        raise CommandError(ErrorCode.BadValue, reason)
+    cluster = cluster_of(context)
+    server = cluster.server(cluster.placement.shard(shard).name)
+    await call(server, {"killOp": 1, "op": int(number)}, "admin")
+    return {"shard": shard, "shardid": int(number)}
+
+
+COMMAND = Command("killOp", run, help="End an operation.", admin_only=True)

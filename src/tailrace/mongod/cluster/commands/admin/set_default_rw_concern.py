@@ -1,0 +1,16 @@
+"""`setDefaultRWConcern` through a router: the config server keeps the concerns of the whole cluster."""
+
+from typing import Any
+
+from tailrace.mongod.cluster.ddl.forwarding import forward
+from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Store what is given; the defaults as they are then."""
+    return await forward(context, CONFIG_SHARD)
+
+
+COMMAND = Command("setDefaultRWConcern", run, help="Set default concerns.", admin_only=True, is_write=True)

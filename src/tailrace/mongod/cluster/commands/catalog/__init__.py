@@ -1,0 +1,1 @@
+"""Router commands on collections, indexes and databases."""

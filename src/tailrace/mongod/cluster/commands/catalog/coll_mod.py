@@ -1,0 +1,72 @@
+"""`collMod` through a router: on every shard that has the collection; a view on its database's primary."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import check_expected, shards_having, with_all_indexes
+from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.index_rules import may_be_unique, serves
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.server.catalog_changes import collection_uuid
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.shell_notation import shell
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Change what is given, leave the rest."""
+    ns = f"{context.database}.{context.collection_name()}"
+    expected = collection_uuid(context.arguments())
+    cluster = cluster_of(context)
+    async with alone(context, ns):
+        check_expected(cluster, ns, expected)
+        sharded = cluster.placement.sharded(ns)
+        if sharded is None:
+            shards = cluster.placement.shards_of(ns)
+            if not shards:
+                raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
+            return raw_replies(context, {shards[0]: await forward(context, shards[0])})
+        collection = with_all_indexes(cluster, ns)
+        if collection is not None:
+            _check_index_change(sharded, collection, context.command.get("index"))
+        async with until_done(context):
+            return raw_replies(context, await forward_in_turn(context, shards_having(cluster, ns).all))
+
+
+def _check_index_change(sharded: ShardedCollection, collection: Collection, change: Any) -> None:
+    """Refuse what would leave the shard key without an index, or promise what no shard can see to."""
+    index = _named(collection, change) if isinstance(change, Mapping) else None
+    if index is None:
+        return
+    pattern = shell(sharded.key.pattern)
+    for option in ("unique", "prepareUnique"):
+        if change.get(option) and not may_be_unique(sharded.key, dict(index.key)):
+            raise CommandError(
+                ErrorCode.InvalidOptions,
+                f"the index {index.name} cannot have '{option}': it does not begin with the "
+                f"shard key {pattern}",
+            )
+    others = [other for other in collection.indexes if other is not index]
+    if change.get("hidden") and not any(serves(sharded.key, other) for other in others):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            f"the index {index.name} cannot be hidden: no other one begins with the shard key {pattern}",
+        )
+
+
+def _named(collection: Collection, change: Mapping[str, Any]) -> Index | None:
+    pattern = change.get("keyPattern")
+    for index in collection.indexes:
+        is_same_key = isinstance(pattern, Mapping) and dict(index.key) == dict(pattern)
+        if index.name == change.get("name") or is_same_key:
+            return index
+    return None
+
+
+COMMAND = Command("collMod", run, help="Changes options of a collection, an index or a view.", is_write=True)

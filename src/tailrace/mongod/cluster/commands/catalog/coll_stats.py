@@ -1,0 +1,42 @@
+"""`collStats` through a router: the figures of all shards that have the collection, and their sum."""
+
+from typing import Any, Final
+
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import shards_having
+from tailrace.mongod.cluster.ddl.figures import added, added_by_name
+from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+_ADDED: Final = ("size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize")
+_THE_SAME: Final = ("capped", "clustered", "timeseries", "max", "maxSize", "nindexes", "scaleFactor")
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """The figures of a collection; zeros if it is not there."""
+    name = context.collection_name()
+    ns = f"{context.database}.{name}"
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    primary = placement.primary_of(context.database)
+    # Of what is not there the primary, or any shard, says the same: nothing.
+    shards = shards_having(cluster, ns).owners or (primary or next(iter(cluster.shards)),)
+    replies = await forward_in_turn(context, shards)
+    parts = list(replies.values())
+    figures: dict[str, Any] = {field: parts[0][field] for field in _THE_SAME if field in parts[0]}
+    figures |= added(parts, _ADDED)
+    if figures["count"]:
+        figures["avgObjSize"] = figures["size"] * parts[0]["scaleFactor"] // figures["count"]
+    sharded = placement.sharded(ns)
+    shown: dict[str, Any] = {"sharded": sharded is not None, "ns": ns}
+    if sharded is None:
+        shown["primary"] = shards[0]
+    else:
+        shown["nchunks"] = len(sharded.chunks)
+    return {**shown, **figures, "indexSizes": added_by_name(parts, "indexSizes"), "shards": replies}
+
+
+COMMAND = Command(
+    "collStats", run, help="Shows how much there is in a collection.", aliases=("collstats",), is_read=True
+)

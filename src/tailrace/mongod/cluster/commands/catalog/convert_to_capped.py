@@ -1,0 +1,37 @@
+"""`convertToCapped` through a router: a capped collection lives on one shard."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.forwarding import forward
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Replace a collection by a capped one that has its newest documents."""
+    ns = f"{context.database}.{context.collection_name()}"
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    async with alone(context, ns):
+        if placement.sharded(ns) is not None:
+            raise CommandError(ErrorCode.IllegalOperation, f"{ns} is sharded and cannot be capped")
+        shards = placement.shards_of(ns)
+        if not shards:
+            raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
+        await forward(context, shards[0])
+        capped = cluster.server(shards[0]).store.catalog.collection(ns)
+        if ns in placement.collections and capped is not None:
+            await placement.place(ns, capped.uuid, shards[0])
+    return {}
+
+
+COMMAND = Command(
+    "convertToCapped",
+    run,
+    help="Replaces a collection by a capped one with its newest documents.",
+    is_write=True,
+)

@@ -1,0 +1,32 @@
+"""`create` through a router: on the primary of the database, or where the collection is already."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.forwarding import forward
+from tailrace.mongod.cluster.ddl.guards import still_in_database
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.names import check_collection_name
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Create a collection or a view."""
+    name = context.collection_name()
+    check_collection_name(context.database, name)
+    ns = f"{context.database}.{name}"
+    cluster = cluster_of(context)
+    async with still_in_database(context, ns) as primary:
+        # One that is there already says itself whether it is what the client wants.
+        shard = cluster.placement.shards_of(ns)[0]
+        if context.command.get("viewOn") is not None:
+            if shard != primary:
+                raise CommandError(ErrorCode.NamespaceExists, f"a collection {ns} already exists")
+            shard = primary
+        await forward(context, shard)
+    return {}
+
+
+COMMAND = Command("create", run, help="Creates a collection or a view.", is_write=True, in_transaction=True)

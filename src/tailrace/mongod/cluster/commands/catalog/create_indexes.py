@@ -1,0 +1,64 @@
+"""`createIndexes` through a router: on every shard that has the collection."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.bson.documents import decode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import index_names, shards_having
+from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
+from tailrace.mongod.cluster.ddl.guards import alone, still
+from tailrace.mongod.cluster.ddl.index_rules import check_new_indexes
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Make indexes, on all shards or on none; those that are there already are passed over."""
+    ns = f"{context.database}.{context.collection_name()}"
+    specs = [decode(raw) for raw in context.documents("indexes")]
+    cluster = cluster_of(context)
+    # Whoever is in a transaction uses the collection until its end, and so cannot have it alone.
+    held = still if context.in_transaction else alone
+    async with held(context, ns):
+        await cluster.placement.create_database(context.database)
+        sharded = cluster.placement.sharded(ns)
+        if sharded is None:
+            shard = cluster.placement.shards_of(ns)[0]
+            return raw_replies(context, {shard: await forward(context, shard)})
+        check_new_indexes(sharded, specs)
+        if context.in_transaction:
+            return raw_replies(context, await forward_in_turn(context, sharded.shards))
+        async with until_done(context):
+            return raw_replies(context, await _create_everywhere(context, ns))
+
+
+async def _create_everywhere(context: Context, ns: str) -> Mapping[str, dict[str, Any]]:
+    """The shards' replies; an index that one of them refuses goes from the others again."""
+    cluster = cluster_of(context)
+    replies: dict[str, dict[str, Any]] = {}
+    before: dict[str, set[str]] = {}
+    for shard in shards_having(cluster, ns).all:
+        before[shard] = index_names(cluster, shard, ns)
+        try:
+            replies[shard] = await forward(context, shard)
+        except CommandError:
+            for done in replies:
+                added = sorted(index_names(cluster, done, ns) - before[done])
+                if added:
+                    drop = {"dropIndexes": ns.partition(".")[2], "index": added}
+                    await call(cluster.server(done), drop, context.database)
+            raise
+    return replies
+
+
+COMMAND = Command(
+    "createIndexes",
+    run,
+    help="Creates indexes, and the collection if it is not there.",
+    is_write=True,
+    in_transaction=True,
+)

@@ -1,0 +1,35 @@
+"""`dbStats` through a router: the figures of all shards, and their sum."""
+
+from typing import Any, Final
+
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.figures import added
+from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
+from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+_ADDED: Final = (
+    "collections", "views", "objects", "dataSize", "storageSize", "indexes", "indexSize", "totalSize",
+)  # fmt: skip
+_OF_THE_DISK: Final = ("fsUsedSize", "fsTotalSize")
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """The figures of a database; a collection on several shards counts on each."""
+    cluster = cluster_of(context)
+    is_config = context.database in CONFIG_DATABASES
+    replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else cluster.shards)
+    parts = list(replies.values())
+    figures = added(parts, _ADDED)
+    scale = parts[0]["scaleFactor"]
+    objects = figures["objects"]
+    figures["avgObjSize"] = figures["dataSize"] * scale / objects if objects else 0.0
+    # All shards are on one disk.
+    disk: dict[str, Any] = {name: part[name] for part in parts for name in _OF_THE_DISK if name in part}
+    return {**raw_replies(context, replies), "db": context.database, **figures, "scaleFactor": scale, **disk}
+
+
+COMMAND = Command(
+    "dbStats", run, help="Shows how much there is in a database.", aliases=("dbstats",), is_read=True
+)

@@ -1,0 +1,35 @@
+"""`drop` through a router: on every shard that has the collection; a view on its database's primary."""
+
+from typing import Any
+
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import check_expected
+from tailrace.mongod.cluster.ddl.dropping import drop_owned
+from tailrace.mongod.cluster.ddl.forwarding import forward
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.server.catalog_changes import collection_uuid
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.drop import index_count
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Drop a collection or a view; one that is not there is dropped already."""
+    ns = f"{context.database}.{context.collection_name()}"
+    arguments = context.arguments()
+    expected = collection_uuid(arguments)
+    arguments.finish()
+    cluster = cluster_of(context)
+    async with alone(context, ns):
+        check_expected(cluster, ns, expected)
+        if ns in cluster.placement.collections:
+            collection = cluster.states.catalog.collection(ns)
+            async with until_done(context):
+                await drop_owned(cluster, ns)
+            return {} if collection is None else {"nIndexesWas": index_count(collection), "ns": ns}
+        primary = cluster.placement.primary_of(context.database)
+        return {} if primary is None else await forward(context, primary)
+
+
+COMMAND = Command("drop", run, help="Drops a collection or a view.", is_write=True)

@@ -1,0 +1,37 @@
+"""`dropDatabase` through a router."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.dropping import drop_database
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.drop import check_database_droppable
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Drop all collections of the database on all shards, then the database."""
+    arguments = context.arguments()
+    if arguments.integer(context.name) != 1:
+        raise CommandError(5255100, "Have to pass 1 as 'dropDatabase' parameter")
+    arguments.ignore("dropPending")
+    arguments.finish()
+    database = context.database
+    if database == "$external":
+        raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
+    check_database_droppable(database)
+    cluster = cluster_of(context)
+    async with alone(context, database):
+        primary = cluster.placement.primary_of(database)
+        if primary is None:
+            return {}
+        async with until_done(context):
+            had_collections = await drop_database(cluster, database, primary)
+    return {"dropped": database} if had_collections else {}
+
+
+COMMAND = Command("dropDatabase", run, help="Drops a database with all its collections.", is_write=True)

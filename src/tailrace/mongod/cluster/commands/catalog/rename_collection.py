@@ -1,0 +1,131 @@
+"""`renameCollection` through a router: on every shard that owns a part of the collection.
+
+The first of them logs it; on the others it is logged as part of a migration, so that streams show it once. A
+sharded collection stays in its database. One that is not may go to another database whose primary is the
+same shard. A collection in the way, if it may be dropped, goes on the owners by the rename itself and
+elsewhere without an event.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import check_expected, shards_having
+from tailrace.mongod.cluster.ddl.dropping import drop_unseen
+from tailrace.mongod.cluster.ddl.forwarding import forward
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.create import check_no_view
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+_PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Give a collection another name."""
+    arguments = context.arguments()
+    source = ".".join(namespace_argument(arguments, context.name))
+    target = ".".join(namespace_argument(arguments, "to"))
+    drop_target = _drop_target(arguments)
+    arguments.boolean("stayTemp", False)
+    expected = collection_uuid(arguments)
+    arguments.finish()
+    if source == target:
+        raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
+    cluster = cluster_of(context)
+    async with alone(context, source, target):
+        check_expected(cluster, source, expected)
+        await _check_databases(cluster, source, target)
+        _check_names(cluster, source, target, drop_target=drop_target)
+        async with until_done(context):
+            await _rename(context, source, target)
+    return {}
+
+
+def _drop_target(arguments: Arguments) -> bool | bytes:
+    value = arguments.value("dropTarget", None)
+    if isinstance(value, Binary) and value.subtype == 4:
+        return bytes(value)
+    return arguments.boolean("dropTarget", False)
+
+
+async def _check_databases(cluster: "Cluster", source: str, target: str) -> None:
+    """Refuse a target that is out of reach (CommandFailed, 125)."""
+    database, other = source.partition(".")[0], target.partition(".")[0]
+    if database == other:
+        return
+    if cluster.placement.sharded(source) is not None or cluster.placement.sharded(target) is not None:
+        raise CommandError(
+            ErrorCode.CommandFailed,
+            f"{source} cannot be renamed to {target}: a sharded collection stays in its database",
+        )
+    home = cluster.placement.shards_of(source)
+    primary = await cluster.placement.create_database(other, home[0] if len(home) == 1 else None)
+    if home and (primary,) != home:
+        raise CommandError(
+            ErrorCode.CommandFailed,
+            f"{source} cannot be renamed to {target}: the database {other} is on the shard {primary}, "
+            f"and the collection on {home[0]}; movePrimary or moveCollection brings them together",
+        )
+
+
+def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
+    """Refuse a collection that is not there, or one in the way, wherever it is, unless it may be dropped."""
+    catalog = cluster.states.catalog
+    if catalog.view(source) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {source}")
+    replaced = catalog.collection(target)
+    if replaced is not None and replaced.uuid == _placed_uuid(cluster, source):
+        return  # it has the new name everywhere already; a kill came before the placement knew
+    if catalog.collection(source) is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
+    check_no_view(catalog, target)
+    if replaced is None:
+        return
+    if drop_target is False:
+        raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {target}")
+    if isinstance(drop_target, bytes):
+        check_expected(cluster, target, drop_target)
+
+
+def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
+    placed = cluster.placement.collections.get(ns)
+    return None if placed is None else placed.uuid
+
+
+async def _rename(context: Context, source: str, target: str) -> None:
+    """Rename on the owners; those that a kill left with the new name are passed over."""
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    uuid = _placed_uuid(cluster, source)
+    owners = placement.shards_of(source)
+    for shard in shards_having(cluster, target).all:
+        if shard not in owners:
+            await drop_unseen(cluster.server(shard), target)
+    await placement.drop_collection(target)
+    for shard in owners:
+        in_the_way = cluster.server(shard).store.catalog.collection(target)
+        if in_the_way is not None and in_the_way.uuid == uuid:
+            continue
+        if shard == owners[0]:
+            await forward(context, shard, {"dropTarget": in_the_way is not None})
+        else:
+            await call(cluster.server(shard), {_PARTICIPANT: source, "to": target}, "admin")
+    for shard in shards_having(cluster, source).others:
+        await drop_unseen(cluster.server(shard), source)
+    await placement.rename(source, target)
+
+
+COMMAND = Command(
+    "renameCollection", run, help="Gives a collection another name.", admin_only=True, is_write=True
+)

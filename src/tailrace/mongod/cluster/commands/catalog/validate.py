@@ -1,0 +1,26 @@
+"""`validate` through a router: a collection is sound if it is on every shard that has it."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.collection_shards import shards_having
+from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Check a collection on all its shards."""
+    ns = f"{context.database}.{context.collection_name()}"
+    cluster = cluster_of(context)
+    shards = shards_having(cluster, ns).owners or cluster.placement.shards_of(ns)
+    if not shards:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"Collection '{ns}' does not exist to validate.")
+    replies = await forward_in_turn(context, shards)
+    is_valid = all(reply["valid"] for reply in replies.values())
+    return {"valid": is_valid, **raw_replies(context, replies)}
+
+
+COMMAND = Command("validate", run, help="Checks a collection and its indexes for damage.", is_read=True)

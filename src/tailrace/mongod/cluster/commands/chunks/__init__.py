@@ -1,0 +1,1 @@
+"""Commands on chunks and the balancer."""

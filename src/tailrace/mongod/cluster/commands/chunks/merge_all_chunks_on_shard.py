@@ -1,0 +1,35 @@
+"""`mergeAllChunksOnShard`: every run of neighbouring chunks of one shard becomes one chunk."""
+
+from itertools import groupby, islice
+
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Merge whatever can be merged on a shard."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    name = arguments.text("shard")
+    most = arguments.integer("maxNumberOfChunksToMerge", None, minimum=2)
+    arguments.finish()
+    placement = cluster_of(context).placement
+    shard = placement.shard(name).name
+    async with alone(context, ns):
+        for owner, neighbours in groupby(placement.require(ns).chunks, lambda chunk: chunk.shard):
+            merged = list(islice(neighbours, most))
+            if owner == shard and len(merged) > 1:
+                await placement.merge(ns, merged[0].min, merged[-1].max)
+    return {}
+
+
+COMMAND = Command(
+    "mergeAllChunksOnShard",
+    run,
+    help="Merges all neighbouring chunks of one shard.",
+    admin_only=True,
+    is_write=True,
+)

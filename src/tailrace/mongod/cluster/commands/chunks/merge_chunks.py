@@ -1,0 +1,36 @@
+"""`mergeChunks`: neighbouring chunks of one shard become one."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Merge all chunks between two bounds."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    placement = cluster_of(context).placement
+    async with alone(context, ns):
+        bounds = bounds_argument(arguments, placement.require(ns).key)
+        arguments.finish()
+        if bounds is None:
+            raise CommandError(
+                ErrorCode.IDLFailedToParse, "BSON field 'mergeChunks.bounds' is missing but a required field"
+            )
+        await placement.merge(ns, *bounds)
+    return {}
+
+
+COMMAND = Command(
+    "mergeChunks",
+    run,
+    help="Merges neighbouring chunks of one shard.",
+    aliases=("mergechunks",),
+    admin_only=True,
+    is_write=True,
+)

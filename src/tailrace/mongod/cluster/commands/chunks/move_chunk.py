@@ -1,0 +1,48 @@
+"""`moveChunk`: one chunk moves to another shard."""
+
+import time
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.moves.migration import move_range
+from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Move the chunk that a query finds, or that has these bounds."""
+    begun = time.monotonic()
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    cluster = cluster_of(context)
+    collection = cluster.placement.require(ns)
+    query = arguments.document("find", None)
+    bounds = bounds_argument(arguments, collection.key)
+    to = arguments.text("to")
+    waits = arguments.boolean("_waitForDelete", False) or arguments.boolean("waitForDelete", False)
+    arguments.ignore("_secondaryThrottle", "secondaryThrottle", "forceJumbo", "maxChunkSizeBytes")
+    arguments.finish()
+    if (query is None) == (bounds is None):
+        raise CommandError(
+            ErrorCode.InvalidOptions, "say which chunk to move by either 'find' or 'bounds', not by both"
+        )
+    chunk = (
+        collection.chunks.exact(*bounds) if bounds is not None else chunk_found_by(collection, query or {})
+    )
+    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    with context.waiting():
+        await move_range(cluster, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
+    return {"millis": int((time.monotonic() - begun) * 1000)}
+
+
+COMMAND = Command(
+    "moveChunk",
+    run,
+    help="Moves a chunk to another shard.",
+    aliases=("movechunk",),
+    admin_only=True,
+    is_write=True,
+)

@@ -1,0 +1,87 @@
+"""`moveRange`: a part of a chunk, or all of it, moves to another shard."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.moves.balancing import chunk_megabytes
+from tailrace.mongod.cluster.moves.migration import move_range
+from tailrace.mongod.cluster.placement.chunk_map import Chunk
+from tailrace.mongod.cluster.placement.key_range import KeyRange
+from tailrace.mongod.cluster.placement.range_sizes import point_at_size
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.shell_notation import shell
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+_MEGABYTE = 1 << 20
+
+
+async def run(context: Context) -> Reply:
+    """Move the range between `min` and `max`; with one of them alone, as much as a chunk should have."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    cluster = cluster_of(context)
+    collection = cluster.placement.require(ns)
+    low = arguments.document("min", None)
+    high = arguments.document("max", None)
+    to = arguments.text("toShard")
+    waits = arguments.boolean("waitForDelete", False)
+    arguments.ignore("_secondaryThrottle", "secondaryThrottle", "forceJumbo", "collectionTimestamp")
+    arguments.finish()
+    for bound in (low, high):
+        if bound is not None:
+            collection.key.check_bound(bound, whole=True)
+    ends = await _ends(cluster, collection, low, high)
+    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    with context.waiting():
+        await move_range(cluster, ns, *ends, to, waits_for_delete=waits)
+    return {}
+
+
+async def _ends(
+    cluster: "Cluster",
+    collection: ShardedCollection,
+    low: dict[str, Any] | None,
+    high: dict[str, Any] | None,
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Both ends of the range, which has to lie within one chunk."""
+    key = collection.key
+    if low is None and high is None:
+        raise CommandError(ErrorCode.InvalidOptions, "moveRange needs 'min' or 'max', or both")
+    if low is None:
+        assert high is not None
+        upper = key.bound(high)
+        chunk = next(chunk for chunk in collection.chunks if key.bound(chunk.max) >= upper)
+        return chunk.min, high
+    chunk = collection.chunks.chunk_of(key.bound(low))
+    if high is None:
+        within = KeyRange.between(key, low, chunk.max)
+        return low, await asyncio.to_thread(_end_by_size, cluster, collection, chunk, within)
+    if not key.bound(low) < key.bound(high) <= key.bound(chunk.max):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            f"the range from {shell(low)} to {shell(high)} does not lie within one chunk; "
+            "config.chunks lists those there are",
+        )
+    return low, high
+
+
+def _end_by_size(
+    cluster: "Cluster", collection: ShardedCollection, chunk: Chunk, within: KeyRange
+) -> Mapping[str, Any]:
+    size = chunk_megabytes(cluster.placement) * _MEGABYTE
+    with cluster.server(chunk.shard).store.snapshot() as snapshot:
+        return point_at_size(snapshot, collection.uuid, within, size) or chunk.max
+
+
+COMMAND = Command(
+    "moveRange", run, help="Moves a range of a chunk to another shard.", admin_only=True, is_write=True
+)

@@ -1,0 +1,70 @@
+"""`split`: a chunk becomes two; nothing moves."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
+from tailrace.mongod.cluster.placement.chunk_map import Chunk
+from tailrace.mongod.cluster.placement.median import median_key
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+_WAYS: Final = ("find", "bounds", "middle")
+
+
+async def run(context: Context) -> Reply:
+    """Split at a key, or in the middle of the chunk that a query or its bounds say."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    given = [name for name in _WAYS if arguments.has(name)]
+    if len(given) != 1:
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            "say where to split by one of 'find', 'bounds' and 'middle'"
+            + (f", not by {' and '.join(given)}" if given else ""),
+        )
+    query = arguments.document("find", None)
+    middle = arguments.document("middle", None)
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    async with alone(context, ns):
+        collection = placement.require(ns)
+        bounds = bounds_argument(arguments, collection.key)
+        arguments.finish()
+        if middle is not None:
+            collection.key.check_bound(middle, whole=True)
+            await placement.split(ns, [middle])
+        else:
+            chunk = (
+                chunk_found_by(collection, query or {})
+                if bounds is None
+                else collection.chunks.exact(*bounds)
+            )
+            point = await asyncio.to_thread(_middle_of, cluster, collection, chunk)
+            await placement.split(ns, [point])
+    return {}
+
+
+def _middle_of(cluster: "Cluster", collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any]:
+    with cluster.server(chunk.shard).store.snapshot() as snapshot:
+        point = median_key(snapshot, collection, chunk)
+    if point is None:
+        raise CommandError(
+            ErrorCode.CommandFailed,
+            f"the chunk {chunk.text} cannot be split: it has not two documents with different keys; "
+            "say a key by 'middle'",
+        )
+    return point
+
+
+COMMAND = Command("split", run, help="Splits a chunk into two.", admin_only=True, is_write=True)

@@ -1,0 +1,1 @@
+"""Router commands on documents."""

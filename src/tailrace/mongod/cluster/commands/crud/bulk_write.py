@@ -1,0 +1,39 @@
+"""`bulkWrite` on a router: each operation goes to the shards that it is about."""
+
+from tailrace.mongod.cluster.writes.bulk_form import BulkForm
+from tailrace.mongod.cluster.writes.execution import execute
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.commands.crud.bulk_write import read_namespaces, read_operation
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.listing import batch_size
+from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
+
+
+async def run(context: Context) -> Reply:
+    """A cursor over what each operation did, and the sums."""
+    documents = context.documents("ops")
+    check_batch_size(len(documents))
+    namespaces = read_namespaces(context.documents("nsInfo"))
+    operations = [read_operation(raw, position, namespaces) for position, raw in enumerate(documents)]
+    arguments = context.arguments()
+    size = batch_size(arguments)
+    ids = read_statement_ids(context, arguments, len(operations))
+    statements = [
+        Statement(index, str(operations[index].namespace), raw, ids[index] if ids else None)
+        for index, raw in enumerate(documents)
+    ]
+    form = BulkForm(context, operations)
+    await execute(context, form, statements, ordered=arguments.boolean("ordered", True))
+    return form.reply(size)
+
+
+COMMAND = Command(
+    "bulkWrite",
+    run,
+    help="Insert, update and delete documents of several collections.",
+    admin_only=True,
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

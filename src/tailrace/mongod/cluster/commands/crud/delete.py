@@ -1,0 +1,23 @@
+"""`delete` on a router: each statement goes to the shards that may have what it looks for."""
+
+from tailrace.mongod.cluster.writes.batch_form import BatchForm
+from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.server.commands.crud.delete import read_statement
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """How many documents were removed, and which statements failed and why."""
+    form = BatchForm(context, "deletes", read_statement)
+    return await run_batch(context, form, context.documents("deletes"))
+
+
+COMMAND = Command(
+    "delete",
+    run,
+    help="Delete documents of a collection.",
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

@@ -1,0 +1,29 @@
+"""`findAndModify` on a router: the document is changed on the shard that has it."""
+
+from tailrace.bson.documents import encode
+from tailrace.mongod.cluster.writes.execution import execute
+from tailrace.mongod.cluster.writes.find_and_modify_form import FindAndModifyForm
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.retries import is_numbered
+
+
+async def run(context: Context) -> Reply:
+    """The document as it was or as it is now, and what happened to it."""
+    ns = f"{context.database}.{context.collection_name()}"
+    form = FindAndModifyForm(context)
+    number = form.spec.statement_id if is_numbered(context) else None
+    await execute(context, form, [Statement(0, ns, encode(form.options), number)], ordered=True)
+    return form.reply()
+
+
+COMMAND = Command(
+    "findAndModify",
+    run,
+    help="Change or remove one document and return it.",
+    aliases=("findandmodify",),
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

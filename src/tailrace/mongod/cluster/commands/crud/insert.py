@@ -1,0 +1,21 @@
+"""`insert` on a router: each document goes to the shard that owns its key."""
+
+from tailrace.mongod.cluster.writes.batch_form import BatchForm
+from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """How many documents were inserted, and which were not and why."""
+    return await run_batch(context, BatchForm(context, "documents"), context.documents("documents"))
+
+
+COMMAND = Command(
+    "insert",
+    run,
+    help="Insert documents into a collection.",
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

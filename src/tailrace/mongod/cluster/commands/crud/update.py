@@ -1,0 +1,23 @@
+"""`update` on a router: each statement goes to the shards that may have what it looks for."""
+
+from tailrace.mongod.cluster.writes.batch_form import BatchForm
+from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.server.commands.crud.update import read_statement
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """How many documents matched, were changed and were inserted, and which statements failed and why."""
+    form = BatchForm(context, "updates", read_statement)
+    return await run_batch(context, form, context.documents("updates"))
+
+
+COMMAND = Command(
+    "update",
+    run,
+    help="Update documents of a collection.",
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

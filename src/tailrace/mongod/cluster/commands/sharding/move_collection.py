@@ -1,0 +1,69 @@
+"""`moveCollection`: an unsharded collection moves to another shard."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
+from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Move it; one that is there already is left as it is."""
+    arguments = context.arguments()
+    database, name = namespace_argument(arguments, context.name)
+    to = arguments.text("toShard")
+    arguments.finish()
+    cluster = cluster_of(context)
+    ns = f"{database}.{name}"
+    _check(cluster, database, ns)
+    recipient(cluster.placement, to)
+
+    async def move() -> None:
+        _check(cluster, database, ns)
+        shard = recipient(cluster.placement, to)
+        if cluster.placement.shards_of(ns) != (shard,):
+            await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
+
+    await cluster.moves.run(move)
+    return {}
+
+
+def _check(cluster: "Cluster", database: str, ns: str) -> None:
+    if database in CONFIG_DATABASES:
+        raise CommandError(ErrorCode.IllegalOperation, f"{ns} stays on the config server")
+    if cluster.placement.sharded(ns) is not None:
+        raise CommandError(
+            ErrorCode.IllegalOperation,
+            f"{ns} is sharded; moveRange moves ranges of it, unshardCollection all of it",
+        )
+    if cluster.states.catalog.view(ns) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"{ns} is a view and cannot be moved")
+    if cluster.states.catalog.collection(ns) is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {ns}")
+
+
+def whole_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlace:
+    """A collection in one piece on one shard."""
+    key = ShardKey({"_id": 1})
+    chunks = ChunkMap.whole(key, shard, cluster.clock.tick())
+    return NewPlace(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
+
+
+COMMAND = Command(
+    "moveCollection",
+    run,
+    help="Moves an unsharded collection to another shard.",
+    admin_only=True,
+    is_write=True,
+)

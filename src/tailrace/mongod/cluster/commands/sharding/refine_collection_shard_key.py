@@ -1,0 +1,79 @@
+"""`refineCollectionShardKey`: a shard key gets further fields; nothing moves."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.moves.announcement import announce, announced
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.shard_key_index import check_served
+from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.shell_notation import shell
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Take over a longer key; with the key that the collection has already nothing happens."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    key = ShardKey(arguments.document("key"))
+    arguments.ignore("enforceUniquenessCheck")
+    arguments.finish()
+    cluster = cluster_of(context)
+    async with alone(context, ns):
+        known = cluster.placement.require(ns)
+        if known.key != key:
+            _check(cluster, known, key)
+            async with until_done(context):
+                await _refine(cluster, known, key)
+        for shard in cluster.shards.values():
+            await announced(shard, known.uuid)
+    return {}
+
+
+def _check(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
+    if not known.key.is_prefix_of(key.pattern):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            f"{shell(key.pattern)} does not begin with the shard key of {known.ns}, "
+            f"{shell(known.key.pattern)}; reshardCollection gives it another key",
+        )
+    for name in known.shards:
+        with cluster.server(name).store.snapshot() as snapshot:
+            collection = snapshot.catalog.by_uuid(known.uuid)
+            if collection is not None:
+                check_served(snapshot, collection, key, unique=known.unique)
+
+
+async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
+    owners = [cluster.server(name) for name in known.shards]
+    collection = owners[0].store.catalog.by_uuid(known.uuid)
+    assert collection is not None, "an owner has the collection"
+    for shard in cluster.shards.values():
+        if shard is not owners[0]:
+            await set_shard_key(shard, known.ns, key.paths)
+    payload = {
+        "refineCollectionShardKey": known.ns,
+        "shardKey": key.pattern,
+        "oldShardKey": known.key.pattern,
+    }
+    await announce(owners[0], collection, key.paths, payload)
+    await cluster.placement.refine(known.ns, key)
+
+
+COMMAND = Command(
+    "refineCollectionShardKey",
+    run,
+    help="Adds fields to the end of a shard key.",
+    admin_only=True,
+    is_write=True,
+)

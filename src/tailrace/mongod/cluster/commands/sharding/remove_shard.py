@@ -1,0 +1,51 @@
+"""`removeShard`: a shard is emptied and leaves the cluster."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.moves.draining import Remaining, leave_if_empty
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Begin to empty a shard, tell how far that is, or let the shard go; clients ask until it is gone."""
+    arguments = context.arguments()
+    asked = arguments.text(context.name)
+    arguments.finish()
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    shard = placement.shard(asked)
+    name = shard.name
+    if not shard.is_draining:
+        staying = [other for other in placement.shards.values() if other.name != name]
+        if any(other.is_draining for other in staying):
+            raise CommandError(
+                ErrorCode.ConflictingOperationInProgress,
+                "another shard is being removed; one at a time can be",
+            )
+        if not staying:
+            raise CommandError(ErrorCode.IllegalOperation, "the last shard of a cluster cannot be removed")
+        await placement.set_draining(name)
+        await placement.log_change("removeShard.start", "", {"shard": name})
+        cluster.balancer.wake()
+        message = {"msg": "draining started successfully", "state": "started", "shard": name}
+        return {**message, **Remaining.of(cluster, name).shown()}
+    remaining = Remaining.of(cluster, name)
+    if remaining.is_nothing:
+        remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
+    if remaining.is_nothing:
+        return {"msg": "removeshard completed successfully", "state": "completed", "shard": name}
+    cluster.balancer.wake()
+    message = {"msg": "draining ongoing", "state": "ongoing"}
+    return {**message, "remaining": remaining.counts(), **remaining.shown()}
+
+
+COMMAND = Command(
+    "removeShard",
+    run,
+    help="Empties a shard and takes it out of the cluster.",
+    aliases=("removeshard",),
+    admin_only=True,
+    is_write=True,
+)

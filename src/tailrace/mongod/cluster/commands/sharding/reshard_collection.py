@@ -1,0 +1,102 @@
+"""`reshardCollection`: a sharded collection gets another key."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
+from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.presplit import hashed_chunks
+from tailrace.mongod.cluster.placement.sampled_chunks import sampled_chunks
+from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
+from tailrace.mongod.cluster.placement.shard_key_index import SIMPLE, check_unique_indexes
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.shell_notation import shell
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Copy the collection to where another key wants its documents, and let the copy take its place."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    key = ShardKey(arguments.document("key"))
+    number = arguments.integer("numInitialChunks", None, minimum=1, maximum=100_000)
+    collation = arguments.document("collation", None)
+    is_forced = arguments.boolean("forceRedistribution", False)
+    wanted_shards = _shards_argument(arguments)
+    if arguments.boolean("unique", False):
+        raise CommandError(ErrorCode.BadValue, "reshardCollection cannot make a shard key unique")
+    if arguments.array("zones", None):
+        raise CommandError(ErrorCode.NotImplemented, "this cluster has no zones")
+    arguments.ignore("demoMode", "performVerification", "reshardingUUID", "zones")
+    arguments.finish()
+    if collation is not None and collation != SIMPLE:
+        raise CommandError(
+            ErrorCode.BadValue, f"the collation of a shard key is {shell(SIMPLE)}, not {shell(collation)}"
+        )
+    cluster = cluster_of(context)
+    _check(cluster, ns, key)
+    _shards(cluster, wanted_shards)
+
+    async def move() -> None:
+        known = cluster.placement.require(ns)
+        if known.key == key and not is_forced:
+            return
+        chunks = _chunks(cluster, ns, key, _shards(cluster, wanted_shards), number)
+        await Resharding(cluster, ns, NewPlace(key, chunks, number=number, collation=collation)).run()
+
+    await cluster.moves.run(move)
+    return {}
+
+
+def _shards_argument(arguments: Arguments) -> list[str] | None:
+    """`shardDistribution: [{shard}]`: the shards that are to have the collection."""
+    given = arguments.array("shardDistribution", None)
+    if given is None:
+        return None
+    if not given or not all(isinstance(one, dict) and list(one) == ["shard"] for one in given):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            "shardDistribution has to be a list of {shard: name}; which ranges they get cannot be said here",
+        )
+    return [one["shard"] for one in given]
+
+
+def _shards(cluster: "Cluster", wanted: list[str] | None) -> list[str]:
+    if wanted is not None:
+        return [recipient(cluster.placement, name) for name in wanted]
+    return [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+
+
+def _check(cluster: "Cluster", ns: str, key: ShardKey) -> None:
+    known = cluster.placement.require(ns)
+    collection = cluster.server(known.shards[0]).store.catalog.by_uuid(known.uuid)
+    if collection is not None:
+        check_unique_indexes(collection, key)
+
+
+def _chunks(
+    cluster: "Cluster", ns: str, key: ShardKey, shards: Sequence[str], number: int | None
+) -> ChunkMap:
+    at = cluster.clock.tick()
+    first: Any = key.pattern[key.paths[0]]
+    if first == HASHED:
+        return hashed_chunks(key, shards, number, at)
+    return sampled_chunks(cluster, ns, key, shards, number or len(shards), at)
+
+
+COMMAND = Command(
+    "reshardCollection",
+    run,
+    help="Gives a sharded collection another key.",
+    admin_only=True,
+    is_write=True,
+)

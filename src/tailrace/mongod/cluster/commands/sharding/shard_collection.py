@@ -1,0 +1,240 @@
+"""`shardCollection`: from now on a key decides on which shard a document lives."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.moves.announcement import announce, announced
+from tailrace.mongod.cluster.moves.collection_copies import copy_collection
+from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.presplit import hashed_chunks
+from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
+from tailrace.mongod.cluster.placement.shard_key_index import (
+    SIMPLE,
+    check_places,
+    check_served,
+    check_unique_indexes,
+    is_served,
+    needed_spec,
+)
+from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.catalog import INTERNAL_DATABASES, Collection
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
+from tailrace.mongod.store.shell_notation import shell
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+_MOST_CHUNKS: Final = 8192
+"""Of each shard, to begin with"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the command asks for."""
+
+    database: str
+    name: str
+    key: ShardKey
+    unique: bool
+    number: int | None
+    """Of chunks, to begin with"""
+    collation: dict[str, Any] | None
+    makes_index: bool
+    presplits_zones: bool
+
+    @property
+    def ns(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+async def run(context: Context) -> Reply:
+    """Shard a collection; one that is sharded in this way already is left as it is."""
+    wanted = _read(context)
+    cluster = cluster_of(context)
+    placement = cluster.placement
+    async with alone(context, wanted.ns):
+        await placement.create_database(wanted.database)
+        known = placement.sharded(wanted.ns)
+        if known is None:
+            async with until_done(context):
+                await _shard(cluster, wanted)
+        elif known.key != wanted.key or known.unique != wanted.unique:
+            raise CommandError(
+                ErrorCode.AlreadyInitialized,
+                f"{wanted.ns} is sharded already, by {shell(known.key.pattern)} with unique: "
+                f"{shell(known.unique)}; reshardCollection gives it another key",
+            )
+        for shard in cluster.shards.values():
+            await announced(shard, placement.require(wanted.ns).uuid)
+    return {"collectionsharded": wanted.ns}
+
+
+def _read(context: Context) -> _Wanted:
+    arguments = context.arguments()
+    database, name = namespace_argument(arguments, context.name)
+    wanted = _Wanted(
+        database,
+        name,
+        ShardKey(arguments.document("key")),
+        arguments.boolean("unique", False),
+        arguments.integer("numInitialChunks", None, minimum=1),
+        arguments.document("collation", None),
+        arguments.boolean("implicitlyCreateIndex", True),
+        arguments.boolean("presplitHashedZones", False),
+    )
+    arguments.ignore("enforceUniquenessCheck")
+    _refuse_what_is_not_there(arguments)
+    arguments.finish()
+    if database in INTERNAL_DATABASES or name.startswith(SYSTEM_PREFIX):
+        raise CommandError(ErrorCode.IllegalOperation, f"{wanted.ns} cannot be sharded")
+    if wanted.unique and wanted.key.is_hashed:
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            "a hashed shard key cannot be unique; a further, unique index that is not hashed can see to that",
+        )
+    if wanted.collation is not None and wanted.collation != SIMPLE:
+        raise CommandError(
+            ErrorCode.BadValue,
+            f"the collation of a shard key is {shell(SIMPLE)}, not {shell(wanted.collation)}",
+        )
+    return wanted
+
+
+def _refuse_what_is_not_there(arguments: Arguments) -> None:
+    if arguments.document("timeseries", None) is not None:
+        raise CommandError(ErrorCode.NotImplemented, "time-series collections cannot be sharded here")
+
+
+async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
+    """Everything behind the checks of the arguments; nobody else uses the collection meanwhile."""
+    placement = cluster.placement
+    home_name = placement.shards_of(wanted.ns)[0]
+    home = cluster.server(home_name)
+    existing = _existing(home, wanted)
+    is_empty = existing is None or await asyncio.to_thread(_check_documents, home, existing, wanted.key)
+    chunks = _first_chunks(cluster, wanted, home_name, is_empty=is_empty)
+    if existing is None:
+        await call(home, {"create": wanted.name}, wanted.database)
+    collection = await _indexed(home, wanted, is_empty=is_empty)
+    copy = collection.having(shard_key=named_by(wanted.key.paths))
+    for name in chunks.owners:
+        if name != home_name:
+            await copy_collection(cluster.server(name), copy)
+    await announce(home, collection, wanted.key.paths, _payload(wanted))
+    details = {"shardKey": wanted.key.pattern, "primary": home_name, "numChunks": len(chunks)}
+    await placement.set_sharded(
+        wanted.ns,
+        collection.uuid,
+        wanted.key,
+        chunks,
+        unique=wanted.unique,
+        collation=collection.options.get("collation"),
+        log=("shardCollection.end", wanted.ns, details),
+    )
+
+
+def _existing(home: Server, wanted: _Wanted) -> Collection | None:
+    """The collection, checked for what cannot be sharded; None if there is none."""
+    catalog = home.store.catalog
+    if catalog.view(wanted.ns) is not None:
+        raise CommandError(
+            ErrorCode.CommandNotSupportedOnView, f"{wanted.ns} is a view; shard the collection it is on"
+        )
+    found = catalog.collection(wanted.ns)
+    if found is None:
+        return None
+    if found.is_capped:
+        raise CommandError(ErrorCode.InvalidOptions, f"{wanted.ns} is capped and cannot be sharded")
+    if found.is_timeseries:
+        raise CommandError(ErrorCode.NotImplemented, "time-series collections cannot be sharded here")
+    if found.options.get("collation") is not None and wanted.collation is None:
+        raise CommandError(
+            ErrorCode.BadValue,
+            f"{wanted.ns} has a collation of its own, which a shard key cannot have; "
+            f"say collation: {shell(SIMPLE)} to shard it by the simple one",
+        )
+    check_unique_indexes(found, wanted.key)
+    return found
+
+
+def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: bool) -> ChunkMap:
+    spreads = is_empty and wanted.key.pattern[wanted.key.paths[0]] == HASHED
+    if wanted.number is not None and not (is_empty and wanted.key.is_hashed):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            "numInitialChunks is for collections that are empty and have a hashed field in their shard key",
+        )
+    if wanted.presplits_zones and not wanted.key.is_hashed:
+        raise CommandError(ErrorCode.InvalidOptions, "presplitHashedZones needs a hashed field in the key")
+    now = cluster.clock.tick()
+    if not spreads:
+        return ChunkMap.whole(wanted.key, home, now)
+    shards = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+    if wanted.number is not None and wanted.number > _MOST_CHUNKS * len(shards):
+        raise CommandError(
+            ErrorCode.InvalidOptions,
+            f"numInitialChunks cannot be more than {_MOST_CHUNKS} for each of the {len(shards)} shards",
+        )
+    return hashed_chunks(wanted.key, shards, wanted.number, now)
+
+
+async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collection:
+    """The collection with an index for the key, made if it may be."""
+    store = home.store
+    with store.snapshot() as snapshot:
+        collection = snapshot.catalog.collection(wanted.ns)
+        if collection is None:
+            raise CommandError(ErrorCode.NamespaceNotFound, f"{wanted.ns} was dropped while it was sharded")
+        if is_served(snapshot, collection, wanted.key, unique=wanted.unique):
+            return collection
+        if not is_empty or not wanted.makes_index:
+            check_served(snapshot, collection, wanted.key, unique=wanted.unique)
+    spec = needed_spec(collection, wanted.key, unique=wanted.unique)
+    await call(home, {"createIndexes": wanted.name, "indexes": [spec]}, wanted.database)
+    return store.catalog.collection(wanted.ns) or collection
+
+
+def _check_documents(home: Server, collection: Collection, key: ShardKey) -> bool:
+    """Whether there are none; raises if one has no place."""
+    with home.store.snapshot() as snapshot:
+        check_places(snapshot, collection, key)
+        return snapshot.count(collection)[0] == 0
+
+
+def _payload(wanted: _Wanted) -> dict[str, Any]:
+    payload: dict[str, Any] = {
+        "shardCollection": wanted.ns,
+        "shardKey": wanted.key.pattern,
+        "unique": wanted.unique,
+        "presplitHashedZones": wanted.presplits_zones,
+        "capped": False,
+    }
+    if wanted.number is not None:
+        payload["numInitialChunks"] = Int64(wanted.number)
+    if wanted.collation is not None:
+        payload["collation"] = wanted.collation
+    return payload
+
+
+COMMAND = Command(
+    "shardCollection",
+    run,
+    help="Spreads a collection over the shards by a key.",
+    aliases=("shardcollection",),
+    admin_only=True,
+    is_write=True,
+)

@@ -1,0 +1,51 @@
+"""`unshardCollection`: a sharded collection becomes one on a single shard."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.commands.sharding.move_collection import whole_on
+from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
+from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.resharding import Resharding
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+
+async def run(context: Context) -> Reply:
+    """Move all documents to the shard that is named, or to the one with the least data."""
+    arguments = context.arguments()
+    ns = ".".join(namespace_argument(arguments, context.name))
+    to = arguments.text("toShard", None)
+    arguments.finish()
+    cluster = cluster_of(context)
+    cluster.placement.require(ns)
+
+    async def move() -> None:
+        cluster.placement.require(ns)
+        shard = _emptiest(cluster) if to is None else recipient(cluster.placement, to)
+        await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
+
+    await cluster.moves.run(move)
+    return {}
+
+
+def _emptiest(cluster: "Cluster") -> str:
+    takers = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+    if not takers:
+        raise CommandError(ErrorCode.ShardNotFound, "the cluster has no shard that takes collections")
+    return min(takers, key=lambda name: bytes_of_shard(cluster, name))
+
+
+COMMAND = Command(
+    "unshardCollection",
+    run,
+    help="Moves a sharded collection to one shard.",
+    admin_only=True,
+    is_write=True,
+)

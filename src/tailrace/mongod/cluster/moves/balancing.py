@@ -1,0 +1,95 @@
+"""What the balancer goes by: whether it is on, and what it takes for out of balance.
+
+Clients turn it on by `balancerStart`, or by writing to `config.settings` themselves, so the documents there
+are asked whenever it matters. A cluster that nobody has said anything about is left as it is.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.store.catalog import INTERNAL_DATABASES
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.placement.changes import Placement
+
+SETTING: Final = "balancer"
+DEFAULT_CHUNK_MEGABYTES: Final = 128
+_CHUNK_SIZE: Final = "chunksize"
+_MOST_MEGABYTES: Final = 1024
+_TOLERATED_CHUNKS: Final = 3
+"""By how many chunks' sizes shards may differ"""
+
+
+@dataclass(slots=True)
+class BalancerProgress:
+    """What the balancer has done since the cluster started."""
+
+    rounds: int = 0
+    is_in_round: bool = False
+
+
+class ViolationKind(StrEnum):
+    """Why ranges have to be moved, by the names that balancerCollectionStatus knows."""
+
+    DRAINING = "draining"
+    IMBALANCE = "chunksImbalance"
+
+
+class Violation(NamedTuple):
+    """One range that should be moved."""
+
+    kind: ViolationKind
+    donor: str
+    recipient: str
+    difference: float
+    """By how many bytes the donor has more than the recipient"""
+
+
+def is_on(placement: "Placement") -> bool:
+    """Whether the balancer may move something."""
+    setting = placement.setting(SETTING)
+    return bool(setting) and not setting.get("stopped") and setting.get("mode") != "off"
+
+
+def chunk_megabytes(placement: "Placement") -> float:
+    """How large a chunk may grow before it counts as several."""
+    value = placement.setting(_CHUNK_SIZE).get("value", DEFAULT_CHUNK_MEGABYTES)
+    is_usable = isinstance(value, int | float) and 0 < value <= _MOST_MEGABYTES
+    return value if is_usable else DEFAULT_CHUNK_MEGABYTES
+
+
+def violation(cluster: "Cluster", collection: ShardedCollection) -> Violation | None:
+    """The first thing that is out of balance; None if nothing is."""
+    takers = {name: 0 for name, shard in cluster.placement.shards.items() if not shard.is_draining}
+    if not takers:
+        return None
+    sizes = {name: _bytes_on(cluster, name, collection) for name in {*takers, *collection.shards}}
+    recipient = min(takers, key=lambda name: (sizes[name], bytes_of_shard(cluster, name)))
+    for owner in collection.shards:
+        if owner not in takers:
+            return Violation(ViolationKind.DRAINING, owner, recipient, sizes[owner] - sizes[recipient])
+    donor = max(takers, key=lambda name: sizes[name])
+    tolerated = _TOLERATED_CHUNKS * chunk_megabytes(cluster.placement) * (1 << 20)
+    difference = sizes[donor] - sizes[recipient]
+    if difference < tolerated:
+        return None
+    return Violation(ViolationKind.IMBALANCE, donor, recipient, difference)
+
+
+def bytes_of_shard(cluster: "Cluster", shard: str) -> int:
+    """How much a shard has of all users' collections."""
+    with cluster.server(shard).store.snapshot() as snapshot:
+        return sum(
+            snapshot.count(collection)[1]
+            for collection in snapshot.catalog.collections()
+            if collection.database not in INTERNAL_DATABASES
+        )
+
+
+def _bytes_on(cluster: "Cluster", shard: str, collection: ShardedCollection) -> int:
+    with cluster.server(shard).store.snapshot() as snapshot:
+        found = snapshot.catalog.by_uuid(collection.uuid)
+        return 0 if found is None else snapshot.count(found)[1]

@@ -1,0 +1,64 @@
+"""Which documents of a collection the newest oplog entries have changed.
+
+Whoever copies a collection that is written to asks this for what has to be copied again. Only the `_id`s
+matter: what the documents are now says the store itself.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.oplog_entry import OplogEntry, parse_entry
+from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.reader import Snapshot
+
+_COMMIT: Final = b"commitTransaction"
+
+
+def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]:
+    """The keys of the `_id`s of a collection's documents that entries behind a cluster time name.
+
+    Some of them may not have changed: what a prepared transaction names counts when it is logged, too.
+    """
+    found: set[bytes] = set()
+    for _, raw in snapshot.entries(after):
+        if uuid in raw:
+            found |= _named(raw, uuid)
+        elif _COMMIT in raw:
+            for part in _parts(snapshot, parse_entry(raw)):
+                found |= _named(part, uuid)
+    return found
+
+
+def _parts(snapshot: Snapshot, entry: OplogEntry) -> Iterator[bytes]:
+    """The entries of a transaction that was prepared, which its commit leads back to."""
+    if entry.head.op != "c" or entry.command != "commitTransaction":
+        return
+    link = entry.extras.previous
+    while link is not None and not link.is_null:
+        raw = snapshot.entry(link.ts)
+        if raw is None:
+            return  # an entry that is needed is kept until its transaction has ended
+        yield raw
+        link = parse_entry(raw).extras.previous
+
+
+def _named(raw: bytes, uuid: bytes) -> set[bytes]:
+    entry = parse_entry(raw)
+    operations: Iterable[bytes | None] = [raw]
+    if entry.head.op == "c":
+        array = rawbson.find(entry.o, b"applyOps")
+        operations = [] if array is None else rawbson.subdocuments(entry.o, array[2])
+    return {key for operation in operations if operation is not None for key in _name(operation, uuid)}
+
+
+def _name(operation: bytes, uuid: bytes) -> Iterator[bytes]:
+    """The `_id` of the document that one operation is about; none if it is about something else."""
+    fields = {name: operation[start:end] for _, name, start, end in rawbson.elements(operation)}
+    if not fields.get(b"ui", b"").endswith(uuid):
+        return
+    kind = fields.get(b"op", b"")[4:-1]
+    if kind in (b"i", b"d", b"u"):
+        key = id_key_of(fields[b"o2" if kind == b"u" else b"o"])
+        if key is not None:
+            yield key

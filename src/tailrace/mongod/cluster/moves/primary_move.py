@@ -1,0 +1,150 @@
+"""A database gets another primary shard: its collections without a place of their own move there.
+
+They keep their names and UUIDs, so no stream notices. They are copied while they are written to; at the
+end nobody may use the database for a moment. Capped collections, whose order matters, and views are copied
+then. The old primary's are removed when no cursor reads them any more.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.mongod.cluster.moves.collection_copies import copy_collection, is_alike, remove_copy
+from tailrace.mongod.cluster.moves.document_copy import DocumentCopy, Source
+from tailrace.mongod.cluster.moves.exclusive import alone_at_last
+from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.payload_entries import log_payload
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.catalog import VIEWS, Collection
+from tailrace.mongod.store.ddl.views import definition_of
+from tailrace.mongod.store.write_unit import WriteUnit
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+KIND: Final = "primary"
+
+
+class PrimaryMove:
+    """The move of one database."""
+
+    def __init__(self, cluster: "Cluster", database: str, to: str) -> None:
+        self._cluster = cluster
+        self._database = database
+        self._donor = cluster.placement.primary_of(database) or to
+        self._recipient = to
+        self._from = cluster.server(self._donor)
+        self._to = cluster.server(to)
+        self._copies: dict[bytes, DocumentCopy] = {}
+
+    async def run(self) -> "asyncio.Task[None] | None":
+        """Move it; the task that removes what is left on the old primary, or None if nothing had to move."""
+        if self._donor == self._recipient:
+            return None
+        cluster = self._cluster
+        moves, placement = cluster.moves, cluster.placement
+        ends = {"donorShardId": self._donor, "recipientShardId": self._recipient}
+        record = await moves.records.add({"kind": KIND, "database": self._database, **ends})
+        await placement.log_change("movePrimary.start", self._database, ends)
+        try:
+            for collection in self._movable():
+                if not collection.is_capped:
+                    await self._copy(collection)
+            async with alone_at_last(placement, self._database, meanwhile=self._catch_up):
+                await self._commit()
+        except Exception as error:
+            await placement.log_change("movePrimary.error", self._database, {**ends, "note": str(error)})
+            await moves.clean_up(record)
+            raise
+        return moves.clean_up(record, version=placement.version)
+
+    def _movable(self) -> Iterator[Collection]:
+        """What lives on the primary because it has no place of its own; views are not among it."""
+        for collection in unplaced(self._cluster, self._from, self._database):
+            if collection.name != VIEWS:
+                yield collection
+
+    async def _copy(self, collection: Collection) -> None:
+        await copy_collection(self._to, collection)
+        source = Source(
+            self._from.store,
+            collection.uuid,
+            lambda reader, found: reader.records(found),
+            lambda _document: True,
+        )
+        copy = DocumentCopy(
+            [source], {self._recipient: self._to.store}, collection.uuid, lambda _document: self._recipient
+        )
+        await copy.begin()
+        self._copies[collection.uuid] = copy
+
+    async def _catch_up(self) -> None:
+        for copy in self._copies.values():
+            await copy.catch_up()
+
+    async def _commit(self) -> None:
+        """The end of it, while nobody else uses the database."""
+        current = {collection.uuid: collection for collection in self._movable()}
+        for uuid in self._copies.keys() - current.keys():
+            await self._to.store.write(partial(remove_copy, uuid=uuid))  # dropped meanwhile
+        for uuid, collection in current.items():
+            copied = self._to.store.catalog.by_uuid(uuid)
+            if uuid in self._copies and copied is not None and is_alike(copied, collection):
+                await self._copies[uuid].catch_up()
+            else:
+                await self._copy(collection)  # made or changed meanwhile
+        await self._copy_views()
+        placement = self._cluster.placement
+        await placement.move_primary(self._database, self._recipient)
+        payload = {"movePrimary": self._database, "from": self._donor, "to": self._recipient}
+        await log_payload(self._from, self._database, None, payload)
+
+    async def _copy_views(self) -> None:
+        catalog = self._from.store.catalog
+        definitions = catalog.collection(f"{self._database}.{VIEWS}")
+        if definitions is None:
+            return
+        await copy_collection(self._to, definitions)
+
+        def work(unit: WriteUnit) -> None:
+            unit.moves_data = True
+            copied = unit.catalog.by_uuid(definitions.uuid)
+            assert copied is not None, "it was just copied"
+            for view in catalog.views(self._database):
+                unit.insert(copied, definition_of(view))
+                unit.publish(unit.catalog.with_view(view))
+
+        await self._to.store.write(work)
+
+
+async def move_primary(cluster: "Cluster", database: str, to: str) -> None:
+    """Make a shard the primary of a database, and move there what belongs there."""
+    recipient(cluster.placement, to)
+
+    def is_behind(record: Mapping[str, Any]) -> bool:
+        """The new primary may have been it before, and still have what is to be removed there."""
+        return record["kind"] == KIND and bool(record["database"] == database)
+
+    async def move() -> None:
+        await PrimaryMove(cluster, database, recipient(cluster.placement, to)).run()
+
+    await cluster.moves.run(move, is_behind=is_behind)
+
+
+def unplaced(cluster: "Cluster", shard: Server, database: str) -> Iterator[Collection]:
+    """What a shard has of a database that has no place of its own."""
+    for collection in shard.store.catalog.collections(database):
+        if collection.ns not in cluster.placement.collections and not collection.is_internal:
+            yield collection
+
+
+async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
+    """Remove what is on the one of the two shards that is not the primary."""
+    database = record["database"]
+    primary = cluster.placement.primary_of(database)
+    for name in (record["donorShardId"], record["recipientShardId"]):
+        if name != primary and name in cluster.shards:
+            shard = cluster.server(name)
+            for collection in list(unplaced(cluster, shard, database)):
+                await shard.store.write(partial(remove_copy, uuid=collection.uuid))

@@ -1,0 +1,285 @@
+"""A collection is replaced by one with the same documents and another place: `reshardCollection` and others.
+
+The new collection has a UUID of its own and grows beside the old one, under the name
+`system.resharding.<UUID of the old one>`, on the shards that are to have it. Documents are copied while they
+are written to. At the end nobody may write for a moment: the rest is copied and the placement changes to the
+new UUID. That is the whole of the commit, because routers know such a collection by its UUID. Then the shards
+give it its name, which removes the old one.
+
+Killed before the commit, the next start removes the new collection; killed after it, the next start finishes
+the renaming. Streams see the event `reshardCollection`; everything else is logged as part of a migration.
+"""
+
+import uuid as uuids
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary, Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.entry_bytes import Operation
+from tailrace.mongod.cluster.moves.collection_copies import copy_collection, remove_copy
+from tailrace.mongod.cluster.moves.document_copy import DocumentCopy, Source
+from tailrace.mongod.cluster.moves.exclusive import alone_at_last, nothing
+from tailrace.mongod.cluster.moves.payload_entries import log_payload, payload_entry
+from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.shard_key_index import is_served, needed_spec
+from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.reads.cluster_catalog import RESHARDING
+from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.ddl.rename import replace_collection
+from tailrace.mongod.store.reader import Reader, Record
+from tailrace.mongod.store.write_unit import WriteUnit
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+KIND: Final = "reshard"
+_UUID: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlace:
+    """Where a collection is to live."""
+
+    key: ShardKey
+    chunks: ChunkMap
+    is_unsplittable: bool = False
+    """Whether it is one chunk for good: the collection is not sharded then"""
+    provenance: str | None = None
+    """By what command it came there, if not by reshardCollection"""
+    number: int | None = None
+    """Of chunks, as the client asked for"""
+    collation: Mapping[str, Any] | None = None
+
+
+class Resharding:
+    """The replacement of one collection."""
+
+    def __init__(self, cluster: "Cluster", ns: str, place: NewPlace) -> None:
+        self._cluster = cluster
+        self._ns = ns
+        self._database, _, self._name = ns.partition(".")
+        self._place = place
+        self._new_uuid = uuids.uuid4().bytes
+        self._donors = cluster.placement.shards_of(ns)
+        placed = cluster.placement.collections.get(ns)
+        self._old_key = ShardKey({"_id": 1}) if placed is None else placed.key
+        self._owns = None if placed is None or placed.is_unsplittable else placed.owns
+        self._unique = placed is not None and placed.unique
+
+    async def run(self) -> None:
+        """Replace it; to be called when it is this move's turn."""
+        cluster = self._cluster
+        original = self._original()
+        record = await cluster.moves.records.add(
+            {
+                "kind": KIND,
+                "ns": self._ns,
+                "oldUuid": Binary(original.uuid, _UUID),
+                "newUuid": Binary(self._new_uuid, _UUID),
+                "payload": self._payload(),
+            }
+        )
+        details = {"newKey": self._place.key.pattern, "oldKey": self._old_key.pattern}
+        await cluster.placement.log_change("reshardCollection.start", self._ns, details)
+        try:
+            await self._prepare(original)
+            copy = self._copy(original)
+            if not original.is_capped:
+                await copy.begin()
+            catch_up = nothing if original.is_capped else copy.catch_up
+            async with alone_at_last(cluster.placement, self._ns, meanwhile=catch_up):
+                if original.is_capped:
+                    await copy.begin()  # its order matters, so nobody may write meanwhile
+                await self._commit(original, copy)
+                await finish(cluster, record)
+                await cluster.moves.records.remove(record)
+        except Exception as error:
+            note = {**details, "note": str(error)}
+            await cluster.placement.log_change("reshardCollection.error", self._ns, note)
+            await cluster.moves.clean_up(record)
+            raise
+        await cluster.placement.log_change("reshardCollection.end", self._ns, details)
+
+    def _original(self) -> Collection:
+        """The collection as its first owner has it."""
+        found = next(
+            (
+                collection
+                for name in self._donors
+                if (collection := self._cluster.server(name).store.catalog.collection(self._ns)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {self._ns}")
+        return found
+
+    # -- the copy -------------------------------------------------------------------------------------------
+
+    async def _prepare(self, original: Collection) -> None:
+        # Alone, so that the copy begins with the indexes and options that the collection has for everybody.
+        async with alone_at_last(self._cluster.placement, self._ns):
+            self._check_unchanged(original)
+            new = original.having(
+                name=temporary_name(original),
+                uuid=self._new_uuid,
+                shard_key=() if self._place.is_unsplittable else named_by(self._place.key.paths),
+                indexes=self._indexes(original),
+            )
+            for name in self._place.chunks.owners:
+                await copy_collection(self._cluster.server(name), new)
+            for name in self._donors:
+                payload = {"reshardBegin": self._ns, **self._operation}
+                await self._tell(name, self._ns, original.uuid, payload, from_migrate=True)
+
+    def _indexes(self, original: Collection) -> tuple[Index, ...]:
+        """Those of the old collection, and one for the new key if there is none."""
+        with self._cluster.server(self._donors[0]).store.snapshot() as snapshot:
+            stored = snapshot.catalog.by_uuid(original.uuid) or original
+            if self._place.is_unsplittable or is_served(snapshot, stored, self._place.key):
+                return original.indexes
+        spec = {"v": 2, **needed_spec(original, self._place.key, unique=False)}
+        return (*original.indexes, Index(0, spec))
+
+    def _copy(self, original: Collection) -> DocumentCopy:
+        servers = {name: self._cluster.server(name) for name in self._place.chunks.owners}
+        sources = [
+            Source(
+                self._cluster.server(name).store,
+                original.uuid,
+                partial(self._records_of, name),
+                partial(self._is_of, name),
+            )
+            for name in self._donors
+        ]
+        stores = {name: server.store for name, server in servers.items()}
+        return DocumentCopy(sources, stores, self._new_uuid, self._target)
+
+    def _records_of(self, shard: str, reader: Reader, collection: Collection) -> Iterator[Record]:
+        return (record for record in reader.records(collection) if self._is_of(shard, record[1]))
+
+    def _is_of(self, shard: str, document: bytes) -> bool:
+        return self._owns is None or self._owns(shard, document)
+
+    def _target(self, document: bytes) -> str:
+        chunks = self._place.chunks
+        return chunks.owners[0] if len(chunks) == 1 else chunks.owner_of(self._place.key.key_of(document))
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def _check_unchanged(self, original: Collection) -> None:
+        current = self._original()
+        if (
+            self._cluster.placement.shards_of(self._ns) != self._donors
+            or current.uuid != original.uuid
+            or current.options != original.options
+            or [index.spec for index in current.indexes] != [index.spec for index in original.indexes]
+        ):
+            raise CommandError(
+                ErrorCode.ConflictingOperationInProgress,
+                f"{self._ns} was dropped or changed while it was resharded; try again",
+            )
+
+    async def _commit(self, original: Collection, copy: DocumentCopy) -> None:
+        """Let the new collection be the collection, while nobody else uses it."""
+        self._check_unchanged(original)
+        final = {"reshardBlockingWrites": self._ns, **self._operation, "type": "reshardFinalOp"}
+        for donor in self._donors:
+            for recipient in self._place.chunks.owners:
+                await self._tell(donor, self._ns, original.uuid, final, destined_recipient=recipient)
+        await copy.catch_up()
+        temporary = f"{self._database}.{temporary_name(original)}"
+        for recipient in self._place.chunks.owners:
+            payload = {"reshardDoneCatchUp": temporary, **self._operation}
+            await self._tell(recipient, temporary, self._new_uuid, payload, from_migrate=True)
+        place, placement = self._place, self._cluster.placement
+        if place.is_unsplittable:
+            await placement.place(self._ns, self._new_uuid, place.chunks.owners[0])
+            return
+        await placement.set_sharded(
+            self._ns,
+            self._new_uuid,
+            place.key,
+            place.chunks,
+            unique=self._unique,
+            collation=original.options.get("collation"),
+        )
+
+    @property
+    def _operation(self) -> dict[str, Any]:
+        return {"reshardingUUID": Binary(self._new_uuid, _UUID)}
+
+    async def _tell(
+        self, shard: str, ns: str, uuid: bytes, payload: Mapping[str, Any], **fields: Any
+    ) -> None:
+        await log_payload(self._cluster.server(shard), ns, uuid, payload, **fields)
+
+    def _payload(self) -> dict[str, Any]:
+        """What the event `reshardCollection` says."""
+        place = self._place
+        payload: dict[str, Any] = {
+            "reshardCollection": self._ns,
+            "reshardUUID": Binary(self._new_uuid, _UUID),
+            "shardKey": place.key.pattern,
+            "oldShardKey": self._old_key.pattern,
+            "unique": self._unique,
+        }
+        if place.number is not None:
+            payload["numInitialChunks"] = Int64(place.number)
+        if place.collation is not None:
+            payload["collation"] = dict(place.collation)
+        if place.provenance is not None:
+            payload["provenance"] = place.provenance
+        return payload
+
+
+def temporary_name(original: Collection) -> str:
+    """What the new collection is called until it takes the place of the old one."""
+    return f"{RESHARDING}{uuids.UUID(bytes=original.uuid)}"
+
+
+async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
+    """Let the shards have one of the two collections, under its name: the one that the placement says."""
+    ns, old, new = record["ns"], bytes(record["oldUuid"]), bytes(record["newUuid"])
+    placed = cluster.placement.collections.get(ns)
+    if placed is None or placed.uuid != new:
+        for shard in cluster.shards.values():
+            await shard.store.write(partial(remove_copy, uuid=new))
+        return
+    # The event first: what streams show with the new UUID comes behind it.
+    teller = cluster.server(placed.shards[0])
+    await teller.store.write(partial(_announce, payload_entry(ns, old, record["payload"]), new))
+    for shard in cluster.shards.values():
+        await shard.store.write(partial(_take_place, ns, old, new))
+    await teller.store.write(partial(_forget, new))
+
+
+def _announce(entry: Operation, new: bytes, unit: WriteUnit) -> None:
+    """Log the event once, however often a kill comes between."""
+    if unit.meta(_mark(new)) is None:
+        unit.log(entry)
+        unit.put_meta(_mark(new), b"1")
+
+
+def _forget(new: bytes, unit: WriteUnit) -> None:
+    unit.put_meta(_mark(new), None)
+
+
+def _mark(new: bytes) -> str:
+    return f"resharding.{new.hex()}"
+
+
+def _take_place(ns: str, old: bytes, new: bytes, unit: WriteUnit) -> None:
+    unit.moves_data = True
+    collection = unit.catalog.by_uuid(new)
+    replaced = unit.catalog.collection(ns)
+    if collection is not None and replaced is not collection:
+        replace_collection(unit, collection, ns.partition(".")[2], replaced)
+    elif collection is None and replaced is not None and replaced.uuid == old:
+        remove_copy(unit, old)

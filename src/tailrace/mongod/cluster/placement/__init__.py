@@ -1,0 +1,1 @@
+"""Which shard holds what."""

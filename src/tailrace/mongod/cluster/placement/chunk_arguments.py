@@ -1,0 +1,45 @@
+"""Arguments that say which chunk of a collection a command means."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.chunk_map import Chunk
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.targeting import exact_key
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.store.shell_notation import shell
+
+_BOTH_ENDS: Final = 2
+
+
+def bounds_argument(
+    arguments: Arguments, key: ShardKey, field: str = "bounds"
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """`[lower, upper]`: the ends of a chunk with all fields of the key; None if it is not given."""
+    bounds = arguments.array(field, None)
+    if bounds is None:
+        return None
+    if len(bounds) != _BOTH_ENDS or not all(isinstance(bound, dict) for bound in bounds):
+        raise CommandError(ErrorCode.BadValue, f"'{field}' has to be the two ends of a chunk, [lower, upper]")
+    low, high = bounds
+    key.check_bound(low, whole=True)
+    key.check_bound(high, whole=True)
+    if key.bound(low) >= key.bound(high):
+        raise CommandError(ErrorCode.BadValue, f"{shell(low)} does not come before {shell(high)}")
+    return low, high
+
+
+def chunk_found_by(collection: ShardedCollection, query: Mapping[str, Any]) -> Chunk:
+    """The chunk of the documents that a query with a value for each field of the key finds."""
+    key = collection.key
+    values = exact_key(key, query)
+    if values is None:
+        raise CommandError(
+            ErrorCode.ShardKeyNotFound,
+            f"{shell(dict(query))} does not have a value for each field of the shard key "
+            f"{shell(key.pattern)}",
+        )
+    return collection.chunks.chunk_of(key.bound(key.hashed(values)))

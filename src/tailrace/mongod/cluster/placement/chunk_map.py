@@ -1,0 +1,237 @@
+"""Which shard owns which range of a collection: an immutable map without gaps, replaced when it changes.
+
+A chunk reaches from its lower end, which belongs to it, to its upper end, which does not; only the last one
+has its upper end, too, for there is nothing behind MaxKey. Finding an owner is one binary search.
+
+Versions count changes as MongoDB does: a migration raises the major number, a split or a merge the minor one.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
+from typing import Any, NamedTuple
+
+from bson import ObjectId
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.store.shell_notation import shell
+
+
+class ChunkVersion(NamedTuple):
+    """How often ownership and bounds have changed."""
+
+    major: int = 1
+    minor: int = 0
+
+
+class Ownership(NamedTuple):
+    """One stay of a chunk on a shard."""
+
+    since: int
+    """Cluster time"""
+    shard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One range and its owner."""
+
+    min: Mapping[str, Any]
+    max: Mapping[str, Any]
+    shard: str
+    version: ChunkVersion
+    history: tuple[Ownership, ...] = ()
+    """Where it was, newest first; the first is where it is."""
+    id: ObjectId = field(default_factory=ObjectId)
+    is_jumbo: bool = False
+
+    @property
+    def text(self) -> str:
+        """For messages."""
+        return f"[{shell(dict(self.min))}, {shell(dict(self.max))})"
+
+
+class ChunkMap:
+    """All chunks of one collection.
+
+    >>> key = ShardKey({"a": 1})
+    >>> chunks = ChunkMap.whole(key, "shard0", at=1).split([{"a": 10}]).move({"a": 10}, None, "shard1", at=2)
+    >>> [(chunk.text, chunk.shard, *chunk.version) for chunk in chunks]
+    [('[{ a: MinKey }, { a: 10 })', 'shard0', 2, 1), ('[{ a: 10 }, { a: MaxKey })', 'shard1', 2, 0)]
+    >>> chunks.owner_of(key.bound({"a": 9})), chunks.owner_of(key.bound({"a": "x"}))
+    ('shard0', 'shard1')
+    """
+
+    __slots__ = ("_chunks", "_lowers", "key", "owners", "version")
+
+    def __init__(self, key: ShardKey, chunks: Sequence[Chunk]) -> None:
+        self.key = key
+        self._chunks = tuple(chunks)
+        self._lowers = [key.bound(chunk.min) for chunk in chunks]
+        self.owners = tuple(sorted({chunk.shard for chunk in chunks}))
+        """The shards that own something, in the order of their names"""
+        self.version = max(chunk.version for chunk in chunks)
+
+    @classmethod
+    def whole(cls, key: ShardKey, shard: str, at: int) -> "ChunkMap":
+        """One chunk with everything in it."""
+        return cls.divided(key, [], [shard], at)
+
+    @classmethod
+    def divided(
+        cls, key: ShardKey, points: Sequence[Mapping[str, Any]], shards: Sequence[str], at: int
+    ) -> "ChunkMap":
+        """New chunks between the points, one for each of ``shards``: a shard for each chunk, in order."""
+        ends = [key.least, *map(key.full_bound, points), key.greatest]
+        return cls(
+            key,
+            [
+                Chunk(low, high, shard, ChunkVersion(1, number), (Ownership(at, shard),))
+                for number, ((low, high), shard) in enumerate(zip(pairwise(ends), shards, strict=True))
+            ],
+        )
+
+    # -- looking ------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return iter(self._chunks)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def owner_of(self, key: bytes) -> str:
+        """The shard a document with this key belongs to."""
+        return self._chunks[bisect_right(self._lowers, key) - 1].shard
+
+    def chunk_of(self, key: bytes) -> Chunk:
+        """The chunk a key lies in."""
+        return self._chunks[bisect_right(self._lowers, key) - 1]
+
+    def owners_of(self, lower: bytes, upper: bytes | None) -> set[str]:
+        """The shards of the keys from ``lower`` up to ``upper``, which is not among them; None has no end."""
+        first, behind = self._span(lower, upper)
+        return {chunk.shard for chunk in self._chunks[first:behind]}
+
+    def of_shard(self, shard: str) -> list[Chunk]:
+        """The chunks a shard owns."""
+        return [chunk for chunk in self._chunks if chunk.shard == shard]
+
+    def version_of(self, shard: str) -> ChunkVersion:
+        """The newest version among a shard's chunks; 0|0 if it has none."""
+        return max((chunk.version for chunk in self._chunks if chunk.shard == shard), default=_NO_VERSION)
+
+    def bounds_of(self, chunk: Chunk) -> tuple[bytes, bytes | None]:
+        """A chunk's ends as keys; None for the end of everything."""
+        place = bisect_left(self._lowers, self.key.bound(chunk.min))
+        return self._lowers[place], self._lowers[place + 1] if place + 1 < len(self._chunks) else None
+
+    def exact(self, low: Mapping[str, Any], high: Mapping[str, Any]) -> Chunk:
+        """The chunk with exactly these ends; BadValue (2) without one."""
+        lower = self.key.bound(low)
+        place = bisect_left(self._lowers, lower)
+        if place < len(self._chunks) and self._lowers[place] == lower:
+            chunk = self._chunks[place]
+            if self.key.bound(chunk.max) == self.key.bound(high):
+                return chunk
+        raise CommandError(
+            ErrorCode.BadValue,
+            f"no chunk has the bounds {shell(dict(low))} and {shell(dict(high))}; "
+            "config.chunks lists those there are",
+        )
+
+    def _span(self, lower: bytes, upper: bytes | None) -> tuple[int, int]:
+        """The places of the first chunk that meets a range, and of the one behind the last."""
+        first = max(bisect_right(self._lowers, lower) - 1, 0)
+        return first, len(self._chunks) if upper is None else bisect_left(self._lowers, upper)
+
+    # -- changing -----------------------------------------------------------------------------------------
+
+    def split(self, points: Sequence[Mapping[str, Any]]) -> "ChunkMap":
+        """A map whose chunks also end at these points; InvalidOptions (72) if one is an end already."""
+        chunks = list(self._chunks)
+        major, minor = self.version
+        for point in sorted(points, key=self.key.bound, reverse=True):
+            place = bisect_right(self._lowers, self.key.bound(point)) - 1
+            chunk = chunks[place]
+            if place < 0 or self.key.bound(point) in (self._lowers[place], self.key.bound(chunk.max)):
+                raise CommandError(
+                    ErrorCode.InvalidOptions,
+                    f"the chunks cannot be split at {shell(dict(point))}: it is the end of a chunk already",
+                )
+            middle = self.key.full_bound(point)
+            low = replace(chunk, max=middle, version=ChunkVersion(major, minor + 1))
+            high = replace(chunk, min=middle, version=ChunkVersion(major, minor + 2), id=ObjectId())
+            minor += 2
+            chunks[place : place + 1] = [low, high]
+        return ChunkMap(self.key, chunks)
+
+    def move(self, low: Mapping[str, Any], high: Mapping[str, Any] | None, shard: str, at: int) -> "ChunkMap":
+        """A map in which a shard owns a range from a time on; chunks it cuts are split.
+
+        Without ``high`` it is the range of one chunk, from ``low`` to the chunk's own end.
+        """
+        lower = self.key.bound(low)
+        end = self.chunk_of(lower).max if high is None else high
+        upper = self.key.bound(end)
+        known = {*self._lowers, self.key.bound(self.key.greatest)}
+        points = [point for point, key in ((low, lower), (end, upper)) if key not in known]
+        cut = self.split(points) if points else self
+        versions = (ChunkVersion(cut.version.major + 1, minor) for minor in count())
+        moved: list[Chunk] = []
+        donors: set[str] = set()
+        for chunk, chunk_lower in zip(cut._chunks, cut._lowers, strict=True):
+            if lower <= chunk_lower < upper and chunk.shard != shard:
+                donors.add(chunk.shard)
+                history = (Ownership(at, shard), *chunk.history)
+                chunk = replace(chunk, shard=shard, version=next(versions), history=history, is_jumbo=False)
+            moved.append(chunk)
+        # A donor that keeps chunks shows by the version of one of them that something has left it.
+        for donor in sorted(donors):
+            place = next((place for place, chunk in enumerate(moved) if chunk.shard == donor), None)
+            if place is not None:
+                moved[place] = replace(moved[place], version=next(versions))
+        return ChunkMap(self.key, moved)
+
+    def merge(self, low: Mapping[str, Any], high: Mapping[str, Any], at: int) -> "ChunkMap":
+        """A map in which neighbours of one shard are one chunk; ``low`` and ``high`` are their outer ends."""
+        lower, upper = self.key.bound(low), self.key.bound(high)
+        is_last = upper == self.key.bound(self.key.greatest)
+        first, behind = self._span(lower, None if is_last else upper)
+        run = self._chunks[first:behind]
+        if not run or self._lowers[first] != lower or self.key.bound(run[-1].max) != upper:
+            raise CommandError(
+                ErrorCode.IllegalOperation,
+                f"{shell(dict(low))} and {shell(dict(high))} are not the ends of chunks; "
+                "config.chunks lists those there are",
+            )
+        if len({chunk.shard for chunk in run}) > 1:
+            raise CommandError(
+                ErrorCode.IllegalOperation,
+                f"the chunks from {shell(dict(low))} to {shell(dict(high))} are on several shards; "
+                "only neighbours on one shard can be merged",
+            )
+        major, minor = self.version
+        since = max(chunk.history[0].since if chunk.history else at for chunk in run)
+        merged = replace(
+            run[0],
+            max=run[-1].max,
+            version=ChunkVersion(major, minor + 1),
+            history=(Ownership(since, run[0].shard),),
+            is_jumbo=False,
+        )
+        return ChunkMap(self.key, [*self._chunks[:first], merged, *self._chunks[behind:]])
+
+    def refined(self, key: ShardKey) -> "ChunkMap":
+        """The same ranges under a key with further fields: they begin at MinKey of those."""
+        chunks = [
+            replace(chunk, min=key.full_bound(chunk.min), max=key.full_bound(chunk.max))
+            for chunk in self._chunks
+        ]
+        chunks[-1] = replace(chunks[-1], max=key.greatest)
+        return ChunkMap(key, chunks)
+
+
+_NO_VERSION = ChunkVersion(0, 0)

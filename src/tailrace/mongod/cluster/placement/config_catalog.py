@@ -1,0 +1,335 @@
+"""The documents of the config server that say what is where, as clients and tools read them.
+
+=================== ========================================================================================
+config.version      the cluster's id
+config.shards       the shards
+config.removedShards shards that are gone, and since when: streams cannot be resumed from before that
+config.databases    each database and its primary shard
+config.collections  the collections that are sharded or have a place of their own
+config.chunks       the ranges of those and their owners
+config.settings     the balancer's
+config.changelog    what was done, the newest last; capped
+config.tags         ranges of zones; none so far
+=================== ========================================================================================
+
+They are ordinary documents, in the config server's oplog, too. A change of the placement is written as the
+difference between two states: fields that somebody else put into a document stay there.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
+
+from tailrace.bson.documents import decode, encode
+from tailrace.events.cluster_time import from_timestamp, to_timestamp
+from tailrace.mongod.cluster.placement.chunk_map import Chunk, ChunkMap, ChunkVersion, Ownership
+from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, ShardedCollection
+from tailrace.mongod.server.writes.capped import insert_capped
+from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.reader import Reader
+from tailrace.mongod.store.write_unit import WriteUnit
+
+SHARDS: Final = "shards"
+REMOVED_SHARDS: Final = "removedShards"
+DATABASES: Final = "databases"
+COLLECTIONS: Final = "collections"
+CHUNKS: Final = "chunks"
+SETTINGS: Final = "settings"
+CHANGELOG: Final = "changelog"
+VERSION: Final = "version"
+_CHANGELOG_BYTES: Final = 200 << 20
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {CHANGELOG: {"capped": True, "size": _CHANGELOG_BYTES}}
+_EMPTY: Final = ("tags",)
+"""Collections that tools expect to be there"""
+_FIRST: Final[dict[str, dict[str, Any]]] = {COLLECTIONS: {"noBalance": False}}
+"""Fields of new documents that belong to others from then on"""
+_SHARD_AWARE: Final = 1
+_UUID: Final = 4
+
+Documents = dict[tuple[str, Any], dict[str, Any]]
+"""By collection and `_id`"""
+
+
+def load(reader: Reader) -> PlacementState:
+    """What the documents say."""
+    by_uuid: dict[bytes, list[Chunk]] = {}
+    for document in documents_of(reader, CHUNKS):
+        by_uuid.setdefault(bytes(document["uuid"]), []).append(_chunk(document))
+    collections = [
+        _collection(document, by_uuid[bytes(document["uuid"])])
+        for document in documents_of(reader, COLLECTIONS)
+    ]
+    shards = [_shard(document) for document in documents_of(reader, SHARDS)]
+    databases = [_database(document) for document in documents_of(reader, DATABASES)]
+    return PlacementState(
+        shards={shard.name: shard for shard in sorted(shards, key=lambda shard: shard.topology_time)},
+        databases={database.name: database for database in databases},
+        collections={collection.ns: collection for collection in collections},
+        removed={
+            document["_id"]: from_timestamp(document["removedTime"])
+            for document in documents_of(reader, REMOVED_SHARDS)
+        },
+    )
+
+
+def cluster_id(reader: Reader) -> ObjectId | None:
+    """The id the cluster was given when it began; None before that."""
+    return next((document["clusterId"] for document in documents_of(reader, VERSION)), None)
+
+
+def begin(unit: WriteUnit) -> None:
+    """Make the collections that are there from the beginning, and give the cluster its id."""
+    if cluster_id(unit) is None:
+        _put(unit, VERSION, {"_id": 1, "clusterId": ObjectId()})
+        # Shells take a cluster that says nothing for one whose balancer is on.
+        _put(unit, SETTINGS, {"_id": "balancer", "mode": "off", "stopped": True})
+    for name in (SHARDS, DATABASES, COLLECTIONS, CHUNKS, SETTINGS, CHANGELOG, *_EMPTY):
+        _made(unit, name)
+
+
+def write_change(unit: WriteUnit, before: PlacementState, after: PlacementState) -> None:
+    """Write what differs between two states."""
+    old, new = _changed(before, after), _changed(after, before)
+    for place in old.keys() - new.keys():
+        _remove(unit, *place)
+    for (name, identity), document in new.items():
+        was = old.get((name, identity), {})
+        if document != was:
+            _put(unit, name, document, gone=was.keys() - document.keys())
+
+
+def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mapping[str, Any]) -> None:
+    """Add an entry to the change log."""
+    collection = _made(unit, CHANGELOG)
+    document = {
+        "_id": f"{server}-{unit.wall}-{ObjectId()}",
+        "server": server,
+        "clientAddr": "",
+        "time": DatetimeMS(unit.wall),
+        "what": what,
+        "ns": ns,
+        "details": dict(details),
+    }
+    insert_capped(unit, collection, encode(document), None)
+
+
+def put_former_host(unit: WriteUnit, name: str, host: str) -> None:
+    """Say where a shard that was removed still runs; nowhere if there is no host."""
+    _put(unit, REMOVED_SHARDS, {"_id": name, "host": host})
+
+
+def put_setting(unit: WriteUnit, identity: str, fields: Mapping[str, Any]) -> None:
+    """Set fields of one document of config.settings."""
+    _put(unit, SETTINGS, {"_id": identity, **fields})
+
+
+def setting(reader: Reader, identity: str) -> dict[str, Any]:
+    """One document of config.settings; an empty one if there is none."""
+    return document_of(reader, SETTINGS, identity) or {}
+
+
+def documents_of(reader: Reader, name: str) -> Iterator[dict[str, Any]]:
+    """The documents of one of the collections."""
+    collection = reader.catalog.collection(f"config.{name}")
+    if collection is not None:
+        for _, document in reader.records(collection):
+            yield decode(document)
+
+
+def document_of(reader: Reader, name: str, identity: Any) -> dict[str, Any] | None:
+    """One document, by its `_id`."""
+    collection = reader.catalog.collection(f"config.{name}")
+    key = id_key_of(encode({"_id": identity}))
+    found = None if collection is None or key is None else reader.find_id(collection, key)
+    return None if found is None else decode(found[1])
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+def _made(unit: WriteUnit, name: str) -> Any:
+    collection = unit.catalog.collection(f"config.{name}")
+    if collection is not None:
+        return collection
+    collection = unit.create_collection("config", name, _OPTIONS.get(name))
+    if name == CHUNKS:
+        for fields in (("uuid", "min"), ("uuid", "shard", "min"), ("uuid", "lastmod")):
+            key = dict.fromkeys(fields, 1)
+            index_name = "_".join(f"{field}_1" for field in fields)
+            is_unique = "shard" not in fields
+            spec = {"v": 2, "key": key, "name": index_name, **({"unique": True} if is_unique else {})}
+            collection = unit.add_index(collection, spec)
+    return collection
+
+
+def _put(
+    unit: WriteUnit, name: str, document: Mapping[str, Any], gone: "frozenset[str] | set[str]" = frozenset()
+) -> None:
+    collection = _made(unit, name)
+    key = id_key_of(encode({"_id": document["_id"]}))
+    found = None if key is None else unit.find_id(collection, key)
+    if found is None:
+        unit.insert(collection, encode({**document, **_FIRST.get(name, {})}))
+        return
+    record, raw = found
+    kept = {field: value for field, value in decode(raw).items() if field not in gone}
+    encoded = encode({**kept, **document})
+    if encoded != raw:
+        unit.update(collection, record, raw, encoded, encoded)
+
+
+def _remove(unit: WriteUnit, name: str, identity: Any) -> None:
+    collection = _made(unit, name)
+    key = id_key_of(encode({"_id": identity}))
+    found = None if key is None else unit.find_id(collection, key)
+    if found is not None:
+        unit.delete(collection, *found)
+
+
+def _changed(state: PlacementState, other: PlacementState) -> Documents:
+    """The documents of what the other state does not have in the same way."""
+    found: Documents = {}
+    for shard in state.shards.values():
+        if other.shards.get(shard.name) is not shard:
+            found[SHARDS, shard.name] = _shard_document(shard)
+    for database in state.databases.values():
+        if other.databases.get(database.name) is not database:
+            found[DATABASES, database.name] = _database_document(database)
+    for name, time in state.removed.items():
+        if other.removed.get(name) != time:
+            found[REMOVED_SHARDS, name] = {"_id": name, "removedTime": to_timestamp(time)}
+    for collection in state.collections.values():
+        if other.collections.get(collection.ns) is collection:
+            continue
+        found[COLLECTIONS, collection.ns] = _collection_document(collection)
+        chunks = _chunks_of(other, collection)
+        for chunk in collection.chunks:
+            if chunks.get(chunk.id) is not chunk:
+                found[CHUNKS, chunk.id] = _chunk_document(chunk, collection)
+    return found
+
+
+def _chunks_of(state: PlacementState, collection: ShardedCollection) -> dict[ObjectId, Chunk]:
+    """The chunks of the same collection, whatever its name is there."""
+    counterpart = state.collections.get(collection.ns)
+    if counterpart is None or counterpart.uuid != collection.uuid:
+        counterpart = next((c for c in state.collections.values() if c.uuid == collection.uuid), None)
+    return {} if counterpart is None else {chunk.id: chunk for chunk in counterpart.chunks}
+
+
+# -- the documents ------------------------------------------------------------------------------------------
+
+
+def _shard_document(shard: Shard) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "_id": shard.name,
+        "host": shard.host,
+        "state": _SHARD_AWARE,
+        "topologyTime": to_timestamp(shard.topology_time),
+        "replSetConfigVersion": Int64(-1),
+    }
+    if shard.is_draining:
+        document["draining"] = True
+    return document
+
+
+def _shard(document: Mapping[str, Any]) -> Shard:
+    return Shard(
+        document["_id"],
+        document["host"],
+        from_timestamp(document["topologyTime"]),
+        bool(document.get("draining")),
+    )
+
+
+def _database_document(database: Database) -> dict[str, Any]:
+    return {
+        "_id": database.name,
+        "primary": database.primary,
+        "version": {
+            "uuid": Binary(database.uuid, _UUID),
+            "timestamp": to_timestamp(database.timestamp),
+            "lastMod": database.last_mod,
+        },
+    }
+
+
+def _database(document: Mapping[str, Any]) -> Database:
+    version = document["version"]
+    return Database(
+        document["_id"],
+        document["primary"],
+        bytes(version["uuid"]),
+        from_timestamp(version["timestamp"]),
+        int(version["lastMod"]),
+    )
+
+
+def _collection_document(collection: ShardedCollection) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "_id": collection.ns,
+        "lastmodEpoch": collection.epoch,
+        "lastMod": DatetimeMS(collection.last_mod),
+        "timestamp": to_timestamp(collection.timestamp),
+        "uuid": Binary(collection.uuid, _UUID),
+        "key": collection.key.pattern,
+        "unique": collection.unique,
+    }
+    if collection.collation is not None:
+        document["defaultCollation"] = dict(collection.collation)
+    if collection.is_unsplittable:
+        document["unsplittable"] = True
+    if collection.may_have_orphans:
+        document["mayHaveOrphans"] = True
+    return document
+
+
+def _collection(document: Mapping[str, Any], chunks: list[Chunk]) -> ShardedCollection:
+    key = ShardKey(document["key"])
+    return ShardedCollection(
+        ns=document["_id"],
+        uuid=bytes(document["uuid"]),
+        key=key,
+        chunks=ChunkMap(key, sorted(chunks, key=lambda chunk: key.bound(chunk.min))),
+        timestamp=from_timestamp(document["timestamp"]),
+        epoch=document["lastmodEpoch"],
+        unique=document["unique"],
+        collation=document.get("defaultCollation"),
+        is_unsplittable=bool(document.get("unsplittable")),
+        may_have_orphans=bool(document.get("mayHaveOrphans")),
+        last_mod=int(document["lastMod"]),
+    )
+
+
+def _chunk_document(chunk: Chunk, collection: ShardedCollection) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "_id": chunk.id,
+        "uuid": Binary(collection.uuid, _UUID),
+        "min": dict(chunk.min),
+        "max": dict(chunk.max),
+        "shard": chunk.shard,
+        "lastmod": Timestamp(*chunk.version),
+    }
+    if chunk.history:
+        document["onCurrentShardSince"] = to_timestamp(chunk.history[0].since)
+    document["history"] = [
+        {"validAfter": to_timestamp(since), "shard": shard} for since, shard in chunk.history
+    ]
+    if chunk.is_jumbo:
+        document["jumbo"] = True
+    return document
+
+
+def _chunk(document: Mapping[str, Any]) -> Chunk:
+    version = document["lastmod"]
+    return Chunk(
+        document["min"],
+        document["max"],
+        document["shard"],
+        ChunkVersion(version.time, version.inc),
+        tuple(Ownership(from_timestamp(stay["validAfter"]), stay["shard"]) for stay in document["history"]),
+        document["_id"],
+        bool(document.get("jumbo")),
+    )

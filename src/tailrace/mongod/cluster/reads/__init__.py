@@ -1,0 +1,1 @@
+"""Reading all shards as one deployment."""

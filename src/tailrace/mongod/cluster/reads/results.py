@@ -1,0 +1,100 @@
+"""`$out` and `$merge` through a router: results go into the stores of the shards that own them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from tailrace.bson.documents import decode, encode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.ddl.guards import alone, still_in_database
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.writes.ownership import ShardOwnership
+from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.output import ResultWriter, identified, write_merge, write_out
+
+_SHARDED: Final = 28769
+_NOT_FOUND_BY: Final = 51183
+
+
+class ClusterResultWriter(ResultWriter):
+    """Puts results where they belong in the cluster."""
+
+    async def write(
+        self,
+        context: Context,
+        target: OutTarget | MergeTarget,
+        documents: Sequence[bytes],
+        *,
+        bypasses_validation: bool,
+    ) -> None:
+        """See `ResultWriter`."""
+        if isinstance(target, OutTarget):
+            await self._replace(context, target, documents, bypasses_validation=bypasses_validation)
+        else:
+            await self._merge(context, target, documents, bypasses_validation=bypasses_validation)
+
+    @staticmethod
+    async def _replace(
+        context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+    ) -> None:
+        ns = f"{target.database}.{target.collection}"
+        cluster = cluster_of(context)
+        placement = cluster.placement
+        async with alone(context, ns):
+            await placement.create_database(target.database)
+            if placement.sharded(ns) is not None:
+                raise CommandError(_SHARDED, f"{ns} is sharded, and $out cannot replace it; use $merge")
+            shard = placement.shards_of(ns)[0]
+            store = cluster.server(shard).store
+            await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
+            made = store.catalog.collection(ns)
+            if ns in placement.collections and made is not None:
+                await placement.place(ns, made.uuid, shard)
+
+    @staticmethod
+    async def _merge(
+        context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+    ) -> None:
+        ns = f"{target.database}.{target.collection}"
+        cluster = cluster_of(context)
+        async with still_in_database(context, ns):
+            sharded = cluster.placement.sharded(ns)
+            if sharded is None:
+                parts = {cluster.placement.shards_of(ns)[0]: list(documents)}
+            else:
+                parts = _by_owner(sharded, target, documents)
+            for shard, part in parts.items():
+                store = cluster.server(shard).store
+                with _owning(context, ShardOwnership(cluster.placement.collections, shard)):
+                    await write_merge(context, store, target, part, bypasses_validation=bypasses_validation)
+
+
+@contextmanager
+def _owning(context: Context, ownership: ShardOwnership) -> Iterator[None]:
+    """While a command's statements run on one shard: it has to know what is its own."""
+    client = context.client
+    context.client = replace(client, ownership=ownership)
+    try:
+        yield
+    finally:
+        context.client = client
+
+
+def _by_owner(
+    sharded: ShardedCollection, target: MergeTarget, documents: Sequence[bytes]
+) -> dict[str, list[bytes]]:
+    """The results by the shard that has, or gets, the document that each belongs to."""
+    if set(target.on) != {"_id"} and not set(sharded.key.paths) <= set(target.on):
+        raise CommandError(
+            _NOT_FOUND_BY,
+            f"'on' of a $merge into {sharded.ns} has to name all fields of its shard key: "
+            f"{', '.join(sharded.key.paths)}",
+        )
+    parts: dict[str, list[bytes]] = {}
+    for raw in documents:
+        document = encode(identified(target, decode(raw)))
+        parts.setdefault(sharded.owner_of(document), []).append(document)
+    return parts

@@ -1,0 +1,76 @@
+"""What a router asks of shards: commands, without a socket in between.
+
+A shard cannot tell such a command from one that came over the wire: the same dispatcher runs it, with the
+same checks, sessions, fail points and errors.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from tailrace.bson.documents import decode, encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.ownership import Ownership
+from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.wire import OpCode, Request
+
+_NO_CONNECTION: Final = 0
+_ERROR_FIELDS: Final = frozenset(
+    {"ok", "errmsg", "code", "codeName", "errorLabels", "$clusterTime", "operationTime", "topologyVersion"}
+)
+_TOLD_SHARDS: Final = (
+    "lsid",
+    "txnNumber",
+    "autocommit",
+    "startTransaction",
+    "stmtId",
+    "stmtIds",
+    "readConcern",
+    "writeConcern",
+    "maxTimeMS",
+    "comment",
+    "bypassDocumentValidation",
+)
+
+
+def passed_on(context: Context, *, but: Iterable[str] = ()) -> dict[str, Any]:
+    """The generic fields of a client's command that shards are told as well."""
+    left_out = set(but)
+    if context.transaction is not None:
+        # The shards have the transaction already, with the state that it reads.
+        left_out |= {"startTransaction", "readConcern"}
+    command = context.command
+    return {name: command[name] for name in _TOLD_SHARDS if name in command and name not in left_out}
+
+
+async def call(
+    shard: Server,
+    command: Mapping[str, Any],
+    database: str,
+    sequences: Mapping[str, Sequence[bytes]] | None = None,
+    ownership: Ownership | None = None,
+) -> dict[str, Any]:
+    """Run a command on a shard; its reply. Raises what the shard answers if that is an error.
+
+    ``sequences`` are arrays of documents as bytes, which are not looked at on the way. ``ownership`` says
+    which documents are the shard's own.
+    """
+    body = encode({**command, "$db": database})
+    request = Request(_NO_CONNECTION, OpCode.OP_MSG, database, body, sequences or {})
+    client = Client(_NO_CONNECTION, "router", ownership=ownership)
+    outcome = await shard.dispatcher.run(client, request)
+    if outcome.close:
+        raise CommandError(ErrorCode.HostUnreachable, f"the connection to {shard.member} was closed")
+    reply = decode(outcome.reply)
+    if not reply["ok"]:
+        raise _failure(reply)
+    return reply
+
+
+def _failure(reply: Mapping[str, Any]) -> CommandError:
+    details = {name: value for name, value in reply.items() if name not in _ERROR_FIELDS}
+    error = CommandError(reply["code"], reply["errmsg"], reply.get("errorLabels", ()))
+    error.details = details
+    return error

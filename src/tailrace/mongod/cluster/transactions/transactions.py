@@ -1,0 +1,265 @@
+"""Transactions through a router: one snapshot of all shards, statements on some of them, one end.
+
+When a transaction begins, a snapshot is taken on every shard at once: in one step of the event loop, and not
+while a commit over several shards is half done. Whoever has been told that a write is done was told by the
+same loop, so nothing that depends on a write can be in the snapshot without it; and of two transactions one
+has the older snapshot everywhere. That is the one state the transaction reads, with the placement of the same
+moment: a range that is moved meanwhile is read where it was.
+
+A write goes to the shard that owns its documents now, so the placement must not have changed since the
+beginning, and must stay until the end: the transaction uses the namespaces it writes to as single writes do,
+but for as long as it lives. The shards take their part of the transaction up with the first statement that
+they are sent; what is only read costs them nothing. The end is a plain commit if one shard has changes, and
+`two_phase_commit` if several have.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.locks import HeldLocks, held_already
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.cluster.transactions.two_phase_commit import statement_fields
+from tailrace.mongod.server.dispatch.command import Reply
+from tailrace.mongod.server.dispatch.concerns import check_not_ahead
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.snapshots import too_old
+from tailrace.mongod.server.sessions.transaction import State, Transaction, no_such_transaction
+from tailrace.mongod.server.sessions.transaction_rules import namespaces_of
+from tailrace.mongod.server.sessions.transactions import Transactions
+from tailrace.mongod.store.reader import Reader
+from tailrace.mongod.store.transactions.transaction import TransactionUnit
+from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
+    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.sessions.sessions import Session
+
+_PATIENCE_SECONDS: Final = 0.1
+"""How long a transaction that uses namespaces waits for another one: who changes that may wait for it"""
+
+
+class ClusterTransaction(Transaction):
+    """One transaction of a router's session."""
+
+    def __init__(
+        self,
+        session: "Session",
+        number: int,
+        cluster: "Cluster",
+        units: Mapping[str, TransactionUnit],
+        **facts: Any,
+    ) -> None:
+        """``units`` are its snapshots by shard, all of one moment: that in which this is called."""
+        super().__init__(session, number, **facts)
+        self._cluster = cluster
+        self._units = units
+        self._states = cluster.states.frozen()
+        self._held: list[HeldLocks] = []
+        self._names: set[str] = set()
+        self.recovery_shard: str | None = None
+        """The first shard that got changes: it knows how the transaction ended, whatever routers forget"""
+        for shard, unit in units.items():
+            cluster.shards[shard].transactions.lend(session.lsid, number, unit)
+
+    @property
+    def reader(self) -> Reader:
+        """The whole cluster as the transaction sees it."""
+        if not self._units or any(unit.is_over for unit in self._units.values()):
+            raise no_such_transaction(f"Transaction {self.number} has ended, here or on a shard.")
+        return self._states.reader(self._units)
+
+    def reader_of(self, shard: str) -> Reader:
+        """One shard as the transaction sees it; those that joined later have nothing for it."""
+        return self._units[shard]
+
+    @property
+    def unit(self) -> TransactionUnit:
+        """None: a router's statements change something on shards only."""
+        raise RuntimeError("a router's transaction has no single store to change")
+
+    @property
+    def read_time(self) -> int:
+        """The cluster time of the newest change that it sees; 0 if it has ended."""
+        return max((unit.read_time for unit in self._units.values()), default=0)
+
+    @property
+    def writers(self) -> list[str]:
+        """The shards on which it has changes, that which had them first in front."""
+        found = [shard for shard, unit in self._units.items() if unit.has_changes]
+        return sorted(found, key=lambda shard: shard != self.recovery_shard)
+
+    @property
+    def recovery_token(self) -> dict[str, str]:
+        """What the client sends with the commit, so that any router can find out how it ended."""
+        if self.recovery_shard is None:
+            self.recovery_shard = next(iter(self.writers), None)
+        return {} if self.recovery_shard is None else {"recoveryShardId": self.recovery_shard}
+
+    # -- where it writes --------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The namespaces and databases whose placement stays as it is until the end."""
+        return frozenset(self._names)
+
+    async def hold(self, namespaces: Iterable[str]) -> None:
+        """Use namespaces until the end; raises an error to try again after if they were moved meanwhile."""
+        new = [ns for ns in namespaces if ns not in self._names]
+        if not new:
+            return
+        locks = self._cluster.placement.using(*new)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS if self._held else None):
+                await locks.__aenter__()
+        except TimeoutError:
+            reason = f"Unable to use {', '.join(new)}, because its placement is being changed."
+            raise CommandError(ErrorCode.LockTimeout, reason, [TRANSIENT]) from None
+        self._held.append(locks)
+        self._names |= {*new, *(ns.partition(".")[0] for ns in new)}
+        for ns in new:
+            if not self._states.places_as(self._cluster.placement, ns):
+                raise CommandError(
+                    ErrorCode.SnapshotUnavailable,
+                    f"{ns} was moved or sharded after the transaction began. Please retry the transaction.",
+                    [TRANSIENT],
+                )
+
+    # -- its end ----------------------------------------------------------------------------------------
+
+    async def commit(self) -> None:
+        """Commit on all shards; whatever is raised, it is aborted on all of them then."""
+        writers = self.writers
+        lsid = self.session.lsid
+        if len(writers) > 1:
+            await self._cluster.two_phase_commit.commit(lsid, self.number, writers)
+        elif writers:
+            fields = statement_fields(lsid, self.number)
+            await call(self._cluster.shards[writers[0]], {"commitTransaction": 1, **fields}, "admin")
+
+    def end_as(self, state: State) -> None:
+        """Let go of everything; what the shards have not committed is given up there."""
+        super().end_as(state)
+        units, self._units = self._units, {}
+        for shard in units:
+            server = self._cluster.shards.get(shard)
+            if server is not None:
+                server.transactions.take_back(self.session.lsid, self.number)
+        held, self._held = self._held, []
+        for locks in held:
+            locks.release()
+        self._names.clear()
+
+
+class ClusterTransactions(Transactions):
+    """All open transactions of a router."""
+
+    def __init__(self, server: "Server") -> None:
+        super().__init__(server)
+        self._router: Router = server  # type: ignore[assignment]  # routers are made with these
+
+    async def run(self, context: Context, body: Callable[[Context], Awaitable[Reply]]) -> Reply:
+        """See `Transactions`; every reply of a transaction tells who knows how it ends."""
+
+        async def statement(context: Context) -> Reply:
+            transaction = context.transaction
+            entry = context.entry
+            if (
+                not isinstance(transaction, ClusterTransaction)
+                or not entry.is_write
+                or entry.ends_transaction
+            ):
+                return await body(context)
+            await transaction.hold(namespaces_of(context))
+            with held_already(transaction.names):
+                return await body(context)
+
+        reply = await super().run(context, statement)
+        transaction = context.transaction
+        if not isinstance(transaction, ClusterTransaction):
+            return reply
+        token = {"recoveryToken": transaction.recovery_token}
+        if isinstance(reply, bytes):
+            return rawbson.document(rawbson.body(reply), rawbson.body(encode(token)))
+        return {**reply, **token}
+
+    def _recall(self, session: "Session") -> None:
+        """Nothing: what a session did before is known on the shards, and the client says on which."""
+
+    async def _wait_for_read_time(self, context: Context) -> None:
+        """Nothing: that is part of beginning, for all shards together."""
+
+    async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
+        cluster = self._router.cluster
+        states = cluster.states
+        wanted = context.read_concern.at_cluster_time
+
+        def begin() -> ClusterTransaction:
+            units = {name: TransactionUnit(shard.store) for name, shard in cluster.shards.items()}
+            return ClusterTransaction(session, number, cluster, units, **facts)
+
+        if wanted is None:
+            async with states.steady:
+                return begin()
+        check_not_ahead("atClusterTime", wanted, states.clock.now)
+        transaction = await states.while_still(begin)
+        if wanted < transaction.read_time:
+            transaction.end_as(State.ABORTED)
+            raise too_old(wanted)
+        return transaction
+
+    async def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
+        if context.entry.ends_transaction and number > session.txn_number:
+            token = context.command.get("recoveryToken")
+            shard = token.get("recoveryShardId") if isinstance(token, dict) else None
+            if shard is not None:
+                return await self._recovered(context, session, number, shard)
+        return await super()._enter(context, session, number)
+
+    async def _recovered(
+        self, context: Context, session: "Session", number: int, shard: object
+    ) -> Transaction:
+        """A transaction that this router does not know, or knows no more; a shard knows how it ended.
+
+        One that is still open there has lost its router, and is aborted.
+        """
+        cluster = self._router.cluster
+        server = cluster.shards.get(shard) if isinstance(shard, str) else None
+        if server is None:
+            raise no_such_transaction(f"the recoveryToken names a shard that is not there: {shard}")
+        await cluster.two_phase_commit.wait_for(session.lsid, number)
+        fields = statement_fields(session.lsid, number)
+        await call(server, {"coordinateCommitTransaction": 1, "participants": [], **fields}, "admin")
+        transaction = ClusterTransaction(session, number, cluster, {})
+        transaction.state = State.COMMITTED
+        transaction.recovery_shard = server.options.replica_set
+        self._take_number(session, number, transaction)
+        if context.entry.name != "commitTransaction":
+            raise CommandError(ErrorCode.TransactionCommitted, f"Transaction {number} has been committed.")
+        return transaction
+
+    async def commit(self, transaction: Transaction, commit_time: int | None = None) -> None:
+        """Commit on all shards; once more for one that is committed does nothing."""
+        if transaction.state is State.COMMITTED:
+            return
+        if not isinstance(transaction, ClusterTransaction) or commit_time is not None:
+            raise CommandError(
+                ErrorCode.InvalidOptions, "commitTimestamp is chosen by routers, not by clients"
+            )
+        self._begin_end(transaction)
+        # What was handed in goes on, whoever gives up waiting for it, and lets go of everything in the end.
+        await asyncio.shield(asyncio.get_running_loop().create_task(self._finish(transaction)))
+
+    async def _finish(self, transaction: ClusterTransaction) -> None:
+        try:
+            await transaction.commit()
+        except BaseException:
+            self._ended(transaction, State.ABORTED)
+            raise
+        self._ended(transaction, State.COMMITTED)

@@ -1,0 +1,106 @@
+"""insert, update and delete: statements for one collection, counted together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.statement import Statement, Work
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.server.writes.update import id_of
+from tailrace.mongod.server.writes.write_errors import WriteErrors
+
+_ERROR_FIELDS: Final = frozenset({"index", "code", "errmsg"})
+
+
+class BatchForm(Form):
+    """One of the three, on a router."""
+
+    query = "q"
+
+    def __init__(
+        self,
+        context: Context,
+        field: str,
+        read: Callable[[dict[str, Any]], UpdateSpec | DeleteSpec] | None = None,
+    ) -> None:
+        """``field`` holds the statements; ``read`` understands one, if they are not documents to insert."""
+        super().__init__(context, field)
+        self._field = field
+        self._read = read
+        self._tells_modified = context.entry.name == "update"
+        self._found = 0
+        self._modified = 0
+        self._upserted: list[dict[str, Any]] = []
+        self._retried: list[int] = []
+        self._errors: dict[int, CommandError] = {}
+
+    def read(self, statement: Statement) -> Work:
+        """See `Form`."""
+        return statement.raw if self._read is None else self._read(decode(statement.raw))
+
+    def command(
+        self, statements: Sequence[Statement]
+    ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
+        """See `Form`."""
+        ids = [statement.id for statement in statements if statement.id is not None]
+        body = {**self.options, "stmtIds": ids} if ids else self.options
+        return body, {self._field: [statement.raw for statement in statements]}
+
+    def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
+        """See `Form`."""
+        self._found += reply["n"]
+        self._modified += reply.get("nModified", 0)
+        for upserted in reply.get("upserted", ()):
+            self._upserted.append({**upserted, "index": statements[upserted["index"]].index})
+        self._retried += reply.get("retriedStmtIds", ())
+        self._note_concern(reply)
+        moving = []
+        for failed in reply.get("writeErrors", ()):
+            statement = statements[failed["index"]]
+            if failed["code"] == ErrorCode.WouldChangeOwningShard:
+                moving.append(statement)
+                continue
+            error = CommandError(failed["code"], failed["errmsg"])
+            error.details = {name: value for name, value in failed.items() if name not in _ERROR_FIELDS}
+            self.fail(statement, error)
+        return moving
+
+    def fail(self, statement: Statement, error: CommandError) -> None:
+        """See `Form`; what fails on several shards is told once."""
+        self._errors.setdefault(statement.index, error)
+
+    @property
+    def has_errors(self) -> bool:
+        """See `Form`."""
+        return bool(self._errors)
+
+    def has_found(self, reply: Mapping[str, Any]) -> bool:
+        """See `Form`."""
+        return bool(reply["n"]) or "writeErrors" in reply
+
+    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - they are not told
+        """See `Form`."""
+        return {"n": 1, "nModified": 1}
+
+    def upserted(self, document: bytes) -> dict[str, Any]:
+        """See `Form`."""
+        return {"n": 1, "upserted": [{"index": 0, "_id": id_of(document)}]}
+
+    def reply(self) -> dict[str, Any]:
+        """The reply to the whole command."""
+        reply: dict[str, Any] = {"n": self._found}
+        if self._upserted:
+            reply["upserted"] = sorted(self._upserted, key=lambda upserted: int(upserted["index"]))
+        if self._tells_modified:
+            reply["nModified"] = self._modified
+        errors = WriteErrors()
+        for index in sorted(self._errors):
+            errors.add(index, self._errors[index])
+        errors.into(reply)
+        if self._retried:
+            reply["retriedStmtIds"] = sorted(self._retried)
+        return {**reply, **self.write_concern_error}

@@ -1,0 +1,122 @@
+"""bulkWrite: statements for several collections, each told about by itself."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.statement import Statement, Work
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.listing import listing_reply
+from tailrace.mongod.server.writes.bulk import BulkOperation
+from tailrace.mongod.server.writes.specs import UpdateSpec
+from tailrace.mongod.server.writes.update import id_of
+
+_NAMESPACE: Final = "admin.$cmd.bulkWrite"
+_COUNTERS: Final = ("nInserted", "nMatched", "nModified", "nUpserted", "nDeleted")
+
+
+class BulkForm(Form):
+    """The command on a router."""
+
+    query = "filter"
+
+    def __init__(self, context: Context, operations: Sequence[BulkOperation]) -> None:
+        super().__init__(context, "ops", "nsInfo", "cursor")
+        self._context = context
+        self._operations = operations
+        self._namespaces = context.documents("nsInfo")
+        self._errors_only = bool(self.options.get("errorsOnly"))
+        self._sums: Counter[str] = Counter()
+        self._told: dict[int, dict[str, Any]] = {}
+        self._failed: set[int] = set()
+        self._retried: list[int] = []
+
+    def read(self, statement: Statement) -> Work:
+        """See `Form`."""
+        return self._operations[statement.index].work
+
+    def command(
+        self, statements: Sequence[Statement]
+    ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
+        """See `Form`."""
+        ids = [statement.id for statement in statements if statement.id is not None]
+        body = {**self.options, "stmtIds": ids} if ids else self.options
+        return body, {"ops": [statement.raw for statement in statements], "nsInfo": self._namespaces}
+
+    def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
+        """See `Form`."""
+        self._sums.update({name: reply.get(name, 0) for name in _COUNTERS})
+        self._retried += reply.get("retriedStmtIds", ())
+        self._note_concern(reply)
+        moving = []
+        for told in reply["cursor"]["firstBatch"]:
+            statement = statements[told["idx"]]
+            if told.get("code") == ErrorCode.WouldChangeOwningShard:
+                moving.append(statement)
+            else:
+                self._note({**told, "idx": statement.index})
+        return moving
+
+    def _note(self, told: dict[str, Any]) -> None:
+        """Remember what one shard says of a statement; one that failed anywhere has failed."""
+        index = told["idx"]
+        known = self._told.get(index)
+        if not told["ok"]:
+            self._failed.add(index)
+        if known is None or (known["ok"] and not told["ok"]):
+            self._told[index] = told
+        elif known["ok"]:
+            for name in ("n", "nModified"):
+                if name in known:
+                    known[name] += told[name]
+
+    def fail(self, statement: Statement, error: CommandError) -> None:
+        """See `Form`."""
+        told: dict[str, Any] = {"ok": 0.0, "idx": statement.index, "code": error.code, **error.details}
+        told |= {"errmsg": error.message, "n": 0}
+        self._note(told | ({"nModified": 0} if isinstance(self.read(statement), UpdateSpec) else {}))
+
+    @property
+    def has_errors(self) -> bool:
+        """See `Form`."""
+        return bool(self._failed)
+
+    def has_found(self, reply: Mapping[str, Any]) -> bool:
+        """See `Form`."""
+        return any(reply[name] for name in ("nErrors", *_COUNTERS))
+
+    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - they are not told
+        """See `Form`."""
+        return {"nMatched": 1, "nModified": 1, **self._only({"n": 1, "nModified": 1})}
+
+    def upserted(self, document: bytes) -> dict[str, Any]:
+        """See `Form`."""
+        told = {"n": 1, "nModified": 0, "upserted": {"_id": id_of(document)}}
+        return {"nUpserted": 1, **self._only(told)}
+
+    def insertion(self, statement: Statement, document: bytes) -> bytes:
+        """See `Form`."""
+        rest = rawbson.body(rawbson.without(statement.raw, (b"document",)))
+        return rawbson.document(rest, rawbson.element(rawbson.DOCUMENT, b"document", document))
+
+    def _only(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """A cursor over what is told of one statement."""
+        batch = [] if self._errors_only else [{"ok": 1.0, "idx": 0, **told}]
+        return {"cursor": {"firstBatch": batch}}
+
+    def reply(self, size: int | None) -> bytes:
+        """The reply to the whole command; ``size`` is that of the first batch."""
+        told = [encode(self._told[index]) for index in sorted(self._told)]
+        cursor = listing_reply(self._context, _NAMESPACE, told, size)
+        sums: dict[str, Any] = {"nErrors": len(self._failed)}
+        sums |= {name: self._sums[name] for name in _COUNTERS}
+        if self._retried:
+            sums["retriedStmtIds"] = sorted(self._retried)
+        return rawbson.document(
+            rawbson.body(cursor), rawbson.body(encode({**sums, **self.write_concern_error}))
+        )

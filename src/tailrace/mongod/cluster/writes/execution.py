@@ -1,0 +1,288 @@
+"""Running the statements of a write command on the shards they belong to.
+
+In order means: neighbours for the same shard are one command, and nothing goes on behind an error. In any
+order means: one command for each shard, all at once. A statement about all documents that match goes to every
+shard that may have some. One about a single document that any of several shards may have is looked for first;
+then the shard that has it is asked to change it if it is still the same.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.writes.find_target import Found, key_query, look
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.owner_change import change_owner
+from tailrace.mongod.cluster.writes.ownership import ShardOwnership
+from tailrace.mongod.cluster.writes.retried import Executed, executed_before
+from tailrace.mongod.cluster.writes.routing import Route, Routing
+from tailrace.mongod.cluster.writes.sending import Sender
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.batch import ends_command
+from tailrace.mongod.server.writes.retries import is_retryable
+from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
+
+_NOTHING_DONE: Final = "NoWritesPerformed"
+"""The label that a shard gives to an error behind which it has done nothing of a command"""
+
+
+async def execute(context: Context, form: Form, statements: Sequence[Statement], *, ordered: bool) -> None:
+    """Run the statements; what comes of them is in the form."""
+    cluster = cluster_of(context)
+    for statement in statements:
+        if cluster.placement.sharded(statement.ns) is not None:
+            statement.work = form.read(statement)
+    if not is_retryable(context):
+        await Execution(context, form, Executed()).run(statements, ordered=ordered)
+        return
+    lsid, number = context.lsid, context.txn_number
+    assert lsid is not None, "a retryable write has a session"
+    assert number is not None, "a retryable write has a number"
+    if any(statement.is_multi for statement in statements):
+        raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
+    # The same command may come through another router as well.
+    async with cluster.session_locks.of(lsid):
+        executed = executed_before(cluster, lsid, number)
+        await Execution(context, form, executed).run(statements, ordered=ordered)
+
+
+class Execution:
+    """One command under way."""
+
+    def __init__(self, context: Context, form: Form, executed: Executed) -> None:
+        self._context = context
+        self._form = form
+        self._cluster = cluster_of(context)
+        self._sender = Sender(context)
+        self._routing = Routing(
+            self._cluster,
+            form,
+            executed,
+            in_transaction=context.in_transaction,
+            fills_timestamps=not context.command.get("bypassEmptyTsReplacement"),
+        )
+        self._has_done = False
+        """Whether a shard has done something"""
+
+    async def run(self, statements: Sequence[Statement], *, ordered: bool) -> None:
+        """Run all statements, or up to the first that fails."""
+        names = {statement.ns for statement in statements}
+        if ordered or self._context.in_transaction:
+            await self._run_in_order(statements, names)
+        else:
+            await self._run_in_any_order(statements, names)
+
+    # -- orders ---------------------------------------------------------------------------------------------
+
+    async def _run_in_order(self, statements: Sequence[Statement], names: set[str]) -> None:
+        place = 0
+        while place < len(statements) and not self._form.has_errors:
+            async with self._cluster.placement.using(*names):
+                group, moving = await self._run_next(statements, place)
+            place += len(group)
+            for statement in moving:
+                place = statements.index(statement) + 1  # that is where the shard has stopped
+                await self._move(statement)
+
+    async def _run_next(
+        self, statements: Sequence[Statement], place: int
+    ) -> tuple[Sequence[Statement], list[Statement]]:
+        """Run the next statements that can be run together; these, and the one that has to move."""
+        group = [statements[place]]
+        route = await self._route(statements[place])
+        if isinstance(route, CommandError):
+            self._form.fail(statements[place], route)
+            return group, []
+        if route.only is None:
+            return group, await self._run_alone(statements[place], route)
+        for statement in statements[place + 1 :]:
+            if await self._route(statement) != route:
+                break
+            group.append(statement)
+        return group, await self._exchange({route.only: group}, ordered=True)
+
+    async def _run_in_any_order(self, statements: Sequence[Statement], names: set[str]) -> None:
+        groups: dict[str, list[Statement]] = {}
+        searches: list[Statement] = []
+        moving: list[Statement] = []
+        async with self._cluster.placement.using(*names):
+            for statement in statements:
+                route = await self._route(statement)
+                if isinstance(route, CommandError):
+                    self._form.fail(statement, route)
+                elif route.is_search:
+                    searches.append(statement)
+                else:
+                    for shard in route.shards:
+                        groups.setdefault(shard, []).append(statement)
+            moving += await self._exchange(groups, ordered=False)
+        for statement in searches:
+            async with self._cluster.placement.using(*names):
+                moving += (await self._run_next([statement], 0))[1]
+        for statement in moving:
+            await self._move(statement)
+
+    async def _route(self, statement: Statement) -> Route | CommandError:
+        """Where a statement goes, or why it goes nowhere."""
+        try:
+            return await self._routing.route(statement)
+        except CommandError as error:
+            if ends_command(error):
+                raise
+            return error
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    async def _exchange(self, groups: Mapping[str, Sequence[Statement]], *, ordered: bool) -> list[Statement]:
+        """Send statements to shards, all at once; those that have to move."""
+        sent = [self._sender.send(shard, self._form, group) for shard, group in groups.items()]
+        # The usual case does without a task of its own.
+        outcomes = [await _outcome(sent[0])] if len(sent) == 1 else await asyncio.gather(*map(_outcome, sent))
+        moving: list[Statement] = []
+        for group, outcome in zip(groups.values(), outcomes, strict=True):
+            if not isinstance(outcome, CommandError):
+                self._has_done = True
+                moving += self._form.add(group, outcome)
+        for group, outcome in zip(groups.values(), outcomes, strict=True):
+            if isinstance(outcome, CommandError):
+                if outcome.code == ErrorCode.WouldChangeOwningShard:
+                    moving += group
+                else:
+                    self._fail(group[:1] if ordered else group, outcome)
+        return moving
+
+    def _fail(self, group: Sequence[Statement], error: CommandError) -> None:
+        """Count the failure of a whole command on one shard.
+
+        It is that of the client's command if nothing of it was done, or if it can be sent again as a whole.
+        """
+        if not self._has_done:
+            raise error
+        if self._context.txn_number is not None:
+            labels = [label for label in error.labels if label != _NOTHING_DONE]
+            raise CommandError(error.code, error.message, labels)
+        for statement in group:
+            self._form.fail(statement, error)
+
+    async def _run_alone(self, statement: Statement, route: Route) -> list[Statement]:
+        """Run a statement that is sent to several shards, or to one that is to be found first."""
+        if route.is_search:
+            try:
+                return await self._search(statement, route.shards)
+            except CommandError as error:
+                if ends_command(error) or error.labels:
+                    self._fail([statement], error)
+                else:
+                    self._form.fail(statement, error)
+                return []
+        return await self._exchange({shard: [statement] for shard in route.shards}, ordered=True)
+
+    async def _search(self, statement: Statement, shards: Sequence[str]) -> list[Statement]:
+        """Run a statement about one document that any of the shards may have."""
+        sharded = self._cluster.placement.require(statement.ns)
+        while True:
+            self._context.check_deadline()
+            found = await self._look(statement)
+            if found.target is None and statement.is_upsert:
+                return await self._insert(statement, sharded, found.new_document())
+            if found.target is None:
+                # There is nothing to find; what else may be wrong with the statement a shard says.
+                return await self._exchange({shards[0]: [statement]}, ordered=True)
+            document = found.target.raw
+            owner = sharded.owner_of(document)
+            if self._context.in_transaction:
+                after = found.after()
+                if self._changes_owner(statement, document, after):
+                    return await self._replace(statement, sharded, document, after)
+            one = self._form.narrowed(statement, key_query(sharded, document))
+            outcome = await _outcome(self._sender.send(owner, self._form, [one]))
+            if isinstance(outcome, CommandError):
+                if outcome.code == ErrorCode.WouldChangeOwningShard:
+                    return [statement]
+                self._fail([statement], outcome)
+                return []
+            if self._form.has_found(outcome):
+                self._has_done = True
+                return self._form.add([statement], outcome)
+            # It was changed between the look and the write.
+
+    async def _look(self, statement: Statement) -> Found:
+        if self._context.in_transaction:
+            return look(self._context, statement)
+        # A document on its way to another shard must not be missed on both.
+        async with self._cluster.states.steady:
+            return look(self._context, statement)
+
+    def _changes_owner(self, statement: Statement, before: bytes, after: bytes) -> bool:
+        collections = self._cluster.placement.collections
+        sharded = collections[statement.ns]
+        ownership = ShardOwnership(collections, sharded.owner_of(before))
+        try:
+            ownership.check_change(self._context, sharded, before, after, multi=False)
+        except CommandError as error:
+            if error.code != ErrorCode.WouldChangeOwningShard:
+                raise
+            return True
+        return False
+
+    # -- documents that the router itself places ------------------------------------------------------------
+
+    async def _insert(
+        self, statement: Statement, sharded: ShardedCollection, document: bytes
+    ) -> list[Statement]:
+        """Insert the document of an upsert that found nothing anywhere."""
+        await self._put(statement, sharded, document, is_numbered=True)
+        return self._form.add([statement], self._form.upserted(document))
+
+    async def _replace(
+        self, statement: Statement, sharded: ShardedCollection, before: bytes, after: bytes
+    ) -> list[Statement]:
+        """Let a document end on one shard and begin on another; in a transaction."""
+        database, _, name = statement.ns.partition(".")
+        command = self._form.removal(statement, name, key_query(sharded, before))
+        _check_written(await self._sender.run(sharded.owner_of(before), command, database))
+        await self._put(statement, sharded, after, is_numbered=self._form.tells_new)
+        return self._form.add([statement], self._form.updated(before, after))
+
+    async def _put(
+        self, statement: Statement, sharded: ShardedCollection, document: bytes, *, is_numbered: bool
+    ) -> None:
+        database, _, name = statement.ns.partition(".")
+        command: dict[str, Any] = {"insert": name, "bypassEmptyTsReplacement": True}
+        if statement.id is not None and is_numbered:
+            command["stmtIds"] = [statement.id]
+        owner = sharded.owner_of(document)
+        _check_written(await self._sender.run(owner, command, database, {"documents": [document]}))
+        self._has_done = True
+
+    async def _move(self, statement: Statement) -> None:
+        """Run a statement after which its document is another shard's."""
+        if statement.is_upsert:
+            # It may be that there is no document yet, and the new one belongs elsewhere.
+            async with self._cluster.placement.using(statement.ns):
+                shards = self._cluster.placement.shards_of(statement.ns)
+                if not await self._run_alone(statement, Route(shards, is_search=True)):
+                    return
+        await change_owner(self._context, self._form, statement)
+
+
+async def _outcome(reply: Awaitable[dict[str, Any]]) -> dict[str, Any] | CommandError:
+    try:
+        return await reply
+    except CommandError as error:
+        return error
+
+
+def _check_written(reply: Mapping[str, Any]) -> None:
+    """Raise what a shard says of the only statement of a command; it has to have written something."""
+    for failed in reply.get("writeErrors", ()):
+        error = CommandError(failed["code"], failed["errmsg"])
+        error.details = {name: failed[name] for name in ("keyPattern", "keyValue") if name in failed}
+        raise error
+    if not reply.get("lastErrorObject", reply)["n"]:
+        raise CommandError(ErrorCode.WriteConflict, "the document has been changed", [TRANSIENT])

@@ -1,0 +1,78 @@
+"""An update after which a document belongs to another shard, as a transaction of its own.
+
+The statement is run again, as the only one of a transaction on the router itself. There the document is
+deleted on one shard and inserted on the other. The transaction's session is one inside of the client's, and
+its operations have the number of the statement: a shard that is sent the statement again knows it by them.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson import Binary, Int64
+
+from tailrace.bson.documents import decode, encode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.transactions import has_write_errors
+from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
+
+_UNKNOWN_RESULT: Final = "UnknownTransactionCommitResult"
+_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 0.2
+
+
+async def change_owner(context: Context, form: Form, statement: Statement) -> None:
+    """Run a statement in a transaction of its own; as often as others are in its way."""
+    pause = _PAUSE_SECONDS
+    while True:
+        context.check_deadline()
+        lsid = _inner_session(context)
+        try:
+            reply = await _transact(context, form, statement, lsid)
+        except CommandError as error:
+            if context.server.replication.is_shutting_down:
+                raise
+            if TRANSIENT not in error.labels:
+                form.fail(statement, error)
+                return
+        else:
+            form.add([statement], reply)
+            return
+        finally:
+            for server in (context.server, *cluster_of(context).shards.values()):
+                server.sessions.end(encode(lsid))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _transact(
+    context: Context, form: Form, statement: Statement, lsid: Mapping[str, Any]
+) -> dict[str, Any]:
+    session = {"lsid": lsid, "txnNumber": Int64(0), "autocommit": False}
+    command, sequences = form.command([statement])
+    body = {**command, **session, "startTransaction": True}
+    reply = await call(context.server, body, form.database, sequences)
+    while not has_write_errors(reply):
+        try:
+            await call(context.server, {"commitTransaction": 1, **session}, "admin")
+        except CommandError as error:
+            if _UNKNOWN_RESULT not in error.labels or TRANSIENT in error.labels:
+                raise
+            context.check_deadline()
+            await asyncio.sleep(_PAUSE_SECONDS)
+            continue
+        break
+    return reply
+
+
+def _inner_session(context: Context) -> dict[str, Any]:
+    """The id of a session inside of the client's."""
+    assert context.lsid is not None, "a retryable write has a session"
+    identity = Binary(uuid.uuid4().bytes, 4)
+    return {**decode(context.lsid), "txnNumber": Int64(context.txn_number or 0), "txnUUID": identity}

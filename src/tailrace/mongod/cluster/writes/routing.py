@@ -1,0 +1,136 @@
+"""Which shard a statement goes to."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD, ShardedCollection
+from tailrace.mongod.cluster.placement.targeting import exact_key, targets
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.retried import Executed
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.writes.new_document import storable
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.query.collation import Collation
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
+_LOCAL: Final = "local"
+
+
+class Route(NamedTuple):
+    """Where a statement goes."""
+
+    shards: tuple[str, ...]
+    is_search: bool = False
+    """Whether it is about one document that any of the shards may have"""
+
+    @property
+    def only(self) -> str | None:
+        """The one shard it can be sent to as it is, together with others."""
+        return self.shards[0] if len(self.shards) == 1 and not self.is_search else None
+
+
+class Routing:
+    """Finds the routes of one command's statements. The placement does not change meanwhile."""
+
+    def __init__(
+        self,
+        cluster: "Cluster",
+        form: Form,
+        executed: Executed,
+        *,
+        in_transaction: bool,
+        fills_timestamps: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._form = form
+        self._executed = executed
+        self._in_transaction = in_transaction
+        self._fills_timestamps = fills_timestamps
+
+    async def route(self, statement: Statement) -> Route:
+        """The shards of a statement; its database is made if it is not there."""
+        executed_by = self._executed.shard_of(statement.id)
+        if executed_by is not None:
+            return Route((executed_by,))
+        placement = self._cluster.placement
+        sharded = placement.sharded(statement.ns)
+        if sharded is None:
+            return Route((await self._home(statement.ns),))
+        if statement.work is None:
+            statement.work = self._form.read(statement)
+        work = statement.work
+        if isinstance(work, UpdateSpec):
+            return self._of_update(sharded, work)
+        if isinstance(work, DeleteSpec):
+            shards = _targets(sharded, work)
+            return Route(shards, is_search=not work.multi and len(shards) > 1)
+        document = storable(work, self._cluster.clock, fill_timestamps=self._fills_timestamps)
+        if document is not work:
+            # What the shard would fill in may be part of the shard key.
+            statement.work = document
+            statement.raw = self._form.insertion(statement, document)
+        return Route((sharded.owner_of(document),))
+
+    async def _home(self, ns: str) -> str:
+        """The shard of a collection that is not sharded."""
+        database = ns.partition(".")[0]
+        if database == _LOCAL:
+            raise CommandError(
+                ErrorCode.IllegalOperation, "the database 'local' is each shard's own; connect to a shard"
+            )
+        if database in CONFIG_DATABASES:
+            return CONFIG_SHARD
+        await self._cluster.placement.create_database(database)
+        (shard,) = self._cluster.placement.shards_of(ns)
+        return shard
+
+    def _of_update(self, sharded: ShardedCollection, spec: UpdateSpec) -> Route:
+        shards = _targets(sharded, spec)
+        if spec.multi:
+            if spec.upsert and exact_key(sharded.key, spec.query, collation_for(sharded, spec)) is None:
+                raise CommandError(
+                    ErrorCode.ShardKeyNotFound,
+                    f"an upsert of many documents needs the value of the whole shard key of {sharded.ns} in "
+                    "its filter",
+                )
+            return Route(shards)
+        # A shard that found out that a document becomes another's would end the transaction.
+        is_delicate = self._in_transaction and (spec.upsert or may_change(sharded, spec.update))
+        return Route(shards, is_search=len(shards) > 1 or is_delicate)
+
+
+def may_change(sharded: ShardedCollection, update: Any) -> bool:
+    """Whether an update may change the shard key; False only if it certainly does not.
+
+    >>> from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+    >>> from tailrace.mongod.cluster.placement.shard_key import ShardKey
+    >>> key = ShardKey({"a.b": 1})
+    >>> sharded = ShardedCollection("shop.orders", b"", key, ChunkMap.whole(key, "shard0", 1), 1)
+    >>> [may_change(sharded, update) for update in ({"$set": {"a.c": 1}}, {"$set": {"a": 1}}, {"x": 1})]
+    [False, True, True]
+    """
+    if not isinstance(update, Mapping) or not all(name.startswith("$") for name in update):
+        return True
+    changed = {path for paths in update.values() if isinstance(paths, Mapping) for path in paths}
+    changed |= {path for path in (update.get("$rename") or {}).values() if isinstance(path, str)}
+    return any(_meet(path, own) for path in changed for own in sharded.key.paths)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether one of two paths leads through the end of the other."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def collation_for(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> Collation | None:
+    """The collation of a statement's filter: its own, or the collection's."""
+    given = sharded.collation if spec.collation is None else spec.collation
+    return None if given is None else Collation.parse(dict(given))
+
+
+def _targets(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> tuple[str, ...]:
+    """The shards that can have matches; any one if none can, which then says what is wrong with a filter."""
+    return targets(sharded, spec.query, collation_for(sharded, spec)) or sharded.shards[:1]

@@ -1,0 +1,65 @@
+"""Sending the statements of a router's command to shards: the one place where that happens."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bson import Int64
+
+from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.shard_calls import call, passed_on
+from tailrace.mongod.cluster.writes.form import Form
+from tailrace.mongod.cluster.writes.ownership import ShardOwnership
+from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.context import Context
+
+_OTHERWISE: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
+"""Said in another way: whether a write concern is met the router tells itself"""
+
+
+class Sender:
+    """Sends what belongs to one command."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._cluster = cluster_of(context)
+        self._session = passed_on(context, but=_OTHERWISE)
+
+    async def send(self, shard: str, form: Form, statements: Sequence[Statement]) -> dict[str, Any]:
+        """Run statements on a shard; its reply."""
+        command, sequences = form.command(statements)
+        reply = await self.run(shard, command, form.database, sequences)
+        cursor = reply.get("cursor")
+        if cursor is not None:
+            await self._read_on(shard, cursor)
+        return reply
+
+    async def _read_on(self, shard: str, cursor: dict[str, Any]) -> None:
+        """Fetch what did not fit into a reply."""
+        database, _, collection = cursor["ns"].partition(".")
+        while cursor["id"]:
+            command: dict[str, Any] = {"getMore": Int64(cursor["id"]), "collection": collection}
+            if self._context.in_transaction:
+                command |= self._session
+            elif self._context.lsid is not None:
+                command["lsid"] = self._session["lsid"]
+            reply = await call(self._cluster.server(shard), command, database)
+            cursor["firstBatch"] += reply["cursor"]["nextBatch"]
+            cursor["id"] = reply["cursor"]["id"]
+
+    async def run(
+        self,
+        shard: str,
+        command: Mapping[str, Any],
+        database: str,
+        sequences: Mapping[str, Sequence[bytes]] | None = None,
+    ) -> dict[str, Any]:
+        """Run a command of the router's own making on a shard, as part of the client's."""
+        collections = self._cluster.placement.collections
+        ownership = ShardOwnership(collections, shard) if collections else None
+        body = {**command, **self._session, **self._time_left()}
+        return await call(self._cluster.server(shard), body, database, sequences, ownership)
+
+    def _time_left(self) -> dict[str, int]:
+        deadline = self._context.deadline
+        return {} if deadline is None else {"maxTimeMS": max(1, int((deadline - time.monotonic()) * 1000))}

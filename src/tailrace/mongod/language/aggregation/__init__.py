@@ -1,0 +1,48 @@
+"""Aggregation pipelines, compiled to iterators of documents.
+
+>>> from tailrace.bson.documents import decode, encode
+>>> stages = [{"$group": {"_id": "$k", "n": {"$sum": 1}}}, {"$sort": {"n": -1}}, {"$limit": 1}]
+>>> pipeline = compile_pipeline(stages, PipelineContext("shop", "orders"))
+>>> [decode(raw) for raw in pipeline.run(encode({"k": key}) for key in "abbac")]
+[{'_id': 'a', 'n': 2}]
+
+`compile` checks a pipeline and puts it together, `table` says which stages there are, `rows` what flows
+through them, `services` what they may ask of the server; every other file is a stage or a family of stages.
+
+=============  ==========================================================================================
+one document   ``$match $project $addFields $set $unset $replaceRoot $replaceWith $redact $unwind``
+of many        ``$group $sort $limit $skip $count $sortByCount $bucket $bucketAuto $sample $facet``
+in sequence    ``$setWindowFields $densify $fill``
+collections    ``$lookup $graphLookup $unionWith``, read through `Services`
+sources        ``$documents``; ``$collStats $currentOp $indexStats $listLocalSessions $listSessions
+               $planCacheStats``, whose documents the caller supplies
+output         ``$out $merge``, described by `Pipeline.output` and written by the caller
+refused        ``$changeStream``, which the caller opens; ``$geoNear`` and the stages of search
+=============  ==========================================================================================
+
+All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are there. Everything is
+held in memory: the limit of 100 MB at which a server fails or writes to disk does not exist.
+"""
+
+from tailrace.mongod.language.aggregation.compile import compile_pipeline
+from tailrace.mongod.language.aggregation.leading_match import LeadingMatch, leading_match
+from tailrace.mongod.language.aggregation.output import MergeTarget, Output, OutTarget
+from tailrace.mongod.language.aggregation.pipeline import Pipeline
+from tailrace.mongod.language.aggregation.rows import PAUSE, Pause
+from tailrace.mongod.language.aggregation.scope import PipelineContext
+from tailrace.mongod.language.aggregation.services import NoServices, Services
+
+__all__ = [
+    "PAUSE",
+    "LeadingMatch",
+    "MergeTarget",
+    "NoServices",
+    "OutTarget",
+    "Output",
+    "Pause",
+    "Pipeline",
+    "PipelineContext",
+    "Services",
+    "compile_pipeline",
+    "leading_match",
+]

@@ -1,0 +1,54 @@
+"""What an accumulator is: an expression evaluated for every document, and a state that takes the values."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from tailrace.bson.compare import sort_key
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.query.expressions import Environment, Expression
+
+
+class State(Protocol):
+    """What an accumulator remembers of one group."""
+
+    def add(self, value: Any) -> None:
+        """Take in the argument's value for the next document; it may be `MISSING`."""
+
+    def result(self) -> Any:
+        """What has come of it so far; asking changes nothing, and more values may follow."""
+
+
+class Accumulator(NamedTuple):
+    """A compiled accumulator."""
+
+    argument: Expression
+    start: Callable[[Environment], State]
+    """Begins a group; the environment's root is the group's ``_id``, which an ``n`` may depend on."""
+
+
+AccumulatorParser: TypeAlias = Callable[[str, Any, StageScope], Accumulator]
+
+
+def of_one_expression(state: Callable[[], State]) -> AccumulatorParser:
+    """A parser for an accumulator that takes an expression and nothing else."""
+
+    def parse(_name: str, spec: Any, scope: StageScope) -> Accumulator:
+        return Accumulator(scope.parse(spec), lambda _env: state())
+
+    return parse
+
+
+def of_compared_expression(state: Callable[[Callable[[Any], Any]], State]) -> AccumulatorParser:
+    """The same for an accumulator that compares values: its state gets a function from value to sort key."""
+
+    def parse(_name: str, spec: Any, scope: StageScope) -> Accumulator:
+        key = value_key(scope)
+        return Accumulator(scope.parse(spec), lambda _env: state(key))
+
+    return parse
+
+
+def value_key(scope: StageScope) -> Callable[[Any], Any]:
+    """What values are compared by under the pipeline's collation."""
+    string_key = scope.string_key
+    return sort_key if string_key is None else lambda value: sort_key(value, string_key)

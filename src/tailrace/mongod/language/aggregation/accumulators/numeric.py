@@ -1,0 +1,197 @@
+"""``$sum $avg $stdDevPop $stdDevSamp $count``: accumulators of numbers; what is no number is passed over."""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from bson import Decimal128, Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.accumulators.accumulator import (
+    Accumulator,
+    AccumulatorParser,
+    of_one_expression,
+)
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.query.expressions.numbers.number_types import (
+    DECIMAL,
+    Kind,
+    decimal128,
+    fits_int64,
+    int32_or_int64,
+    kind_of,
+    to_decimal,
+    to_double,
+)
+from tailrace.query.expressions.operands import Number, is_number
+from tailrace.query.expressions.scope import Constant
+
+
+class Total:
+    """A running sum that loses nothing on the way: integers exactly, doubles in two parts, decimals apart."""
+
+    __slots__ = ("_decimal", "_high", "_integer", "_kind", "_low", "_special")
+
+    def __init__(self) -> None:
+        self._kind = Kind.INT32
+        self._integer = 0
+        self._high = self._low = 0.0
+        self._special = 0.0
+        self._decimal = Decimal(0)
+
+    def add(self, number: Number) -> None:
+        """Add a number."""
+        kind = kind_of(number)
+        if kind > self._kind:
+            self._kind = kind
+        if isinstance(number, int):
+            self._integer += number
+        elif isinstance(number, float):
+            self._add_double(number)
+        else:
+            self._decimal = DECIMAL.add(self._decimal, to_decimal(number))
+
+    def _add_double(self, number: float) -> None:
+        if not math.isfinite(number):
+            self._special += number
+            return
+        # What rounding takes away is kept in the second part.
+        high = self._high + number
+        virtual = high - self._high
+        self._low += (self._high - (high - virtual)) + (number - virtual)
+        self._high = high
+
+    def _double(self) -> float:
+        if self._special:  # an infinity or NaN, which is true as well
+            return self._special
+        if not math.isfinite(self._high):
+            return self._high
+        try:
+            whole = float(self._integer)
+        except OverflowError:
+            whole = math.copysign(math.inf, self._integer)
+        if math.isinf(whole):
+            return whole
+        try:
+            return math.fsum((self._high, self._low, whole, float(self._integer - int(whole))))
+        except OverflowError:
+            return self._high + whole
+
+    def _in_decimal(self) -> Decimal:
+        has_doubles = self._special or self._high or self._low
+        rest = Decimal(self._double()) if has_doubles else Decimal(self._integer)
+        return DECIMAL.add(self._decimal, DECIMAL.create_decimal(rest))
+
+    def value(self) -> Any:
+        """The sum, of the widest type among its parts; integers that overflow become a double."""
+        if self._kind is Kind.DECIMAL:
+            return decimal128(self._in_decimal())
+        if self._kind is Kind.DOUBLE:
+            return self._double()
+        if not fits_int64(self._integer):
+            return float(self._integer)
+        return int32_or_int64(self._integer) if self._kind is Kind.INT32 else Int64(self._integer)
+
+    def divided_by(self, count: int) -> float | Decimal128:
+        """The sum divided; never an integer."""
+        if self._kind is Kind.DECIMAL:
+            return decimal128(DECIMAL.divide(self._in_decimal(), Decimal(count)))
+        return self._double() / count
+
+
+class Sum:
+    """``$sum``."""
+
+    __slots__ = ("_total",)
+
+    def __init__(self) -> None:
+        self._total = Total()
+
+    def add(self, value: Any) -> None:
+        """See `State`."""
+        if is_number(value):
+            self._total.add(value)
+
+    def result(self) -> Any:
+        """See `State`; zero if there was nothing to add."""
+        return self._total.value()
+
+
+class Average:
+    """``$avg``."""
+
+    __slots__ = ("_count", "_total")
+
+    def __init__(self) -> None:
+        self._total = Total()
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """See `State`."""
+        if is_number(value):
+            self._total.add(value)
+            self._count += 1
+
+    def result(self) -> float | Decimal128 | None:
+        """See `State`; null if there was no number."""
+        return self._total.divided_by(self._count) if self._count else None
+
+
+class _StandardDeviation:
+    """By Welford's method, because the last digits depend on the method."""
+
+    __slots__ = ("_count", "_mean", "_squares")
+
+    fewer: int
+    """By how much the divisor is less than the number of values."""
+
+    def __init__(self) -> None:
+        self._mean = self._squares = 0.0
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """See `State`."""
+        if not is_number(value):
+            return
+        number = to_double(value)
+        self._count += 1
+        delta = number - self._mean
+        self._mean += delta / self._count
+        self._squares += delta * (number - self._mean)
+
+    def result(self) -> float | None:
+        """See `State`; null if there were too few numbers."""
+        divisor = self._count - self.fewer
+        return math.sqrt(self._squares / divisor) if divisor > 0 else None
+
+
+class PopulationDeviation(_StandardDeviation):
+    """``$stdDevPop``."""
+
+    __slots__ = ()
+    fewer = 0
+
+
+class SampleDeviation(_StandardDeviation):
+    """``$stdDevSamp``."""
+
+    __slots__ = ()
+    fewer = 1
+
+
+def _parse_count(name: str, spec: Any, _scope: StageScope) -> Accumulator:
+    """``{$count: {}}`` is the sum of as many ones."""
+    if not isinstance(spec, Mapping) or spec:
+        raise CommandError(ErrorCode.TypeMismatch, f"{name} takes no arguments, i.e. {name}:{{}}")
+    return Accumulator(Constant(1), lambda _env: Sum())
+
+
+ACCUMULATORS: Final[dict[str, AccumulatorParser]] = {
+    "$avg": of_one_expression(Average),
+    "$count": _parse_count,
+    "$stdDevPop": of_one_expression(PopulationDeviation),
+    "$stdDevSamp": of_one_expression(SampleDeviation),
+    "$sum": of_one_expression(Sum),
+}

@@ -1,0 +1,64 @@
+"""``$median`` and ``$percentile``: exact, though the only method to ask for is called approximate."""
+
+import math
+from typing import Any, Final
+
+from tailrace.mongod.language.aggregation.accumulators.accumulator import Accumulator, AccumulatorParser
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.query.expressions.arrays.accumulators import checked_fractions, quantile, quantile_specs
+from tailrace.query.expressions.numbers.number_types import to_double
+from tailrace.query.expressions.operands import is_number
+
+
+class Quantiles:
+    """``$percentile``: one value for each fraction, null if there was no number."""
+
+    __slots__ = ("_fractions", "_numbers")
+
+    def __init__(self, fractions: list[float]) -> None:
+        self._fractions = fractions
+        self._numbers: list[float] = []
+
+    def add(self, value: Any) -> None:
+        """See `State`."""
+        if is_number(value):
+            number = to_double(value)
+            if not math.isnan(number):
+                self._numbers.append(number)
+
+    def result(self) -> Any:
+        """See `State`."""
+        ordered = sorted(self._numbers)
+        return [quantile(ordered, fraction) for fraction in self._fractions]
+
+
+class Median(Quantiles):
+    """``$median``."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__([0.5])
+
+    def result(self) -> float | None:
+        """See `State`."""
+        (median,) = super().result()
+        return median if median is None else float(median)
+
+
+def _parse_median(name: str, spec: Any, scope: StageScope) -> Accumulator:
+    specs = quantile_specs(name, spec, not_object=7436100)
+    return Accumulator(scope.parse(specs["input"]), lambda _env: Median())
+
+
+def _parse_percentile(name: str, spec: Any, scope: StageScope) -> Accumulator:
+    specs = quantile_specs(name, spec, "p", not_object=7429703)
+    # The fractions are the same for all groups, so they are evaluated without a document.
+    fractions = checked_fractions(name, scope.parse(specs["p"])(scope.environment({})))
+    return Accumulator(scope.parse(specs["input"]), lambda _env: Quantiles(fractions))
+
+
+ACCUMULATORS: Final[dict[str, AccumulatorParser]] = {
+    "$median": _parse_median,
+    "$percentile": _parse_percentile,
+}

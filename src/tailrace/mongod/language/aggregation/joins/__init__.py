@@ -1,0 +1,1 @@
+"""Aggregation stages that read other collections."""

@@ -1,0 +1,53 @@
+"""A field inside documents, read and written without going through arrays.
+
+What is written is a copy along the path; the document that came in stays as it is.
+"""
+
+from typing import Any
+
+from tailrace.mongod.language.aggregation.rows import Document
+from tailrace.query.missing import MISSING
+
+
+def get_nested(document: Document, components: tuple[str, ...]) -> Any:
+    """The value at a path of documents, `MISSING` if there is none.
+
+    >>> get_nested({"a": {"b": [1]}}, ("a", "b")), get_nested({"a": [{"b": 1}]}, ("a", "b"))
+    ([1], MISSING)
+    """
+    value: Any = document
+    for name in components:
+        if not isinstance(value, dict):
+            return MISSING
+        value = value.get(name, MISSING)
+    return value
+
+
+def set_nested(document: Document, components: tuple[str, ...], value: Any) -> Document:
+    """The document with a value at a path; whatever stands in the path's way and is no document gives way.
+
+    >>> set_nested({"a": {"x": 1}, "b": 2}, ("a", "y"), 3), set_nested({"a": 1}, ("a", "b"), 2)
+    ({'a': {'x': 1, 'y': 3}, 'b': 2}, {'a': {'b': 2}})
+    """
+    name, *rest = components
+    result = dict(document)
+    if rest:
+        below = document.get(name)
+        value = set_nested(below if isinstance(below, dict) else {}, tuple(rest), value)
+    result[name] = value
+    return result
+
+
+def without_nested(document: Document, components: tuple[str, ...]) -> Document:
+    """The document without the field at a path.
+
+    >>> without_nested({"a": {"b": 1, "c": 2}}, ("a", "b"))
+    {'a': {'c': 2}}
+    """
+    name, *rest = components
+    if not rest:
+        return {key: value for key, value in document.items() if key != name}
+    below = document.get(name)
+    if not isinstance(below, dict):
+        return document
+    return {**document, name: without_nested(below, tuple(rest))}

@@ -1,0 +1,233 @@
+"""`$densify`: documents added where a field's values leave gaps, at equal steps of a number or of time.
+
+The bounds are those of all documents (``full``), of each partition (``partition``), or given as an array, of
+which the upper one is not reached. Steps are counted from the lower bound. Documents whose field is null or
+missing, and those outside the bounds, pass as they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bson import DatetimeMS
+
+from tailrace.bson.compare import sort_key
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested
+from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.specification import (
+    checked_array,
+    checked_fields,
+    checked_object,
+    checked_text,
+    wrong_type,
+)
+from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.query.expressions.dates.date_arguments import Unit, checked_date, checked_unit
+from tailrace.query.expressions.dates.date_arithmetic import shifted
+from tailrace.query.expressions.dates.timezones import UTC
+from tailrace.query.expressions.field_path import split_path
+from tailrace.query.expressions.numbers.arithmetic import add
+from tailrace.query.expressions.numbers.number_types import integral_value, to_double
+from tailrace.query.expressions.operands import is_nullish, is_number, is_string
+from tailrace.query.missing import MISSING
+from tailrace.query.sorting import compile_sort
+
+_MOST_GENERATED: Final = 500_000
+_FULL, _PARTITION = "full", "partition"
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What is added: the step, and the bounds, which are a word or two values."""
+
+    step: Any
+    bounds: Any
+    unit: Unit | None
+
+    def next(self, value: Any) -> Any:
+        """The value one step on."""
+        if self.unit is None:
+            return add([value, self.step])
+        return checked_date("$densify", shifted(int(value), self.unit, self.step, UTC), ErrorCode.Overflow)
+
+    def check(self, value: Any) -> None:
+        """Refuse a field's value that cannot be stepped from."""
+        if not is_number(value) and not isinstance(value, DatetimeMS):
+            raise CommandError(5733201, "Densify field type must be numeric or a date")
+        if is_number(value) != (self.unit is None):
+            raise CommandError(
+                6053600,
+                "a $densify with a unit needs dates in its field, and one without a unit needs numbers",
+            )
+
+
+def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
+    """The stage; it sorts the documents by the field, and then adds to them as they come."""
+    fields = checked_fields(name, spec, required=("field", "range"), optional=("partitionByFields",))
+    path = checked_text(f"{name}.field", fields["field"])
+    components = split_path(path)
+    partition_paths = _checked_partitions(name, fields.get("partitionByFields", []), path)
+    span = _parse_range(name, fields["range"], has_partitions=bool(partition_paths))
+    order = dict.fromkeys((*partition_paths, path) if span.bounds == _PARTITION else (path,), 1)
+    ordering = compile_sort(order, scope.context.collation)
+
+    def run(rows: Rows) -> Rows:
+        documents: list[Document] = []
+        for row in rows:
+            if row is PAUSE:
+                yield row
+            else:
+                documents.append(row.document)
+        densifier = _Densifier(span, components, [split_path(item) for item in partition_paths], scope)
+        yield from paced(Row(document) for document in densifier.run(ordering.sort(documents)))
+
+    return run
+
+
+@dataclass(slots=True)
+class _PartitionState:
+    """How far one partition has come."""
+
+    key: Document
+    next_value: Any
+    """The next value on a step."""
+
+
+@dataclass(slots=True)
+class _Densifier:
+    span: _Range
+    components: tuple[str, ...]
+    partition_components: list[tuple[str, ...]]
+    scope: StageScope
+    generated: int = 0
+    partitions: dict[Any, _PartitionState] = field(default_factory=dict)
+
+    def run(self, documents: list[Document]) -> Iterator[Document]:
+        """All documents and the added ones; the documents come sorted by the field."""
+        values = [get_nested(document, self.components) for document in documents]
+        for value in values:
+            if not is_nullish(value):
+                self.span.check(value)
+        lower, upper = self._bounds([value for value in values if not is_nullish(value)])
+        includes_upper = not isinstance(self.span.bounds, list)
+        for document, value in zip(documents, values, strict=True):
+            if not is_nullish(value):
+                yield from self._up_to(self._partition(document, value, lower), value, upper)
+            yield document
+        if self.span.bounds == _PARTITION:
+            return
+        if not documents and isinstance(self.span.bounds, list) and not self.partition_components:
+            self.partitions[()] = _PartitionState({}, lower)
+        for state in self.partitions.values():
+            yield from self._rest(state, upper, includes_upper)
+
+    def _bounds(self, values: list[Any]) -> tuple[Any, Any]:
+        if isinstance(self.span.bounds, list):
+            return self.span.bounds[0], self.span.bounds[1]
+        # Within a partition the documents themselves are the bounds.
+        return (values[0], values[-1]) if values and self.span.bounds == _FULL else (None, None)
+
+    def _partition(self, document: Document, value: Any, lower: Any) -> _PartitionState:
+        key: Document = {}
+        for components in self.partition_components:
+            part = get_nested(document, components)
+            if part is not MISSING:
+                key = set_nested(key, components, part)
+        state = self.partitions.get(identity := sort_key(key, self.scope.string_key))
+        if state is None:
+            state = self.partitions[identity] = _PartitionState(key, value if lower is None else lower)
+        return state
+
+    def _up_to(self, state: _PartitionState, value: Any, upper: Any) -> Iterator[Document]:
+        """What is missing below a document's value; the value itself is there."""
+        reached = sort_key(value)
+        end = reached if upper is None else min(reached, sort_key(upper))
+        while (key := sort_key(state.next_value)) < end:
+            yield self._generate(state)
+        if key == reached:
+            state.next_value = self.span.next(state.next_value)
+
+    def _rest(self, state: _PartitionState, upper: Any, includes_upper: bool) -> Iterator[Document]:
+        end = sort_key(upper)
+        while (key := sort_key(state.next_value)) < end or (includes_upper and key == end):
+            yield self._generate(state)
+
+    def _generate(self, state: _PartitionState) -> Document:
+        self.generated += 1
+        if self.generated > _MOST_GENERATED:
+            raise CommandError(
+                5897900,
+                f"Generated more than {_MOST_GENERATED} documents in $densify, which is over the limit",
+            )
+        document = set_nested(state.key, self.components, state.next_value)
+        state.next_value = self.span.next(state.next_value)
+        return document
+
+
+def _checked_partitions(name: str, spec: Any, path: str) -> list[str]:
+    paths = [
+        checked_text(f"{name}.partitionByFields", item)
+        for item in checked_array(f"{name}.partitionByFields", spec)
+    ]
+    for item in paths:
+        split_path(item)
+        if item == path or item.startswith(f"{path}."):
+            raise CommandError(8993000, f"'partitionByFields' of {name} contains the field that is densified")
+        if path.startswith(f"{item}."):
+            raise CommandError(
+                9554500, f"the field that {name} densifies is inside one of 'partitionByFields'"
+            )
+    return paths
+
+
+def _parse_range(name: str, spec: Any, *, has_partitions: bool) -> _Range:
+    fields = checked_fields(
+        f"{name}.range",
+        checked_object(f"{name}.range", spec),
+        required=("step", "bounds"),
+        optional=("unit",),
+    )
+    step = fields["step"]
+    if not is_number(step):
+        raise wrong_type(f"{name}.range.step", step, "number")
+    if not to_double(step) > 0:
+        raise CommandError(
+            5733401, "the step parameter in a range statement must be a strictly positive numeric value"
+        )
+    unit = None
+    if "unit" in fields:
+        text = checked_text(f"{name}.range.unit", fields["unit"])
+        unit = checked_unit(name, text, not_string=ErrorCode.TypeMismatch, unknown=ErrorCode.FailedToParse)
+        step = integral_value(step)
+        if step is None:
+            raise CommandError(6586400, "the step of a range of dates must be a whole number")
+    return _Range(step, _checked_bounds(fields["bounds"], unit, has_partitions), unit)
+
+
+def _checked_bounds(bounds: Any, unit: Unit | None, has_partitions: bool) -> Any:
+    if is_string(bounds):
+        if bounds not in (_FULL, _PARTITION):
+            raise CommandError(5946802, f"bounds must be 'full', 'partition' or an array, found '{bounds}'")
+        if bounds == _PARTITION and not has_partitions:
+            raise CommandError(
+                5733408, "bounds can be 'partition' only where 'partitionByFields' names fields"
+            )
+        return bounds
+    if not isinstance(bounds, list):
+        raise CommandError(5733402, "bounds must be 'full', 'partition' or an ascending array of two values")
+    if len(bounds) != 2:
+        raise CommandError(5733403, "an array of bounds must have exactly two elements")
+    lower, upper = bounds
+    if sort_key(lower) > sort_key(upper):
+        raise CommandError(5733402, "an array of bounds must be ascending, of two numbers or two dates")
+    if is_number(lower) and is_number(upper):
+        if unit is not None:
+            raise CommandError(5733409, "bounds that are numbers may not have a unit")
+    elif not (isinstance(lower, DatetimeMS) and isinstance(upper, DatetimeMS)):
+        raise CommandError(5733406, "an array of bounds must be of two numbers or of two dates")
+    elif unit is None:
+        raise CommandError(5733410, "bounds that are dates must have a unit")
+    return bounds

@@ -1,0 +1,129 @@
+"""`$merge`: results written into a collection, each onto the document it belongs to. See `output`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.output import MergeTarget
+from tailrace.mongod.language.aggregation.rows import Document
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.specification import (
+    checked_collection,
+    checked_fields,
+    checked_object,
+    checked_text,
+)
+from tailrace.mongod.language.aggregation.stages.out import INTERNAL_DATABASES
+from tailrace.query.expressions.field_path import split_path
+from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.scope import check_variable_write
+
+_WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
+_WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
+_ONLY_WITH_INSERT: Final = ("keepExisting", "fail")
+_NEW: Final = "new"
+
+
+def parse_merge(name: str, spec: Any, scope: StageScope) -> MergeTarget:
+    """Where to and how; a string is the collection, and everything else is as by default."""
+    if is_string(spec):
+        spec = {"into": spec}
+    if not isinstance(spec, Mapping):
+        raise CommandError(51182, f"{name} only supports a string or object argument, not {type_name(spec)}")
+    fields = checked_fields(
+        name, spec, required=("into",), optional=("on", "let", "whenMatched", "whenNotMatched")
+    )
+    database, collection = _checked_target(name, fields["into"], scope)
+    when_matched = _checked_when_matched(name, fields.get("whenMatched", "merge"))
+    when_not_matched = _checked_mode(name, "whenNotMatched", fields.get("whenNotMatched", "insert"))
+    if when_matched in _ONLY_WITH_INSERT and when_not_matched != "insert":
+        raise CommandError(
+            51181,
+            f"Combination of {name} modes 'whenMatched: {when_matched}' and 'whenNotMatched: "
+            f"{when_not_matched}' is not supported",
+        )
+    if "let" in fields and isinstance(when_matched, str):
+        raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {when_matched}' mode")
+    variables_for = _parse_variables(name, fields.get("let", {}), scope)
+    on = _checked_on(name, fields["on"]) if "on" in fields else ("_id",)
+    return MergeTarget(database, collection, on, when_matched, when_not_matched, variables_for)
+
+
+def _checked_target(name: str, into: Any, scope: StageScope) -> tuple[str, str]:
+    database = scope.context.database
+    if isinstance(into, Mapping):
+        fields = checked_fields(f"{name}.into", into, required=("coll",), optional=("db",))
+        collection = checked_text(f"{name}.into.coll", fields["coll"])
+        if "db" in fields:
+            database = checked_text(f"{name}.into.db", fields["db"])
+    elif is_string(into):
+        collection = into
+    else:
+        raise CommandError(
+            51178, f"{name} 'into' field must be either a string or an object, but found {type_name(into)}"
+        )
+    checked_collection(database, collection)
+    if collection.startswith("system."):
+        raise CommandError(31319, f"Cannot {name} to special collection: {collection}")
+    if database in INTERNAL_DATABASES:
+        raise CommandError(31320, f"Cannot {name} to internal database: {database}")
+    return database, collection
+
+
+def _checked_when_matched(name: str, value: Any) -> str | list[Any]:
+    if isinstance(value, list):
+        return value
+    if not is_string(value):
+        raise CommandError(
+            51191, f"{name} 'whenMatched' field must be either a string or an array, found {type_name(value)}"
+        )
+    return _checked_mode(name, "whenMatched", value)
+
+
+def _checked_mode(name: str, field: str, value: Any) -> str:
+    text = checked_text(f"{name}.{field}", value)
+    if text not in (_WHEN_MATCHED if field == "whenMatched" else _WHEN_NOT_MATCHED):
+        raise CommandError(
+            ErrorCode.BadValue, f"Enumeration value '{text}' for field '{name}.{field}' is not a valid value."
+        )
+    return text
+
+
+def _checked_on(name: str, value: Any) -> tuple[str, ...]:
+    paths = [value] if is_string(value) else value
+    if not isinstance(paths, list):
+        raise CommandError(
+            51186,
+            f"{name} 'on' field must be either a string or an array of strings, but found {type_name(value)}",
+        )
+    if not paths:
+        raise CommandError(51187, f"If explicitly specifying {name} 'on', must include at least one field")
+    checked: list[str] = []
+    for path in paths:
+        if not is_string(path):
+            raise CommandError(
+                51134, f"{name} 'on' array elements must be strings, but found {type_name(path)}"
+            )
+        split_path(path)
+        if path in checked:
+            raise CommandError(31465, f"Found a duplicate field '{path}' in {name} 'on'")
+        checked.append(path)
+    return tuple(checked)
+
+
+def _parse_variables(name: str, let: Any, scope: StageScope) -> Callable[[Document], dict[str, Any]]:
+    specs = checked_object(f"{name}.let", let)
+    if specs.get(_NEW, "$$ROOT") != "$$ROOT":
+        raise CommandError(
+            51273, f"'let' of {name} may not define a value for the reserved '{_NEW}' variable but '$$ROOT'"
+        )
+    for variable in specs:
+        check_variable_write(variable)
+    expressions = {variable: scope.parse(value) for variable, value in specs.items() if variable != _NEW}
+
+    def variables_for(document: Document) -> dict[str, Any]:
+        env = scope.environment(document)
+        return {_NEW: document, **{variable: value(env) for variable, value in expressions.items()}}
+
+    return variables_for

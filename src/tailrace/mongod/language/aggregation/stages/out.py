@@ -1,0 +1,43 @@
+"""`$out`: results that replace a collection. Here it is only read; see `output`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.output import OutTarget
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.specification import (
+    checked_collection,
+    checked_fields,
+    checked_object,
+    checked_text,
+)
+from tailrace.query.expressions.operands import is_string, type_name
+
+INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
+
+
+def parse_out(name: str, spec: Any, scope: StageScope) -> OutTarget:
+    """Where to: a collection of the same database by its name, or a document that names both."""
+    if is_string(spec):
+        return _checked(name, OutTarget(scope.context.database, spec))
+    if not isinstance(spec, Mapping):
+        raise CommandError(
+            16990, f"{name} only supports a string or object argument, but found {type_name(spec)}"
+        )
+    fields = checked_fields(name, spec, required=("db", "coll"), optional=("timeseries",))
+    database = checked_text(f"{name}.db", fields["db"])
+    collection = checked_text(f"{name}.coll", fields["coll"])
+    options = fields.get("timeseries")
+    if options is not None:
+        options = checked_object(f"{name}.timeseries", options)
+    return _checked(name, OutTarget(database, collection, options))
+
+
+def _checked(name: str, target: OutTarget) -> OutTarget:
+    checked_collection(target.database, target.collection)
+    if target.collection.startswith("system."):
+        raise CommandError(17385, f"Can't {name} to special collection: {target.collection}")
+    if target.database in INTERNAL_DATABASES:
+        raise CommandError(31321, f"Can't {name} to internal database: {target.database}")
+    return target

@@ -1,0 +1,62 @@
+"""What a window function is, and what it is compiled in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.windows.partition import Partition
+from tailrace.query.expressions.operands import type_name
+from tailrace.query.sorting import Ordering
+
+WindowFunction: TypeAlias = Callable[[Partition], list[Any]]
+"""A value for each document of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A function as it stands in ``output``: ``{<name>: <argument>, window: <window>}``."""
+
+    name: str
+    argument: Any
+    window: Any
+    """None if there is none."""
+    ordering: Ordering | None
+    scope: StageScope
+
+    def refuse_window(self, code: int = ErrorCode.FailedToParse) -> None:
+        """For functions that always look at the whole partition."""
+        if self.window is not None:
+            raise CommandError(code, f"{self.name} does not accept a 'window' field")
+
+    def require_order(self, code: int = ErrorCode.FailedToParse) -> None:
+        """For functions whose value depends on the order."""
+        if self.ordering is None:
+            raise CommandError(code, f"{self.name} requires a sortBy")
+
+    def require_single_path(self, code: int = ErrorCode.FailedToParse) -> None:
+        """For functions that compute with the value sorted by."""
+        if self.ordering is None or len(self.ordering.paths) != 1:
+            raise CommandError(code, f"{self.name} requires a sortBy of exactly one field")
+
+    def options(self, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
+        """The argument as a document of named options."""
+        if not isinstance(self.argument, Mapping):
+            raise failed(f"{self.name} expects an object as its argument, not {type_name(self.argument)}")
+        for option in self.argument:
+            if option not in required and option not in optional:
+                raise failed(f"{self.name} got an unexpected argument: {option}")
+        for option in required:
+            if option not in self.argument:
+                raise failed(f"{self.name} requires '{option}'")
+        return self.argument
+
+
+FunctionParser: TypeAlias = Callable[[WindowCall], WindowFunction]
+
+
+def failed(message: str) -> CommandError:
+    """The error for most of what can be wrong with a window function."""
+    return CommandError(ErrorCode.FailedToParse, message)

@@ -1,0 +1,45 @@
+"""The documents that a window function sees: one value of ``partitionBy``, in the order of ``sortBy``."""
+
+from functools import cached_property
+from typing import Any
+
+from tailrace.mongod.language.aggregation.rows import Document
+from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.query.expressions import Environment, Expression
+from tailrace.query.expressions.field_path import walk
+from tailrace.query.missing import MISSING
+from tailrace.query.sorting import Ordering
+
+
+class Partition:
+    """Documents in their order, with what functions ask of all of them."""
+
+    def __init__(self, documents: list[Document], ordering: Ordering | None, scope: StageScope) -> None:
+        self.documents = documents
+        self._ordering = ordering
+        self._scope = scope
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @cached_property
+    def _environments(self) -> list[Environment]:
+        return [self._scope.environment(document) for document in self.documents]
+
+    def evaluate(self, expression: Expression) -> list[Any]:
+        """An expression's value for each document."""
+        return [expression(env) for env in self._environments]
+
+    @cached_property
+    def sort_values(self) -> list[Any]:
+        """What the documents have at the one path that they are sorted by, null if nothing."""
+        assert self._ordering is not None, "checked when the function was compiled"
+        (path,) = self._ordering.paths
+        found = (walk(document, path.components) for document in self.documents)
+        return [None if value is MISSING else value for value in found]
+
+    @cached_property
+    def sort_keys(self) -> list[Any]:
+        """What the documents were sorted by; equal keys are ties."""
+        assert self._ordering is not None, "checked when the function was compiled"
+        return [self._ordering.natural_key(document) for document in self.documents]

@@ -1,0 +1,112 @@
+"""What a projection does to arrays: ``$slice``, ``$elemMatch``, and the positional ``$``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.errors import CommandError
+from tailrace.query.expressions import Environment, Expression
+from tailrace.query.expressions.numbers.number_types import integral_value, real
+from tailrace.query.expressions.operands import INT32_MAX, INT32_MIN, Number, is_number, type_name
+from tailrace.query.match import Matcher, compile_match
+from tailrace.query.missing import MISSING
+from tailrace.query.reshape.stage import StageContext
+
+Components = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some of the elements of the arrays at a path; what is no array stays as it is."""
+
+    skip: int | None
+    limit: int
+
+    def applied_to(self, value: Any, components: Components) -> Any:
+        """The value with the arrays at a path below it cut; the path goes through arrays of documents."""
+        if not components:
+            return self._cut(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self.applied_to(item, components) if isinstance(item, dict) else item for item in value]
+        if not isinstance(value, dict) or components[0] not in value:
+            return value
+        return {**value, components[0]: self.applied_to(value[components[0]], components[1:])}
+
+    def _cut(self, array: list[Any]) -> list[Any]:
+        if self.skip is None:
+            return array[: self.limit] if self.limit >= 0 else array[self.limit :]
+        start = self.skip if self.skip >= 0 else max(len(array) + self.skip, 0)
+        return array[start : start + self.limit]
+
+
+def parse_slice(argument: Any) -> Slice | None:
+    """``n``, or ``[skip, n]``; None if the argument is that of the expression of the same name."""
+    if is_number(argument):
+        return Slice(None, _int32(argument))
+    if not isinstance(argument, list):
+        raise CommandError(31273, "$slice only supports numbers and [skip, limit] arrays")
+    if not argument or not is_number(argument[0]):
+        # An array in the first place: {$slice: ["$field", n]} computes something.
+        return None
+    if len(argument) != 2:
+        raise CommandError(31272, "the array of a $slice must be [skip, limit]")
+    skip, limit = argument
+    if not is_number(limit):
+        raise CommandError(31258, f"$slice expects its limit to be a number, got {type_name(limit)}")
+    if _int32(limit) <= 0:
+        raise CommandError(31259, f"$slice expects its limit to be positive, got {limit}")
+    return Slice(_int32(skip), _int32(limit))
+
+
+def _int32(value: Number) -> int:
+    """The nearest 32-bit integer, towards zero."""
+    number = integral_value(value)
+    if number is None:
+        exact = real(value)
+        if exact != exact:
+            return 0
+        number = int(max(min(exact, INT32_MAX), INT32_MIN))
+    return max(min(number, INT32_MAX), INT32_MIN)
+
+
+def parse_elem_match(components: Components, argument: Any, context: StageContext) -> Expression:
+    """The first element of an array that passes a filter, as an array of its own; missing if none does."""
+    if not isinstance(argument, Mapping):
+        raise CommandError(31274, f"$elemMatch needs an object as its argument, got {type_name(argument)}")
+    if len(components) > 1:
+        raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
+    (name,) = components
+    matcher = compile_match(
+        {name: {"$elemMatch": argument}}, variables=context.variables, collation=context.collation
+    )
+
+    def find(env: Environment) -> Any:
+        value = env["ROOT"].get(name)
+        if not isinstance(value, list):
+            return MISSING
+        position = matcher.array_position({name: value})
+        return MISSING if position is None else [value[position]]
+
+    return find
+
+
+def at_position(document: dict[str, Any], components: Components, matcher: Matcher) -> dict[str, Any]:
+    """The document with nothing left of an array but the element that made the document match its filter."""
+    position = matcher.array_position(document)
+    if position is None:
+        raise CommandError(
+            51246, "positional operator '.$' couldn't find a matching element in the array of the query"
+        )
+    result = _reduced(document, components, position)
+    assert isinstance(result, dict), "a document stays one"
+    return result
+
+
+def _reduced(value: Any, components: Components, position: int) -> Any:
+    if isinstance(value, list):
+        if position >= len(value):
+            raise CommandError(51247, "positional operator '.$' element mismatch")
+        return [value[position]]
+    if not components or not isinstance(value, dict) or components[0] not in value:
+        return value
+    return {**value, components[0]: _reduced(value[components[0]], components[1:], position)}

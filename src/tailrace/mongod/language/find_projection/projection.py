@@ -1,0 +1,39 @@
+"""A compiled projection."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tailrace.bson.documents import decode, encode
+from tailrace.mongod.language.find_projection.array_operators import Components, Slice, at_position
+from tailrace.mongod.language.find_projection.raw_fields import RawProjection
+from tailrace.query.match import Matcher
+
+Document: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FindProjection:
+    """Projects documents one by one."""
+
+    reshape: Callable[[Document], Document]
+    """Keeps, drops and computes fields."""
+    slices: Sequence[tuple[Components, Slice]] = ()
+    positional: tuple[Components, Matcher] | None = None
+    on_bytes: RawProjection | None = None
+    """The whole projection, if it can be done without decoding."""
+
+    def apply(self, raw: bytes, document: Document | None = None) -> bytes:
+        """The projected document; whoever has it decoded already can save the second time."""
+        if self.on_bytes is not None:
+            return self.on_bytes(raw)
+        return encode(self.project(decode(raw) if document is None else document))
+
+    def project(self, document: Document) -> Document:
+        """The same on values; the document that came in stays as it is."""
+        if self.positional is not None:
+            document = at_position(document, *self.positional)
+        result = self.reshape(document)
+        for components, cut in self.slices:
+            result = cut.applied_to(result, components)
+        return result

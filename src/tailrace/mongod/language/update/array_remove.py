@@ -1,0 +1,85 @@
+"""Operators that take elements out of an array: ``$pop``, ``$pull``, ``$pullAll``.
+
+A missing array has nothing to take out. What remains is logged as a whole.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bson import Regex
+
+from tailrace.bson.compare import equal, type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.operator import (
+    UNCHANGED,
+    Changed,
+    CompileOptions,
+    Operator,
+    Outcome,
+    Path,
+    Situation,
+    dotted,
+)
+from tailrace.query.expressions.numbers.number_types import integral_value
+from tailrace.query.match import compile_match
+from tailrace.query.missing import MISSING, Missing
+
+# Operators that stand at the top of a query and not behind a path.
+_TOP_LEVEL: Final = frozenset({"$and", "$or", "$nor", "$expr", "$where", "$text", "$comment", "$jsonSchema"})
+
+
+def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
+    """``$pop`` takes 1 for the last element and -1 for the first."""
+    number = integral_value(value)
+    if number not in (1, -1):
+        raise CommandError(ErrorCode.FailedToParse, f"$pop of {path!r} takes 1 or -1")
+
+    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+        if current is MISSING:
+            return UNCHANGED
+        if not isinstance(current, list):
+            message = f"$pop needs an array at {dotted(path)!r}, found {type_name(current)}"
+            raise CommandError(ErrorCode.TypeMismatch, message)
+        if not current:
+            return UNCHANGED
+        return Changed(current[:-1] if number == 1 else current[1:])
+
+    return Operator(apply)
+
+
+def compile_pull_all(path: str, value: Any, options: CompileOptions) -> Operator:
+    """``$pullAll`` takes an array of values."""
+    if not isinstance(value, list):
+        message = f"$pullAll of {path!r} takes an array, not {type_name(value)}"
+        raise CommandError(ErrorCode.BadValue, message)
+    return _cull("$pullAll", lambda item: any(equal(item, other, options.string_key) for other in value))
+
+
+def compile_pull(_path: str, value: Any, options: CompileOptions) -> Operator:
+    """``$pull`` takes a value, a condition on elements, or a query on elements that are documents."""
+    return _cull("$pull", _pull_condition(value, options))
+
+
+def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool]:
+    first = next(iter(value), "") if isinstance(value, Mapping) else ""
+    if isinstance(value, Regex) or (first.startswith("$") and first not in _TOP_LEVEL):
+        matches = compile_match({"": value}, variables=options.variables, collation=options.collation)
+        return lambda item: matches({"": item})
+    if isinstance(value, Mapping):
+        query = compile_match(value, variables=options.variables, collation=options.collation)
+        return lambda item: isinstance(item, dict) and query(item)
+    return lambda item: equal(item, value, options.string_key)
+
+
+def _cull(name: str, goes: Callable[[Any], bool]) -> Operator:
+    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+        if current is MISSING:
+            return UNCHANGED
+        if not isinstance(current, list):
+            message = f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}"
+            raise CommandError(ErrorCode.BadValue, message)
+        remaining = [item for item in current if not goes(item)]
+        return UNCHANGED if len(remaining) == len(current) else Changed(remaining)
+
+    return Operator(apply)

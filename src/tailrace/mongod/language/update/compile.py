@@ -1,0 +1,86 @@
+"""From an update as a client sends it to something that can be applied.
+
+An array is a pipeline. A document is a set of operators if its first field starts with ``$``, else a
+replacement; the empty document is a replacement too.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from bson import DatetimeMS, Timestamp
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.modifiers import ModifierUpdate
+from tailrace.mongod.language.update.operator import CompileOptions, Situation
+from tailrace.mongod.language.update.pipeline import PipelineUpdate
+from tailrace.mongod.language.update.replacement import ReplacementUpdate
+from tailrace.mongod.language.update.result import UpdateResult
+
+
+class _CompiledUpdate(Protocol):
+    def apply(self, situation: Situation) -> UpdateResult: ...
+
+
+class Update:
+    """A compiled update; `apply` may be called for any number of documents."""
+
+    def __init__(self, compiled: _CompiledUpdate) -> None:
+        self._compiled = compiled
+
+    @property
+    def is_replacement(self) -> bool:
+        """Whether the update is a whole document; such an update must not apply to many."""
+        return isinstance(self._compiled, ReplacementUpdate)
+
+    def apply(
+        self,
+        document: dict[str, Any],
+        *,
+        array_position: int | None = None,
+        is_upsert_insert: bool = False,
+        now: DatetimeMS,
+        cluster_time: Timestamp,
+    ) -> UpdateResult:
+        """Apply to one document, which is left as it is.
+
+        ``array_position`` is the index that the query found for the positional ``$``. With
+        ``is_upsert_insert`` the document is the one made from an upsert's query.
+        """
+        situation = Situation(document, now, cluster_time, is_upsert_insert, array_position)
+        return self._compiled.apply(situation)
+
+
+def compile_update(
+    spec: Any,
+    *,
+    array_filters: Iterable[Any] = (),
+    variables: Mapping[str, Any] | None = None,
+    collation: Any = None,
+) -> Update:
+    """Compile an update; everything wrong with it whatever document it meets raises here.
+
+    >>> update = compile_update({"$inc": {"n": 2}, "$unset": {"old": ""}})
+    >>> result = update.apply({"_id": 1, "n": 1, "old": 0}, now=DatetimeMS(0), cluster_time=Timestamp(1, 1))
+    >>> result.document, result.diff
+    ({'_id': 1, 'n': 3}, {'d': {'old': False}, 'u': {'n': 3}})
+    """
+    string_key = None if collation is None else collation.string_key
+    options = CompileOptions(string_key, collation, variables)
+    filters = list(array_filters)
+    if isinstance(spec, list):
+        _refuse_filters(filters, "pipeline")
+        return Update(PipelineUpdate(spec, options))
+    if not isinstance(spec, Mapping):
+        message = f"an update must be an object or an array, not {type_name(spec)}"
+        raise CommandError(ErrorCode.FailedToParse, message)
+    if next(iter(spec), "").startswith("$"):
+        return Update(ModifierUpdate(spec, filters, options))
+    _refuse_filters(filters, "replacement")
+    return Update(ReplacementUpdate(spec))
+
+
+def _refuse_filters(filters: list[Any], kind: str) -> None:
+    if filters:
+        raise CommandError(ErrorCode.FailedToParse, f"arrayFilters cannot be used with a {kind} update")

@@ -1,0 +1,199 @@
+"""Applying the tree of operators to one document.
+
+The document given is left alone: every container on a path that is visited is copied before it changes.
+Missing parents are made as documents, and only if an operator below them brings a value; the log then has
+the topmost new field with everything inside it. An index beyond the end of an array fills the gap with null.
+
+Through ``$[]`` and ``$[<identifier>]`` several elements may change. The log then has the one element that
+did as a whole, or, if there are more, the array as a whole.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.array_filters import ArrayFilter
+from tailrace.mongod.language.update.change_log import ChangeLog
+from tailrace.mongod.language.update.operator import REMOVED, UNCHANGED, Path, Situation, dotted
+from tailrace.mongod.language.update.path import POSITIONAL, array_index
+from tailrace.mongod.language.update.storable import check_depth
+from tailrace.mongod.language.update.tree import (
+    Branch,
+    Elements,
+    Leaf,
+    Node,
+    acts,
+    merge,
+    needs_path,
+    with_position,
+)
+from tailrace.query.missing import MISSING
+
+MAX_PADDING: Final = 1_500_000
+"""How many nulls a write beyond the end of an array may add."""
+
+
+class Execution:
+    """One update being applied to one document."""
+
+    def __init__(self, filters: Mapping[str, ArrayFilter], situation: Situation) -> None:
+        self._filters = filters
+        self._situation = situation
+        self.log = ChangeLog()
+
+    def run(self, root: Branch) -> dict[str, Any]:
+        """The document after the update; what happened is in `log`."""
+        document = dict(self._situation.original)
+        self._apply_branch(root, document, (), self.log)
+        return document
+
+    # Each `_apply_...` changes the container it is given, which is a copy already, and says whether it did.
+    # Without a log the caller reports the change, as part of a larger one.
+
+    def _apply_branch(self, branch: Branch, container: Any, path: Path, log: ChangeLog | None) -> bool:
+        if POSITIONAL in branch.children:
+            branch = with_position(branch, self._matched_position(), dotted(path))
+        changed = False
+        for name, child in branch.children.items():
+            if self._apply_node(child, container, name, path, log):
+                changed = True
+        return changed
+
+    def _matched_position(self) -> str:
+        position = self._situation.array_position
+        if position is None:
+            message = "the positional operator did not find the match needed from the query"
+            raise CommandError(ErrorCode.BadValue, message)
+        return str(position)
+
+    def _apply_node(self, node: Node, container: Any, name: str, path: Path, log: ChangeLog | None) -> bool:
+        key: str | int | None = name if isinstance(container, dict) else array_index(name)
+        if key is None:
+            return self._blocked(node, name, path, container)
+        inner = (*path, key)
+        current = _value_at(container, key)
+        if isinstance(node, Leaf):
+            return self._apply_leaf(node, container, key, current, inner, log)
+        if isinstance(node, Elements):
+            return self._apply_elements(node, container, key, current, inner, log)
+        if current is MISSING:
+            created: dict[str, Any] = {}
+            if not self._apply_branch(node, created, inner, None):
+                return False
+            _write(container, key, created, inner, log)
+            return True
+        if not isinstance(current, dict | list):
+            return self._blocked(node, next(iter(node.children)), inner, current)
+        copied = current.copy()
+        if not self._apply_branch(node, copied, inner, log):
+            return False
+        container[key] = copied
+        return True
+
+    def _blocked(self, node: Node, name: str, path: Path, value: Any) -> bool:
+        """The way ends at a value that cannot have such a field."""
+        if needs_path(node, self._situation):
+            message = f"cannot create field {name!r} in element {{{path[-1]}: {value!r}}}"
+            raise CommandError(ErrorCode.PathNotViable, message)
+        return False
+
+    def _apply_leaf(
+        self, leaf: Leaf, container: Any, key: str | int, current: Any, path: Path, log: ChangeLog | None
+    ) -> bool:
+        operator = leaf.operator
+        if operator.is_inert(self._situation):
+            return False
+        outcome = operator.apply(current, path, self._situation)
+        if outcome is UNCHANGED:
+            return False
+        if outcome is REMOVED:
+            return _remove(container, key, path, log if operator.is_removal_logged else None)
+        check_depth(outcome.value, len(path), path)
+        if outcome.appended_from is None or log is None:
+            _write(container, key, outcome.value, path, log)
+        else:
+            container[key] = outcome.value
+            for index in range(outcome.appended_from, len(outcome.value)):
+                log.updated((*path, index), outcome.value[index])
+        if operator.renamed_from is not None:
+            # To the update's log, even if the new name is in a document that is new itself.
+            self.log.deleted(operator.renamed_from)
+        return True
+
+    def _apply_elements(
+        self, node: Elements, container: Any, key: str | int, current: Any, path: Path, log: ChangeLog | None
+    ) -> bool:
+        if not isinstance(current, list):
+            if not acts(node, self._situation):
+                return False
+            problem = "does not exist" if current is MISSING else "is not an array"
+            message = f"the path {dotted(path)!r} {problem}, so its elements cannot be updated"
+            raise CommandError(ErrorCode.BadValue, message)
+        items = current.copy()
+        changed = [
+            index
+            for index, item in enumerate(current)
+            if (chosen := self._chosen(node, item, (*path, index))) is not None
+            and self._apply_node(chosen, items, str(index), path, None)
+        ]
+        if not changed:
+            return False
+        container[key] = items
+        if log is not None:
+            if len(changed) == 1:
+                log.updated((*path, changed[0]), items[changed[0]])
+            else:
+                log.updated(path, items)
+        return True
+
+    def _chosen(self, node: Elements, item: Any, path: Path) -> Node | None:
+        """What is to be done with an element: the work of every filter that it passes."""
+        matching = [
+            child
+            for identifier, child in node.children.items()
+            if not identifier or self._filters[identifier].matches(item)
+        ]
+        return reduce(lambda left, right: merge(left, right, dotted(path)), matching) if matching else None
+
+
+def _value_at(container: Any, key: Any) -> Any:
+    if isinstance(container, dict):
+        return container.get(key, MISSING)
+    return container[key] if key < len(container) else MISSING
+
+
+def _write(container: Any, key: Any, value: Any, path: Path, log: ChangeLog | None) -> None:
+    if isinstance(container, dict):
+        existed = key in container
+        container[key] = value
+        if log is not None:
+            (log.updated if existed else log.inserted)(path, value)
+        return
+    padding = key - len(container)
+    if padding < 0:
+        container[key] = value
+    else:
+        if padding > MAX_PADDING:
+            message = f"the path {dotted(path)!r} would fill an array with more than {MAX_PADDING} nulls"
+            raise CommandError(ErrorCode.CannotBackfillArray, message)
+        container += [None] * padding
+        container.append(value)
+    if log is not None:
+        log.updated(path, value)
+
+
+def _remove(container: Any, key: Any, path: Path, log: ChangeLog | None) -> bool:
+    """Take a field out of its document; an element of an array becomes null, so that the others stay."""
+    if isinstance(container, dict):
+        del container[key]
+        if log is not None:
+            log.deleted(path)
+        return True
+    if container[key] is None:
+        return False
+    container[key] = None
+    if log is not None:
+        log.updated(path, None)
+    return True

@@ -1,0 +1,84 @@
+"""Updates made of operators: ``{$set: {...}, $inc: {...}}``."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update import array_add, array_remove, fields, numeric
+from tailrace.mongod.language.update.array_filters import check_identifiers, compile_array_filters
+from tailrace.mongod.language.update.execute import Execution
+from tailrace.mongod.language.update.operator import CompileOptions, Operator, Situation
+from tailrace.mongod.language.update.path import parse_path
+from tailrace.mongod.language.update.rename import compile_rename
+from tailrace.mongod.language.update.result import UpdateResult
+from tailrace.mongod.language.update.storable import check_id
+from tailrace.mongod.language.update.tree import Branch, add, sort
+
+Compiler: TypeAlias = Callable[[str, Any, CompileOptions], Operator]
+"""From an operator's path and argument to the operator; what is wrong with the argument raises."""
+
+_COMPILERS: Final[dict[str, Compiler]] = {
+    "$addToSet": array_add.compile_add_to_set,
+    "$bit": numeric.compile_bit,
+    "$currentDate": fields.compile_current_date,
+    "$inc": numeric.compile_inc,
+    "$max": numeric.compile_max,
+    "$min": numeric.compile_min,
+    "$mul": numeric.compile_mul,
+    "$pop": array_remove.compile_pop,
+    "$pull": array_remove.compile_pull,
+    "$pullAll": array_remove.compile_pull_all,
+    "$push": array_add.compile_push,
+    "$set": fields.compile_set,
+    "$setOnInsert": fields.compile_set_on_insert,
+    "$unset": fields.compile_unset,
+}
+_RENAME: Final = "$rename"
+
+
+class ModifierUpdate:
+    """A compiled update of operators."""
+
+    def __init__(
+        self, spec: Mapping[str, Any], array_filters: Iterable[Any], options: CompileOptions
+    ) -> None:
+        operators = _compile_operators(spec, options)
+        self._filters = compile_array_filters(array_filters, options)
+        root = Branch()
+        paths = []
+        for path, operator in operators:
+            components = parse_path(path)
+            paths.append(components)
+            add(root, components, operator)
+        check_identifiers(paths, self._filters)
+        self._root = sort(root)
+
+    def apply(self, situation: Situation) -> UpdateResult:
+        """The document after the update, and the diff to log."""
+        execution = Execution(self._filters, situation)
+        assert isinstance(self._root, Branch)
+        document = execution.run(self._root)
+        diff = execution.log.to_diff()
+        if diff is None:
+            return UpdateResult(situation.original, None, is_replacement=False, modified=False)
+        check_id(situation.original, document)
+        return UpdateResult(document, diff, is_replacement=False, modified=True)
+
+
+def _compile_operators(spec: Mapping[str, Any], options: CompileOptions) -> list[tuple[str, Operator]]:
+    operators: list[tuple[str, Operator]] = []
+    for name, arguments in spec.items():
+        compiler = _COMPILERS.get(name)
+        if compiler is None and name != _RENAME:
+            raise CommandError(ErrorCode.FailedToParse, f"unknown update operator {name!r}")
+        if not isinstance(arguments, Mapping):
+            message = f"{name} takes an object of fields, not {type_name(arguments)}"
+            raise CommandError(ErrorCode.FailedToParse, message)
+        for path, value in arguments.items():
+            if compiler is None:
+                operators += compile_rename(path, value)
+            else:
+                operators.append((path, compiler(path, value, options)))
+    return operators

@@ -1,0 +1,144 @@
+"""Operators that compute: ``$inc``, ``$mul``, ``$min``, ``$max``, ``$bit``.
+
+The result of arithmetic has the wider type of its operands; an int32 that overflows becomes an int64, an
+int64 that overflows is an error. ``$min`` and ``$max`` go by BSON order, across types.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from bson import Decimal128, Int64
+
+from tailrace.bson.compare import compare, type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.operator import (
+    UNCHANGED,
+    Changed,
+    CompileOptions,
+    Operator,
+    Outcome,
+    Path,
+    Situation,
+    changed_unless_same,
+    dotted,
+)
+from tailrace.query.expressions.numbers.number_types import (
+    DECIMAL,
+    Kind,
+    fits_int64,
+    int32_or_int64,
+    kind_of,
+    to_decimal,
+    to_double,
+)
+from tailrace.query.expressions.operands import Number, is_int64, is_integer, is_number
+from tailrace.query.missing import MISSING, Missing
+
+Arithmetic: TypeAlias = Callable[[Any, Any], Any]
+
+_BIT_OPERATIONS: Final[dict[str, Callable[[int, int], int]]] = {
+    "and": lambda left, right: left & right,
+    "or": lambda left, right: left | right,
+    "xor": lambda left, right: left ^ right,
+}
+
+
+def compile_inc(path: str, value: Any, _options: CompileOptions) -> Operator:
+    """``$inc`` takes a number; a missing field gets it as it is."""
+    operand = _number("$inc", path, value)
+    return _arithmetic("$inc", operand, operand, lambda left, right: left + right, DECIMAL.add)
+
+
+def compile_mul(path: str, value: Any, _options: CompileOptions) -> Operator:
+    """``$mul`` takes a number; a missing field gets a zero of its type."""
+    operand = _number("$mul", path, value)
+
+    def product(left: Any, right: Any) -> Any:
+        return left * right
+
+    zero = _compute(0, operand, product, DECIMAL.multiply)
+    return _arithmetic("$mul", operand, zero, product, DECIMAL.multiply)
+
+
+def _number(name: str, path: str, value: Any) -> Number:
+    if not is_number(value):
+        message = f"{name} of {path!r} takes a number, not {type_name(value)}"
+        raise CommandError(ErrorCode.TypeMismatch, message)
+    return value
+
+
+def _arithmetic(
+    name: str, operand: Number, if_missing: Any, plain: Arithmetic, decimal: Arithmetic
+) -> Operator:
+    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+        if current is MISSING:
+            return Changed(if_missing)
+        if not is_number(current):
+            message = f"cannot apply {name} to the field {dotted(path)!r} of type {type_name(current)}"
+            raise CommandError(ErrorCode.TypeMismatch, message)
+        result = _compute(current, operand, plain, decimal)
+        if result is None:
+            message = f"{name} of {operand} to the value {current} of {dotted(path)!r} overflows"
+            raise CommandError(ErrorCode.BadValue, message)
+        return changed_unless_same(current, result)
+
+    return Operator(apply)
+
+
+def _compute(left: Number, right: Number, plain: Arithmetic, decimal: Arithmetic) -> Number | None:
+    """The result in the wider type of the two; None if it is beyond int64."""
+    kind = max(kind_of(left), kind_of(right))
+    if kind is Kind.DECIMAL:
+        return Decimal128(decimal(to_decimal(left), to_decimal(right)))
+    if kind is Kind.DOUBLE:
+        return float(plain(to_double(left), to_double(right)))
+    result: int = plain(left, right)
+    if not fits_int64(result):
+        return None
+    return int32_or_int64(result) if kind is Kind.INT32 else Int64(result)
+
+
+def compile_min(_path: str, value: Any, options: CompileOptions) -> Operator:
+    """``$min`` takes any value and sets it if it is lower."""
+    return _extreme(value, -1, options)
+
+
+def compile_max(_path: str, value: Any, options: CompileOptions) -> Operator:
+    """``$max`` takes any value and sets it if it is higher."""
+    return _extreme(value, 1, options)
+
+
+def _extreme(value: Any, wanted: int, options: CompileOptions) -> Operator:
+    def apply(current: Any | Missing, _path: Path, _situation: Situation) -> Outcome:
+        if current is MISSING or compare(value, current, options.string_key) == wanted:
+            return Changed(value)
+        return UNCHANGED
+
+    return Operator(apply)
+
+
+def compile_bit(path: str, value: Any, _options: CompileOptions) -> Operator:
+    """``$bit`` takes ``{and | or | xor: <integer>, ...}``; a missing field counts as int32 0."""
+    if not isinstance(value, Mapping) or not value:
+        message = f"$bit of {path!r} takes an object with at least one of 'and', 'or' and 'xor'"
+        raise CommandError(ErrorCode.BadValue, message)
+    for name, operand in value.items():
+        if name not in _BIT_OPERATIONS:
+            message = f"$bit of {path!r} knows 'and', 'or' and 'xor', not {name!r}"
+            raise CommandError(ErrorCode.BadValue, message)
+        if not is_integer(operand):
+            message = f"$bit of {path!r} takes integers, not {type_name(operand)}"
+            raise CommandError(ErrorCode.BadValue, message)
+
+    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+        result: Any = 0 if current is MISSING else current
+        if not is_integer(result):
+            message = f"cannot apply $bit to the field {dotted(path)!r} of type {type_name(result)}"
+            raise CommandError(ErrorCode.BadValue, message)
+        for name, operand in value.items():
+            bits = _BIT_OPERATIONS[name](int(result), int(operand))
+            result = Int64(bits) if is_int64(result) or is_int64(operand) else bits
+        return changed_unless_same(current, result)
+
+    return Operator(apply)

@@ -1,0 +1,66 @@
+"""Updates that are an aggregation pipeline of the few stages that reshape one document."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from bson import DatetimeMS, Timestamp
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.operator import CompileOptions, Situation
+from tailrace.mongod.language.update.replacement import whole_document_result
+from tailrace.mongod.language.update.result import UpdateResult
+from tailrace.mongod.language.update.storable import check_depth
+from tailrace.query.reshape import compile_stage
+from tailrace.query.stage_names import is_stage
+
+Stage: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+_STAGES: Final = frozenset({"$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"})
+
+
+class PipelineUpdate:
+    """A compiled pipeline."""
+
+    def __init__(self, stages: list[Any], options: CompileOptions) -> None:
+        self._specs = [_single_stage(stage) for stage in stages]
+        self._options = options
+        self._compiled_for: tuple[DatetimeMS, Timestamp] = (DatetimeMS(0), Timestamp(0, 0))
+        self._stages = self._compile(*self._compiled_for)
+
+    def apply(self, situation: Situation) -> UpdateResult:
+        """The document after all stages; without ``_id`` it keeps the old one."""
+        time = (situation.now, situation.cluster_time)
+        if time != self._compiled_for:
+            # $$NOW and $$CLUSTER_TIME are constants of one command, which may update many documents.
+            self._stages = self._compile(*time)
+            self._compiled_for = time
+        document = situation.original
+        for stage in self._stages:
+            result = stage(document)
+            assert result is not None, "a stage that an update allows never drops the document"
+            document = result
+        check_depth(document, 0)
+        return whole_document_result(situation.original, document, is_replacement=False)
+
+    def _compile(self, now: DatetimeMS, cluster_time: Timestamp) -> list[Stage]:
+        variables = {**(self._options.variables or {}), "NOW": now, "CLUSTER_TIME": cluster_time}
+        return [
+            compile_stage(name, spec, variables=variables, collation=self._options.collation)
+            for name, spec in self._specs
+        ]
+
+
+def _single_stage(stage: Any) -> tuple[str, Any]:
+    if not isinstance(stage, Mapping):
+        message = f"a stage of an update pipeline must be an object, not {type_name(stage)}"
+        raise CommandError(ErrorCode.TypeMismatch, message)
+    if len(stage) != 1:
+        raise CommandError(40323, "a stage of an update pipeline must have exactly one field")
+    ((name, spec),) = stage.items()
+    if not is_stage(name):
+        raise CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
+    if name not in _STAGES:
+        raise CommandError(ErrorCode.InvalidOptions, f"stage {name!r} is not allowed within an update")
+    return name, spec

@@ -1,0 +1,69 @@
+"""``$rename``: one operator with two ends.
+
+The target reads the value at the source and sets it; the source goes. Both are in the operator tree, so
+that no other operator touches either. A missing source makes both ends inert. Neither end may lie in an
+array.
+"""
+
+from typing import Any
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.fields import removed_if_there
+from tailrace.mongod.language.update.operator import Changed, Operator, Outcome, Path, Situation, dotted
+from tailrace.mongod.language.update.path import POSITIONAL, array_index, is_array_filter, split_path
+from tailrace.query.missing import MISSING, Missing
+
+
+def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operator]]:
+    """Both ends with their paths."""
+    if not isinstance(target_path, str):
+        message = f"the 'to' field of $rename must be a string, not {type_name(target_path)}"
+        raise CommandError(ErrorCode.BadValue, message)
+    source, target = split_path(source_path), split_path(target_path)
+    for end, components in (("source", source), ("destination", target)):
+        if any(component == POSITIONAL or is_array_filter(component) for component in components):
+            message = f"the {end} field of $rename cannot be dynamic: {'.'.join(components)}"
+            raise CommandError(ErrorCode.BadValue, message)
+        if any("\0" in component for component in components):
+            message = f"the {end} field of $rename cannot contain a null byte"
+            raise CommandError(ErrorCode.BadValue, message)
+    shorter = min(len(source), len(target))
+    if source[:shorter] == target[:shorter]:
+        message = f"the source and target of $rename cannot be on one path: {source_path}, {target_path}"
+        raise CommandError(ErrorCode.BadValue, message)
+
+    def is_inert(situation: Situation) -> bool:
+        return _source_value(source, situation.original) is MISSING
+
+    def apply_target(_current: Any | Missing, path: Path, situation: Situation) -> Outcome:
+        if any(isinstance(step, int) for step in path):
+            message = f"the destination field of $rename cannot be an array element: {dotted(path)}"
+            raise CommandError(ErrorCode.BadValue, message)
+        return Changed(_source_value(source, situation.original))
+
+    return [
+        (target_path, Operator(apply_target, is_inert, renamed_from=source)),
+        (source_path, Operator(removed_if_there, is_inert, is_removal_logged=False)),
+    ]
+
+
+def _source_value(source: tuple[str, ...], document: dict[str, Any]) -> Any | Missing:
+    value: Any = document
+    in_array = False
+    for name in source:
+        if isinstance(value, dict):
+            value = value.get(name, MISSING)
+        elif isinstance(value, list) and (index := array_index(name)) is not None:
+            in_array = True
+            value = value[index] if index < len(value) else MISSING
+        else:
+            message = f"the source {'.'.join(source)!r} of $rename leads through a value without fields"
+            raise CommandError(ErrorCode.PathNotViable, message)
+        if value is MISSING:
+            return MISSING
+    if in_array:
+        message = f"the source field of $rename cannot be an array element: {'.'.join(source)}"
+        raise CommandError(ErrorCode.BadValue, message)
+    return value

@@ -1,0 +1,44 @@
+"""Updates that replace the document as a whole, except for its ``_id``."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson import Timestamp
+
+from tailrace.bson.documents import encode
+from tailrace.mongod.language.update.operator import Situation
+from tailrace.mongod.language.update.result import UpdateResult
+from tailrace.mongod.language.update.storable import check_id, check_whole_document, with_id_first
+
+_EMPTY_TIMESTAMP: Final = Timestamp(0, 0)
+
+
+class ReplacementUpdate:
+    """A compiled replacement."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._document = dict(spec)
+        check_whole_document(self._document)
+
+    def apply(self, situation: Situation) -> UpdateResult:
+        """The new document; its ``_id`` is the old one, and empty top-level timestamps are filled in."""
+        document = {
+            name: situation.cluster_time if name != "_id" and _is_empty_timestamp(value) else value
+            for name, value in self._document.items()
+        }
+        return whole_document_result(situation.original, document, is_replacement=True)
+
+
+def _is_empty_timestamp(value: Any) -> bool:
+    return isinstance(value, Timestamp) and value == _EMPTY_TIMESTAMP
+
+
+def whole_document_result(
+    before: dict[str, Any], after: dict[str, Any], *, is_replacement: bool
+) -> UpdateResult:
+    """The result of an update that made a whole new document; without ``_id`` it keeps the old one."""
+    if "_id" in before and "_id" not in after:
+        after = {"_id": before["_id"], **after}
+    check_id(before, after)
+    document = with_id_first(after)
+    return UpdateResult(document, None, is_replacement, modified=encode(before) != encode(document))

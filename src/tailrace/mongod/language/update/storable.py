@@ -1,0 +1,69 @@
+"""What a document may look like to be stored after an update."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson import Regex
+
+from tailrace.bson.compare import equal, type_name
+from tailrace.bson.values import Undefined
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.operator import Path, dotted
+from tailrace.mongod.language.update.path import check_top_level_name
+
+MAX_DEPTH: Final = 180
+"""How deep a stored document may nest; the remaining levels up to BSON's 200 are for what wraps it."""
+
+
+def check_depth(value: Any, depth: int, path: Path = ()) -> None:
+    """Refuse a value that lies, or reaches, too deep; ``depth`` is the number of steps that lead to it."""
+    if depth > MAX_DEPTH:
+        message = f"the document exceeds the maximum nesting depth of {MAX_DEPTH} at {dotted(path)[:80]!r}"
+        raise CommandError(ErrorCode.Overflow, message)
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            check_depth(inner, depth + 1, path)
+    elif isinstance(value, list):
+        for inner in value:
+            check_depth(inner, depth + 1, path)
+
+
+def check_id(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Refuse an update that alters or removes ``_id``, or brings one that cannot be stored."""
+    if "_id" in before:
+        if "_id" not in after or not equal(before["_id"], after["_id"]):
+            message = "after applying the update, the immutable field '_id' was found to have been altered"
+            raise CommandError(ErrorCode.ImmutableField, message)
+    elif "_id" in after:
+        check_new_id(after["_id"])
+
+
+def check_new_id(value: Any) -> None:
+    """Refuse a value that cannot be an ``_id``."""
+    if isinstance(value, list | Regex | Undefined):
+        message = f"the '_id' value cannot be of type {type_name(value)}"
+        raise CommandError(ErrorCode.InvalidIdField, message)
+    if isinstance(value, Mapping):
+        for name in value:
+            if name.startswith("$"):
+                message = f"_id fields may not contain '$'-prefixed fields, found {name!r}"
+                raise CommandError(ErrorCode.DollarPrefixedFieldName, message)
+
+
+def check_whole_document(document: dict[str, Any]) -> None:
+    """The rules for a document that came as a whole."""
+    for name in document:
+        check_top_level_name(name)
+    check_depth(document, 0)
+
+
+def with_id_first(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with ``_id`` in front, where it is stored.
+
+    >>> with_id_first({"a": 1, "_id": 2})
+    {'_id': 2, 'a': 1}
+    """
+    if "_id" not in document or next(iter(document)) == "_id":
+        return document
+    return {"_id": document["_id"], **document}

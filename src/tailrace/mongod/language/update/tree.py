@@ -1,0 +1,112 @@
+"""All operators of one update as a tree over their paths.
+
+Merging the paths first has three uses: two operators that touch the same path are found before anything
+happens (ConflictingUpdateOperators); fields are processed in one defined order, whichever operator they
+belong to; and each container on the way is visited, and copied, once.
+
+A `Branch` descends by field name or index, and by the positional ``$`` where the query found a match. An
+`Elements` node descends into the elements of an array that its filters choose; the identifier "" is ``$[]``,
+which chooses all. The two kinds do not mix at one place.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update.operator import Operator, Situation
+from tailrace.mongod.language.update.path import POSITIONAL, is_array_filter, processing_order
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The end of a path."""
+
+    operator: Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Fields of a document, or elements of an array by index."""
+
+    children: dict[str, "Node"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Elements of an array by filter identifier."""
+
+    children: dict[str, "Node"] = field(default_factory=dict)
+
+
+Node: TypeAlias = Leaf | Branch | Elements
+
+
+def add(root: Branch, components: tuple[str, ...], operator: Operator) -> None:
+    """Put an operator at the end of its path."""
+    node: Branch | Elements = root
+    for depth, component in enumerate(components):
+        key = component[2:-1] if isinstance(node, Elements) else component
+        found = node.children.get(key)
+        if depth == len(components) - 1:
+            if found is not None:
+                raise _conflict(components, depth)
+            node.children[key] = Leaf(operator)
+            return
+        wanted = Elements if is_array_filter(components[depth + 1]) else Branch
+        if found is None:
+            found = node.children[key] = wanted()
+        elif isinstance(found, Leaf) or type(found) is not wanted:
+            raise _conflict(components, depth)
+        node = found
+
+
+def _conflict(components: tuple[str, ...], depth: int) -> CommandError:
+    path, place = ".".join(components), ".".join(components[: depth + 1])
+    message = f"updating the path {path!r} would create a conflict at {place!r}"
+    return CommandError(ErrorCode.ConflictingUpdateOperators, message)
+
+
+def merge(left: Node, right: Node, place: str) -> Node:
+    """Both nodes in one, for two ways that turn out to lead to the same element."""
+    if isinstance(left, Leaf) or isinstance(right, Leaf) or type(left) is not type(right):
+        message = f"two operators of the update create a conflict at {place!r}"
+        raise CommandError(ErrorCode.ConflictingUpdateOperators, message)
+    children = dict(left.children)
+    for name, child in right.children.items():
+        known = children.get(name)
+        children[name] = child if known is None else merge(known, child, f"{place}.{name}")
+    return sort(type(left)(children))
+
+
+def sort(node: Node) -> Node:
+    """The node with the children of all branches in processing order; ``$`` waits for its index."""
+    if isinstance(node, Leaf):
+        return node
+    children = {name: sort(child) for name, child in node.children.items()}
+    names = sorted(children, key=processing_order) if isinstance(node, Branch) else list(children)
+    return type(node)({name: children[name] for name in names})
+
+
+def with_position(branch: Branch, position: str, place: str) -> Branch:
+    """The branch with the positional ``$`` replaced by the index it stands for."""
+    children = dict(branch.children)
+    child = children.pop(POSITIONAL)
+    explicit = children.get(position)
+    children[position] = child if explicit is None else merge(explicit, child, f"{place}.{position}")
+    return Branch({name: children[name] for name in sorted(children, key=processing_order)})
+
+
+def acts(node: Node, situation: Situation) -> bool:
+    """Whether some operator below acts this time."""
+    if isinstance(node, Leaf):
+        return not node.operator.is_inert(situation)
+    return any(acts(child, situation) for child in node.children.values())
+
+
+def needs_path(node: Node, situation: Situation) -> bool:
+    """Whether some operator below acts this time and cannot do without its path."""
+    if isinstance(node, Leaf):
+        operator = node.operator
+        return not operator.tolerates_blocked_path and not operator.is_inert(situation)
+    return any(needs_path(child, situation) for child in node.children.values())

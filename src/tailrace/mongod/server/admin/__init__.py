@@ -1,0 +1,1 @@
+"""Parameters, counters, logs and background tasks of a server."""

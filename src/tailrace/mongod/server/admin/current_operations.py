@@ -1,0 +1,108 @@
+"""What the server is doing: the entries of currentOp and of the aggregation stage `$currentOp`."""
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from tailrace.bson.documents import decode
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.net.client import Client
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+_OPERATIONS: Final = {
+    "find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove",
+    "bulkWrite": "bulkWrite",
+}  # fmt: skip
+
+
+def all_operations(server: "Server", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
+    """The same for a router and, unless only its own are wanted, all its shards."""
+    operations = current_operations(server, **shown)
+    for name, shard in {} if is_local else server.shards.items():
+        for operation in current_operations(shard, **shown):
+            if "opid" in operation:
+                operation["opid"] = f"{name}:{operation['opid']}"
+            operations.append({"shard": name, **operation})
+    return operations
+
+
+def current_operations(
+    server: "Server",
+    *,
+    idle_connections: bool = False,
+    idle_cursors: bool = False,
+    idle_sessions: bool = True,
+) -> list[dict[str, Any]]:
+    """Operations under way, and on request what is open without being used."""
+    shown = [_operation(server, context) for context in list(server.operations.values())]
+    if idle_connections:
+        busy = {context.client.id for context in server.operations.values()}
+        connections = list(server.listener.connections.values())
+        shown += [_connection(server, c.client) for c in connections if c.client.id not in busy]
+    if idle_cursors:
+        shown += server.cursors.idle_operations(server.member)
+    if idle_sessions:
+        busy_sessions = {context.lsid for context in server.operations.values()}
+        shown += [
+            {"type": "idleSession", "host": server.member, "desc": "inactive transaction", "active": False,
+             "lsid": decode(session.lsid), "transaction": session.transaction.describe()}
+            for session in server.sessions
+            if session.transaction is not None
+            and session.transaction.is_open
+            and session.lsid not in busy_sessions
+        ]  # fmt: skip
+    return shown
+
+
+def _operation(server: "Server", context: Context) -> dict[str, Any]:
+    seconds = time.monotonic() - context.started
+    shown = _about_client(server, context.client)
+    shown |= {"active": True, "currentOpTime": _now(server), "threaded": True, "opid": context.operation_id}
+    if context.lsid is not None:
+        shown["lsid"] = decode(context.lsid)
+    shown |= {
+        "secs_running": Int64(int(seconds)),
+        "microsecs_running": Int64(int(seconds * 1_000_000)),
+        "op": _OPERATIONS.get(context.entry.name, "command"),
+        "ns": context.namespace or f"{context.database}.$cmd",
+        "redacted": False,
+        "command": context.shown_command,
+        "numYields": 0,
+        "waitingForLock": context.waits_for_lock,
+        "waitingForLatch": {},
+        "killPending": context.interruption is not None,
+    }
+    cursor = server.cursors.of_operation(context)
+    if cursor is not None:
+        shown["cursor"] = cursor.describe()
+    if context.transaction is not None:
+        shown["transaction"] = context.transaction.describe()
+    return shown
+
+
+def _connection(server: "Server", client: Client) -> dict[str, Any]:
+    shown = _about_client(server, client)
+    return shown | {"active": False, "currentOpTime": _now(server)}
+
+
+def _about_client(server: "Server", client: Client) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "type": "op",
+        "host": server.member,
+        "desc": client.name,
+        "connectionId": client.id,
+        "client": client.address,
+    }
+    if client.app_name is not None:
+        shown["appName"] = client.app_name
+    if client.metadata is not None:
+        shown["clientMetadata"] = dict(client.metadata)
+    return shown
+
+
+def _now(server: "Server") -> str:
+    return datetime.fromtimestamp(server.wall.seconds(), UTC).isoformat(timespec="milliseconds")

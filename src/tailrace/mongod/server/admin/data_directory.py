@@ -1,0 +1,72 @@
+"""The directory a server keeps its data in: one server at a time, or a temporary one that ends with it."""
+
+import fcntl
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+from tailrace.errors import UsageError
+from tailrace.mongod.store.tables import holds_store
+
+CONFIG_SERVER: Final = "config"
+"""What a cluster's config server is called, and its folder in the cluster's data directory"""
+_LOCK_FILE: Final = "tailrace.lock"
+
+
+class DataDirectory:
+    """A directory that belongs to this server until `close`."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Take the directory, which is made if it is not there; without a path a temporary one."""
+        self._is_temporary = path is None
+        self.path = Path(tempfile.mkdtemp(prefix="tailrace-")) if path is None else path
+        self._lock: IO[bytes] | None = None
+        try:
+            self._lock = self._locked()
+        except BaseException:
+            self.close()
+            raise
+
+    def _locked(self) -> IO[bytes]:
+        remedy = "name a directory that can be written to"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / _LOCK_FILE, "ab")  # noqa: SIM115 - open as long as the server runs
+        except OSError as error:
+            reason = error.strerror or error
+            raise UsageError(f"cannot use the data directory {self.path}: {reason}; {remedy}") from None
+        try:
+            # The system lets go of this lock when the process ends, however it ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise UsageError(
+                f"the data directory {self.path} is used by another server; "
+                "end that one or name another directory"
+            ) from None
+        return lock
+
+    def check_for_replica_set(self) -> None:
+        """Raise `UsageError` if the data is a cluster's."""
+        if not holds_store(self.path) and holds_store(self.path / CONFIG_SERVER):
+            raise UsageError(
+                f"the data directory {self.path} holds a cluster, not a replica set; use --shards, "
+                "or name another directory"
+            )
+
+    def check_for_cluster(self) -> None:
+        """Raise `UsageError` if the data is a replica set's."""
+        if holds_store(self.path):
+            raise UsageError(
+                f"the data directory {self.path} holds a replica set, not a cluster; leave out --shards, "
+                "or name another directory"
+            )
+
+    def close(self) -> None:
+        """Give the directory back; a temporary one is removed."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)

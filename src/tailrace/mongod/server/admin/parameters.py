@@ -1,0 +1,132 @@
+"""Server parameters: what getParameter shows and setParameter changes.
+
+Only parameters that make a difference here, or that drivers and tools ask for, are known.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson import Decimal128
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.emulation.release import CURRENT, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: its default, and what it can be."""
+
+    name: str
+    default: Any
+    minimum: float = -(2**31)
+    maximum: float = 2**31 - 1
+    settable_at_runtime: bool = True
+
+    def checked(self, value: Any) -> Any:
+        """The value in the parameter's own type; raises what setParameter answers."""
+        if isinstance(self.default, bool):
+            if isinstance(value, str) and value in ("true", "false", "1", "0"):
+                return value in ("true", "1")
+            if isinstance(value, bool | int | float):
+                return bool(value)
+            raise self._wrong_type(value, "bool")
+        if isinstance(self.default, int | float):
+            return self._in_range(self._number(value))
+        if type(value) is not type(self.default):
+            raise self._wrong_type(value, type_name(self.default))
+        return value
+
+    def _number(self, value: Any) -> int | float:
+        try:
+            if isinstance(value, Decimal128):
+                value = float(value.to_decimal())
+            if type(value) is str or (isinstance(value, int | float) and not isinstance(value, bool)):
+                return int(value) if isinstance(self.default, int) else float(value)
+        except (ValueError, OverflowError):
+            reason = f"Invalid value for parameter {self.name}: {value}"
+            raise CommandError(ErrorCode.BadValue, reason) from None
+        raise self._wrong_type(value, type_name(self.default))
+
+    def _in_range(self, number: int | float) -> int | float:
+        if number < self.minimum:
+            reason = f"Invalid value for parameter {self.name}: {number} is below {self.minimum}"
+            raise CommandError(ErrorCode.BadValue, reason)
+        if number > self.maximum:
+            reason = f"Invalid value for parameter {self.name}: {number} is above {self.maximum}"
+            raise CommandError(ErrorCode.BadValue, reason)
+        return number
+
+    def _wrong_type(self, value: Any, expected: str) -> CommandError:
+        reason = f"the parameter {self.name} has to be of type {expected}, not {type_name(value)}"
+        return CommandError(ErrorCode.BadValue, reason)
+
+
+PARAMETERS: Final = {
+    parameter.name: parameter
+    for parameter in (
+        Parameter("cursorTimeoutMillis", 600_000, 1),
+        Parameter("clientCursorMonitorFrequencySecs", 4, 1),
+        Parameter("writePeriodicNoops", True),
+        Parameter("periodicNoopIntervalSecs", 10, 1),
+        Parameter("expiredChangeStreamPreImageRemovalJobSleepSecs", 10, 1),
+        Parameter("transactionLifetimeLimitSeconds", 60, 1),
+        Parameter("localLogicalSessionTimeoutMinutes", 30, 1, settable_at_runtime=False),
+        Parameter("enableTestCommands", True, settable_at_runtime=False),
+        Parameter("ttlMonitorEnabled", True),
+        Parameter("ttlMonitorSleepSecs", 60, 1),
+        Parameter("featureFlagEndOfTransactionChangeEvent", False, settable_at_runtime=False),
+        Parameter("changeStreamsEmitFromMigrate", True),
+    )
+}
+"""Every parameter by its name."""
+
+
+class Parameters:
+    """The parameters' values on one server."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None, *, release: Release = CURRENT) -> None:
+        """``given`` are values from the start of the server; raises BadValue for what is not a parameter."""
+        self._values = {name: parameter.default for name, parameter in PARAMETERS.items()}
+        self._read_only = {"featureCompatibilityVersion": {"version": release.series}, "maxBSONDepth": 200}
+        """What getParameter shows besides."""
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with a parameter's name when it was set."""
+        for name, value in (given or {}).items():
+            parameter = PARAMETERS.get(name)
+            if parameter is None:
+                raise CommandError(ErrorCode.InvalidOptions, f"there is no server parameter {name}")
+            self._values[name] = parameter.checked(value)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def get(self, name: str) -> Any:
+        """A parameter's value; None if there is no such parameter."""
+        return self._read_only.get(name, self._values.get(name))
+
+    def all(self) -> dict[str, Any]:
+        """Every parameter, in the order of names."""
+        return dict(sorted({**self._values, **self._read_only}.items()))
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value in the parameter's own type; raises if it cannot be set while the server runs."""
+        parameter = PARAMETERS.get(name)
+        if parameter is None:
+            reason = f"attempted to set unrecognized parameter [{name}], use help:true to see options "
+            raise CommandError(ErrorCode.InvalidOptions, reason)
+        if not parameter.settable_at_runtime:
+            reason = f"not allowed to change [{name}] at runtime"
+            raise CommandError(ErrorCode.IllegalOperation, reason)
+        return parameter.checked(value)
+
+    def set(self, name: str, value: Any) -> Any:
+        """Change a parameter of the running server; its old value."""
+        checked = self.check(name, value)
+        old = self._values[name]
+        self._values[name] = checked
+        for listener in self.on_change:
+            listener(name)
+        return old

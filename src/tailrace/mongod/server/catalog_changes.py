@@ -1,0 +1,60 @@
+"""What the commands that change the catalog have in common: their shared arguments, and where they run."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from bson import Binary
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import REQUIRED, Arguments
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
+from tailrace.mongod.store.ddl.names import check_collection_name
+from tailrace.mongod.store.write_unit import WriteUnit
+
+T = TypeVar("T")
+
+_UUID_SUBTYPE: Final = 4
+_UUID_SIZE: Final = 16
+
+
+async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
+    """Run a change of the catalog; when this returns it is on disk."""
+    store = context.server.store
+    return await store.write(work, deadline=context.deadline, waiting=context.waiting)
+
+
+def namespace_argument(arguments: Arguments, field: str) -> tuple[str, str]:
+    """A full namespace as a database and a collection, both checked as names."""
+    ns = arguments.text(field)
+    database, dot, name = ns.partition(".")
+    if not dot:
+        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
+    check_database_name(database)
+    check_collection_name(database, name)
+    return database, name
+
+
+def images_option(arguments: Arguments) -> dict[str, bool] | None:
+    """`changeStreamPreAndPostImages: {enabled}`."""
+    images = arguments.nested("changeStreamPreAndPostImages")
+    if images is None:
+        return None
+    enabled = images.boolean("enabled", REQUIRED, strict=True)
+    images.finish()
+    return {"enabled": enabled}
+
+
+def collection_uuid(arguments: Arguments) -> bytes | None:
+    """`collectionUUID`: the collection the client believes it is talking about."""
+    value: Any = arguments.value("collectionUUID", None)
+    if value is None:
+        return None
+    if not isinstance(value, Binary) or value.subtype != _UUID_SUBTYPE:
+        raise arguments.wrong_type("collectionUUID", value, "UUID")
+    if len(value) != _UUID_SIZE:
+        raise CommandError(
+            ErrorCode.InvalidUUID, f"uuid must be a {_UUID_SIZE}-byte binary field, not {len(value)}"
+        )
+    return bytes(value)

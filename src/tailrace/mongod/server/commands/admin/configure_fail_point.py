@@ -1,0 +1,29 @@
+"""`configureFailPoint`: make the server fail or wait on purpose."""
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+
+
+async def run(context: Context) -> Reply:
+    """Set the mode of one fail point; how often it has been entered so far."""
+    arguments = context.arguments()
+    name = arguments.text(context.name)
+    mode = arguments.value("mode", None)
+    data = arguments.value("data", {})
+    arguments.finish()
+    context.server.fail_points.get(name)
+    if mode is None:
+        raise CommandError(ErrorCode.BadValue, "the field 'mode' is missing")
+    if not isinstance(data, dict):
+        reason = f"the field 'data' must be an object, not {type_name(data)}"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    point = set_fail_point(context.server, name, mode, data)
+    context.server.log.info("COMMAND", "Fail point configured", context.client.name, name=name, mode=mode)
+    return {"count": point.times_entered}
+
+
+COMMAND = Command("configureFailPoint", run, help="Set a fail point.", admin_only=True, is_test_command=True)

@@ -1,0 +1,34 @@
+"""`currentOp`: what the server is doing."""
+
+from typing import Final
+
+from tailrace.mongod.server.admin.current_operations import all_operations
+from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.query.match import compile_match
+
+_OPTIONS: Final = frozenset({"$all", "$ownOps", "$local", "$truncateOps"})
+
+
+async def run(context: Context) -> Reply:
+    """Operations under way; `$all` adds idle connections and cursors, other fields are a filter."""
+    command = context.command
+    everything = bool(command.get("$all"))
+    filter_fields = {
+        name: value
+        for name, value in command.items()
+        if name != context.name and name not in _OPTIONS and name not in GENERIC_ARGUMENTS
+    }
+    matches = compile_match(filter_fields)
+    operations = all_operations(
+        context.server,
+        is_local=bool(command.get("$local")),
+        idle_connections=everything,
+        idle_cursors=everything,
+        idle_sessions=True,
+    )
+    return {"inprog": [operation for operation in operations if matches(operation)]}
+
+
+COMMAND = Command("currentOp", run, help="Show what the server is doing.", admin_only=True)

@@ -1,0 +1,27 @@
+"""`getClusterParameter`: settings of the whole deployment."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.admin.cluster_parameters import NAMES
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """One by its name, several by an array of names, all by `*`."""
+    arguments = context.arguments()
+    wanted = arguments.value(context.name)
+    arguments.ignore("omitInFTDC")
+    arguments.finish()
+    if wanted == "*":
+        wanted = list(NAMES)
+    elif type(wanted) is str:
+        wanted = [wanted]
+    elif not isinstance(wanted, list) or not all(type(name) is str for name in wanted):
+        raise arguments.wrong_type(context.name, wanted, "[string, array]")
+    if not wanted:
+        raise CommandError(ErrorCode.BadValue, "Must supply at least one cluster server parameter name")
+    return {"clusterParameters": [context.server.cluster_parameters.describe(name) for name in wanted]}
+
+
+COMMAND = Command("getClusterParameter", run, help="Show cluster parameters.", admin_only=True)

@@ -1,0 +1,24 @@
+"""`getCmdLineOpts`: how the server was started."""
+
+from typing import Any
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """The command line, and what it means in the terms of a configuration file."""
+    context.arguments().finish()
+    options = context.server.options
+    parsed: dict[str, Any] = {"net": {"bindIp": options.host, "port": context.server.port}}
+    if options.replica_set is not None:
+        size = options.oplog_bytes >> 20
+        parsed["replication"] = {"replSet": options.replica_set, "oplogSizeMB": size}
+    if options.data is not None:
+        parsed["storage"] = {"dbPath": str(options.data)}
+    if options.parameters:
+        parsed["setParameter"] = {name: str(value) for name, value in options.parameters.items()}
+    return {"argv": ["tailrace", *options.arguments], "parsed": parsed}
+
+
+COMMAND = Command("getCmdLineOpts", run, help="Show how the server was started.", admin_only=True)

@@ -1,0 +1,20 @@
+"""`getDefaultRWConcern`: the concerns of commands that give none."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """What was set, or the server's own defaults."""
+    arguments = context.arguments()
+    arguments.boolean("inMemory", False)
+    arguments.finish()
+    if not context.server.is_replicated:
+        reason = "'getDefaultRWConcern' is not supported on standalone nodes."
+        raise CommandError(ErrorCode.CommandNotSupported, reason)
+    return context.server.default_concerns.describe(context.server.wall.milliseconds())
+
+
+COMMAND = Command("getDefaultRWConcern", run, help="Show default concerns.", admin_only=True)

@@ -1,0 +1,30 @@
+"""`getLog`: the newest lines of the log."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Lines by the name of a log; `*` gives the names."""
+    arguments = context.arguments()
+    name = arguments.text(context.name)
+    arguments.finish()
+    log = context.server.log
+    if name == "*":
+        return {"names": ["global", "startupWarnings"]}
+    if name == "global":
+        return _lines(log.total_lines, log.newest())
+    if name == "startupWarnings":
+        return _lines(len(log.startup_warnings()), log.startup_warnings())
+    raise CommandError(ErrorCode.OperationFailed, f"No log named '{name}'")
+
+
+def _lines(total: int, lines: list[str]) -> dict[str, Any]:
+    return {"totalLinesWritten": total, "log": lines}
+
+
+COMMAND = Command("getLog", run, help="Show the newest lines of the log.", admin_only=True)

@@ -1,0 +1,56 @@
+"""`getParameter`: values of server parameters, and of fail points."""
+
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.admin.parameters import PARAMETERS, Parameters
+from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS, Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+_FAIL_POINT: Final = "failpoint."
+
+
+async def run(context: Context) -> Reply:
+    """The parameters the command names as its fields, or all."""
+    command, parameters = context.command, context.parameters
+    wanted = command[context.name]
+    if isinstance(wanted, dict):
+        fields = Arguments(context.name, wanted)
+        details, everything = fields.boolean("showDetails", False), fields.boolean("allParameters", False)
+        fields.ignore("setAt")
+        fields.finish()
+    else:
+        details, everything = False, wanted == "*"
+    if everything:
+        return {name: _shown(parameters, name, details=details) for name in parameters.all()}
+    found = {}
+    for name in command:
+        if name == context.name or name in GENERIC_ARGUMENTS:
+            continue
+        if (
+            name.startswith(_FAIL_POINT)
+            and name.removeprefix(_FAIL_POINT) in context.server.fail_points.all()
+        ):
+            found[name] = context.server.fail_points[name.removeprefix(_FAIL_POINT)].to_document()
+        elif parameters.get(name) is not None:
+            found[name] = _shown(parameters, name, details=details)
+    if not found:
+        raise CommandError(ErrorCode.InvalidOptions, "no option found to get")
+    return found
+
+
+def _shown(parameters: Parameters, name: str, *, details: bool) -> Any:
+    value = parameters.get(name)
+    if not details:
+        return value
+    parameter = PARAMETERS.get(name)
+    return {
+        "value": value,
+        "settableAtRuntime": parameter is not None and parameter.settable_at_runtime,
+        "settableAtStartup": parameter is not None,
+    }
+
+
+COMMAND = Command("getParameter", run, help="Show server parameters.", admin_only=True)

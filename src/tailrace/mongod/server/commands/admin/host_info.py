@@ -1,0 +1,21 @@
+"""`hostInfo`: the machine and its operating system."""
+
+from bson import DatetimeMS
+
+from tailrace.mongod.server.admin import process_info
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """What the system says."""
+    context.arguments().finish()
+    now = DatetimeMS(context.server.wall.milliseconds())
+    return {
+        "system": {"currentTime": now, **process_info.system()},
+        "os": process_info.operating_system(),
+        "extra": {},
+    }
+
+
+COMMAND = Command("hostInfo", run, help="Describe the machine this server runs on.")

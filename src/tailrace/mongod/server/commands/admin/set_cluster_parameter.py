@@ -1,0 +1,25 @@
+"""`setClusterParameter`: change a setting of the whole deployment, for good."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Check and store one parameter."""
+    arguments = context.arguments()
+    given = arguments.document(context.name)
+    arguments.finish()
+    if len(given) != 1:
+        reason = f"setClusterParameter sets exactly one parameter, not {len(given)}"
+        raise CommandError(ErrorCode.InvalidOptions, reason)
+    ((name, value),) = given.items()
+    await context.server.cluster_parameters.set(context.server.store, name, value)
+    context.server.log.info("COMMAND", "Cluster parameter changed", context.client.name, parameter=name)
+    return {}
+
+
+COMMAND = Command(
+    "setClusterParameter", run, help="Change a cluster parameter.", admin_only=True, is_write=True
+)

@@ -1,0 +1,27 @@
+"""`setDefaultRWConcern`: the concerns of commands that give none."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Store what is given; the defaults as they are then."""
+    arguments = context.arguments()
+    read = arguments.document("defaultReadConcern", None)
+    write = arguments.document("defaultWriteConcern", None)
+    arguments.finish()
+    server = context.server
+    if not server.is_replicated:
+        reason = "'setDefaultRWConcern' is not supported on standalone nodes."
+        raise CommandError(ErrorCode.CommandNotSupported, reason)
+    if read is None and write is None:
+        reason = 'At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present'
+        raise CommandError(ErrorCode.BadValue, reason)
+    now = server.wall.milliseconds()
+    await server.default_concerns.set(server.store, read, write, now)
+    return server.default_concerns.describe(now)
+
+
+COMMAND = Command("setDefaultRWConcern", run, help="Set default concerns.", admin_only=True, is_write=True)

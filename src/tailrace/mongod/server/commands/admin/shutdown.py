@@ -1,0 +1,19 @@
+"""`shutdown`: end the server; the client sees the connection close."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.emulation.fail_command import CloseConnection
+
+
+async def run(context: Context) -> Reply:
+    """Begin to stop. There is no reply, as from a mongod."""
+    arguments = context.arguments()
+    arguments.boolean("force", False)
+    arguments.integer("timeoutSecs", 15, minimum=0)
+    arguments.finish()
+    context.server.log.info("CONTROL", "Shutdown requested", context.client.name)
+    context.server.begin_stop()
+    raise CloseConnection
+
+
+COMMAND = Command("shutdown", run, help="End the server.", admin_only=True)

@@ -1,0 +1,19 @@
+"""`waitForFailPoint`: wait until a fail point was entered often enough."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Answer when it was; `maxTimeMS` limits the wait."""
+    arguments = context.arguments()
+    name = arguments.text(context.name)
+    times = arguments.integer("timesEntered", 1, minimum=0)
+    arguments.finish()
+    await context.server.fail_points.wait_entered(name, times)
+    return {}
+
+
+COMMAND = Command(
+    "waitForFailPoint", run, help="Wait for a fail point.", admin_only=True, is_test_command=True
+)

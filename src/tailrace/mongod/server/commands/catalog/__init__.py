@@ -1,0 +1,1 @@
+"""Commands on collections, indexes and databases."""

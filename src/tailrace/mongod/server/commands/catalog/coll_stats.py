@@ -1,0 +1,39 @@
+"""`collStats`: how much there is in a collection."""
+
+from typing import Any
+
+from tailrace.mongod.server.admin.collection_figures import described_statistics
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.lookup import existing_collection
+from tailrace.mongod.store.statistics import collection_statistics
+
+MAX_SCALE = 2**31 - 1
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """The figures of a collection; zeros if it is not there."""
+    name = context.collection_name()
+    arguments = context.arguments()
+    scale = arguments.integer("scale", 1, minimum=1, maximum=MAX_SCALE)
+    arguments.ignore("verbose", "waitForLock", "numericOnly", "rawData")
+    arguments.finish()
+    ns = f"{context.database}.{name}"
+    with context.reader() as reader:
+        catalog = reader.catalog
+        if catalog.collection(ns) is None and catalog.view(ns) is None:
+            return _missing(ns, scale)
+        collection = existing_collection(catalog, context.database, name)
+        statistics = collection_statistics(reader, collection)
+    return described_statistics(collection, statistics, scale, context.server.options.oplog_bytes)
+
+
+def _missing(ns: str, scale: int) -> dict[str, Any]:
+    zeros = ("size", "count", "numOrphanDocs", "storageSize", "totalSize", "nindexes", "totalIndexSize")
+    figures = dict.fromkeys(zeros, 0)
+    return {"ns": ns, **figures, "indexDetails": {}, "indexSizes": {}, "scaleFactor": scale}
+
+
+COMMAND = Command(
+    "collStats", run, help="Shows how much there is in a collection.", aliases=("collstats",), is_read=True
+)

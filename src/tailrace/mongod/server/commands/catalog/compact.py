@@ -1,0 +1,27 @@
+"""`compact`: give space back.
+
+Pages that documents have left are used again by the next writes, whatever the collection, so there is never
+anything to give.
+"""
+
+from typing import Any
+
+from bson import Int64
+
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.lookup import existing_collection
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Say that nothing can be given back, for a collection that is there."""
+    name = context.collection_name()
+    arguments = context.arguments()
+    arguments.boolean("force", False)
+    arguments.ignore("freeSpaceTargetMB", "dryRun")
+    arguments.finish()
+    existing_collection(context.server.store.catalog, context.database, name)
+    return {"bytesFreed": Int64(0)}
+
+
+COMMAND = Command("compact", run, help="Gives back space that a collection does not need.", is_write=True)

@@ -1,0 +1,26 @@
+"""`convertToCapped`."""
+
+from typing import Any
+
+from tailrace.mongod.server.catalog_changes import write
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.rename import convert_to_capped
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Replace a collection by a capped one that has its newest documents."""
+    database, name = context.database, context.collection_name()
+    arguments = context.arguments()
+    size = arguments.integer("size")
+    arguments.finish()
+    await write(context, lambda unit: convert_to_capped(unit, database, name, size))
+    return {}
+
+
+COMMAND = Command(
+    "convertToCapped",
+    run,
+    help="Replaces a collection by a capped one with its newest documents.",
+    is_write=True,
+)

@@ -1,0 +1,89 @@
+"""`dataSize`: how many bytes the documents of a collection have, all or those in a range."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bson import Int64
+
+from tailrace.bson.compare import sort_key
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.catalog_changes import namespace_argument
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.pacing import paced
+from tailrace.mongod.store.ddl.lookup import existing_collection
+
+_NO_LIMIT: Final = 0
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Add up the documents of a collection; zero if it is not there."""
+    started = time.monotonic()
+    arguments = context.arguments()
+    database, name = namespace_argument(arguments, context.name)
+    is_in_range = _range(arguments)
+    max_size = arguments.integer("maxSize", _NO_LIMIT, minimum=0)
+    max_objects = arguments.integer("maxObjects", _NO_LIMIT, minimum=0)
+    estimate = arguments.boolean("estimate", False)
+    arguments.finish()
+    size = number = 0
+    is_cut = False
+    with context.reader() as reader:
+        if reader.catalog.collection(f"{database}.{name}") is not None:
+            collection = existing_collection(reader.catalog, database, name)
+            if is_in_range is None and not max_size and not max_objects:
+                number, size = reader.count(collection)
+            else:
+                async for _, document in paced(context, reader.records(collection)):
+                    if is_in_range is not None and not is_in_range(document):
+                        continue
+                    size += len(document)
+                    number += 1
+                    if (max_size and size > max_size) or (max_objects and number > max_objects):
+                        is_cut = True
+                        break
+    reply: dict[str, Any] = {"estimate": estimate, "size": Int64(size), "numObjects": Int64(number)}
+    if is_cut:
+        reply["maxReached"] = True
+    return {**reply, "millis": Int64(int((time.monotonic() - started) * 1000))}
+
+
+def _range(arguments: Arguments) -> Callable[[bytes], bool] | None:
+    """Whether a document lies between `min` and `max` by the fields of `keyPattern`; None for all of them."""
+    lower, upper = arguments.document("min", None), arguments.document("max", None)
+    pattern = arguments.document("keyPattern", None)
+    if not lower and not upper:
+        return None
+    if not lower or not upper or list(lower) != list(upper):
+        raise CommandError(ErrorCode.BadValue, "max must be set if min is set, both with the same fields")
+    fields = list(lower)
+    if pattern is not None and list(pattern) != fields:
+        raise CommandError(ErrorCode.BadValue, "min and max must have the fields of keyPattern")
+    low, high = sort_key(list(lower.values())), sort_key(list(upper.values()))
+
+    def is_in_range(document: bytes) -> bool:
+        found = decode(document)
+        key = sort_key([_value(found, field) for field in fields])
+        return bool(low <= key < high)
+
+    return is_in_range
+
+
+def _value(document: Mapping[str, Any], path: str) -> Any:
+    value: Any = document
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+COMMAND = Command(
+    "dataSize",
+    run,
+    help="Adds up the bytes of documents.",
+    aliases=("datasize",),
+    is_read=True,
+)

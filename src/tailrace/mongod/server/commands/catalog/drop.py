@@ -1,0 +1,27 @@
+"""`drop`: a collection or a view."""
+
+from typing import Any
+
+from tailrace.mongod.server.catalog_changes import collection_uuid, write
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.drop import drop
+from tailrace.mongod.store.ddl.lookup import check_uuid
+from tailrace.mongod.store.write_unit import WriteUnit
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Drop a collection or a view; one that is not there is dropped already."""
+    database, name = context.database, context.collection_name()
+    arguments = context.arguments()
+    expected = collection_uuid(arguments)
+    arguments.finish()
+
+    def work(unit: WriteUnit) -> dict[str, Any]:
+        check_uuid(unit.catalog, database, name, expected)
+        return drop(unit, database, name)
+
+    return await write(context, work)
+
+
+COMMAND = Command("drop", run, help="Drops a collection or a view.", is_write=True)

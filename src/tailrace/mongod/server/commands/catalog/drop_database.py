@@ -1,0 +1,25 @@
+"""`dropDatabase`."""
+
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.catalog_changes import write
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.drop import drop_database
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Drop all collections of the database, then the database."""
+    arguments = context.arguments()
+    if arguments.integer(context.name) != 1:
+        raise CommandError(5255100, "Have to pass 1 as 'dropDatabase' parameter")
+    arguments.ignore("dropPending")
+    arguments.finish()
+    if context.database == "$external":
+        raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
+    return await write(context, lambda unit: drop_database(unit, context.database))
+
+
+COMMAND = Command("dropDatabase", run, help="Drops a database with all its collections.", is_write=True)

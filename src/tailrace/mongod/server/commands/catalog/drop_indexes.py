@@ -1,0 +1,34 @@
+"""`dropIndexes`."""
+
+from typing import Any
+
+from tailrace.mongod.server.catalog_changes import write
+from tailrace.mongod.server.dispatch.arguments import REQUIRED
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.indexes import drop_indexes
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Drop indexes by name, names, key or all but the one on `_id`."""
+    database, name = context.database, context.collection_name()
+    arguments = context.arguments()
+    which = arguments.value("index", REQUIRED)
+    if isinstance(which, list):
+        for item in which:
+            if not isinstance(item, str):
+                raise arguments.wrong_type("index", item, "string")
+    elif not isinstance(which, str | dict):
+        raise arguments.wrong_type("index", which, "[string, object, array]")
+    arguments.ignore("rawData")
+    arguments.finish()
+    before = await write(context, lambda unit: drop_indexes(unit, database, name, which))
+    reply: dict[str, Any] = {"nIndexesWas": before}
+    if which == "*":
+        reply["msg"] = "non-_id indexes dropped for collection"
+    return reply
+
+
+COMMAND = Command(
+    "dropIndexes", run, help="Drops indexes of a collection.", aliases=("deleteIndexes",), is_write=True
+)

@@ -1,0 +1,47 @@
+"""`listDatabases`: the databases that have collections, with their sizes."""
+
+from typing import Any
+
+from bson import Int64
+
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.reader import Reader
+from tailrace.mongod.store.statistics import collection_statistics
+from tailrace.query.match import compile_match
+
+_MEGABYTE = 1024 * 1024
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """List what matches the filter."""
+    arguments = context.arguments()
+    arguments.value(context.name)
+    matches = compile_match(arguments.document("filter", {}))
+    name_only = arguments.boolean("nameOnly", False)
+    arguments.ignore("authorizedDatabases")
+    arguments.finish()
+    with context.reader() as reader:
+        if name_only:
+            entries: list[dict[str, Any]] = [{"name": name} for name in reader.catalog.databases()]
+        else:
+            entries = [_entry(reader, name) for name in reader.catalog.databases()]
+    found = [entry for entry in entries if matches(entry)]
+    if name_only:
+        return {"databases": found}
+    total = sum(entry["sizeOnDisk"] for entry in found)
+    return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total // _MEGABYTE)}
+
+
+def _entry(reader: Reader, database: str) -> dict[str, Any]:
+    size = 0
+    for collection in reader.catalog.collections(database):
+        found = collection_statistics(reader, collection)
+        size += found.storage_size + found.total_index_size
+    # As in MongoDB, a database with collections is not empty, and there is none without.
+    return {"name": database, "sizeOnDisk": Int64(size), "empty": False}
+
+
+COMMAND = Command(
+    "listDatabases", run, help="Lists the databases and their sizes.", admin_only=True, is_read=True
+)

@@ -1,0 +1,43 @@
+"""`renameCollection`."""
+
+from typing import Any
+
+from bson import Binary
+
+from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument, write
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.lookup import check_uuid
+from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.write_unit import WriteUnit
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Give a collection another name, within its database or in another."""
+    arguments = context.arguments()
+    source = namespace_argument(arguments, context.name)
+    target = namespace_argument(arguments, "to")
+    drop_target = _drop_target(arguments)
+    stay_temp = arguments.boolean("stayTemp", False)
+    expected = collection_uuid(arguments)
+    arguments.finish()
+
+    def work(unit: WriteUnit) -> None:
+        check_uuid(unit.catalog, *source, expected)
+        rename_collection(unit, source, target, drop_target=drop_target, stay_temp=stay_temp)
+
+    await write(context, work)
+    return {}
+
+
+def _drop_target(arguments: Arguments) -> bool | bytes:
+    value = arguments.value("dropTarget", None)
+    if isinstance(value, Binary) and value.subtype == 4:
+        return bytes(value)
+    return arguments.boolean("dropTarget", False)
+
+
+COMMAND = Command(
+    "renameCollection", run, help="Gives a collection another name.", admin_only=True, is_write=True
+)

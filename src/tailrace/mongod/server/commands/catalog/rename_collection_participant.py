@@ -1,0 +1,33 @@
+"""`_shardsvrRenameCollectionParticipant`: a shard's part of a rename that another one logs for all."""
+
+from typing import Any
+
+from tailrace.mongod.server.catalog_changes import namespace_argument, write
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.write_unit import WriteUnit
+
+
+async def run(context: Context) -> dict[str, Any]:
+    """Give what this shard has of a collection another name; streams do not show it."""
+    arguments = context.arguments()
+    source = namespace_argument(arguments, context.name)
+    target = namespace_argument(arguments, "to")
+    arguments.finish()
+
+    def work(unit: WriteUnit) -> None:
+        unit.moves_data = True
+        rename_collection(unit, source, target, drop_target=True)
+
+    await write(context, work)
+    return {}
+
+
+COMMAND = Command(
+    "_shardsvrRenameCollectionParticipant",
+    run,
+    help="Renames a shard's part of a collection, for routers.",
+    admin_only=True,
+    is_write=True,
+)

@@ -1,0 +1,44 @@
+"""`buildInfo`: the version this server presents."""
+
+import platform
+import sys
+
+from tailrace import __version__
+from tailrace.bson.raw import MAX_USER_SIZE
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.emulation.version import GIT_VERSION
+
+
+async def run(context: Context) -> Reply:
+    """The MongoDB version it presents, and what it really is."""
+    context.arguments().finish()
+    release = context.server.release
+    return {
+        "version": release.version,
+        "gitVersion": GIT_VERSION,
+        "modules": [],
+        "allocator": "system",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated",
+        "versionArray": [*release.number, 0],
+        "buildEnvironment": {
+            "tailrace": __version__,
+            "python": platform.python_version(),
+            "target_arch": platform.machine(),
+            "target_os": sys.platform,
+        },
+        "bits": 64,
+        "debug": False,
+        "maxBsonObjectSize": MAX_USER_SIZE,
+        "storageEngines": ["lmdb"],
+    }
+
+
+COMMAND = Command(
+    "buildInfo",
+    run,
+    help="Show the version of this server.",
+    aliases=("buildinfo",),
+    is_always_allowed=True,
+)

@@ -1,0 +1,175 @@
+"""`hello`: what this server is and can do; sent first on every connection, and by monitors all the time.
+
+A client that knows the current topology version may wait for the next one, and may have every further one
+sent without asking again; that is how drivers learn of a step-down at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
+
+from tailrace.bson.raw import MAX_USER_SIZE
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.emulation.release import CONNECTION_IDS, STREAMING_HELLO
+from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION
+from tailrace.mongod.server.replica_set.replication import Replication
+from tailrace.mongod.wire import MAX_MESSAGE_SIZE, negotiate
+
+MAX_WRITE_BATCH_SIZE: Final = 100_000
+COMPRESSORS: Final = ("snappy", "zstd", "zlib")
+_LEGACY_NAMES: Final = frozenset({"isMaster", "ismaster"})
+
+
+async def run(context: Context) -> Reply:
+    """Answer at once, or when the topology differs from the one the client knows."""
+    arguments = context.arguments()
+    metadata = arguments.document("client", None)
+    compressors = arguments.array("compression", None)
+    knows_hello = arguments.boolean("helloOk", False)
+    known, max_await_ms = _awaited(context, arguments)
+    arguments.ignore(
+        "loadBalanced", "backpressure", "speculativeAuthenticate", "saslSupportedMechs", "internalClient",
+        "hostInfo", "hangUpOnStepDown", "forShell", "shardingTaskExecutor",
+    )  # fmt: skip
+    arguments.finish()
+    replication = context.server.replication
+    if metadata is not None:
+        context.client.introduce(metadata)
+    if known is not None and max_await_ms is not None:
+        await _wait_for_news(replication, known, max_await_ms)
+        if replication.is_shutting_down:
+            raise CommandError(ErrorCode.ShutdownInProgress, "the server is shutting down")
+    reply = _describe(context, knows_hello=knows_hello)
+    if compressors is not None:
+        names = [name for name in compressors if type(name) is str]
+        if agreed := negotiate(names, COMPRESSORS):
+            reply["compression"] = agreed
+    if known is not None:
+        context.repeat({"topologyVersion": reply["topologyVersion"]})
+    return reply
+
+
+def _awaited(context: Context, arguments: Arguments) -> tuple[tuple[ObjectId, int] | None, int | None]:
+    """The topology that the client knows, and for how many milliseconds it waits for a newer one."""
+    if not context.server.release.has(STREAMING_HELLO):
+        arguments.ignore("topologyVersion", "maxAwaitTimeMS")
+        return None, None
+    known = _known_topology(arguments)
+    max_await_ms = arguments.integer("maxAwaitTimeMS", None)
+    _check_awaitable(context, known, max_await_ms)
+    return known, max_await_ms
+
+
+def _known_topology(arguments: Arguments) -> tuple[ObjectId, int] | None:
+    fields = arguments.nested("topologyVersion")
+    if fields is None:
+        return None
+    process_id = fields.value("processId")
+    if not isinstance(process_id, ObjectId):
+        raise fields.wrong_type("processId", process_id, "objectId")
+    counter = fields.value("counter")
+    if not isinstance(counter, Int64):
+        raise fields.wrong_type("counter", counter, "long")
+    fields.finish()
+    return process_id, int(counter)
+
+
+def _check_awaitable(context: Context, known: tuple[ObjectId, int] | None, max_await_ms: int | None) -> None:
+    if known is None and max_await_ms is None:
+        return
+    if known is None:
+        raise CommandError(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
+    if max_await_ms is None:
+        raise CommandError(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
+    process_id, counter = known
+    if counter < 0:
+        raise CommandError(31372, "topologyVersion must have a non-negative counter")
+    if max_await_ms < 0:
+        raise CommandError(31373, "maxAwaitTimeMS must be a non-negative integer")
+    current = context.server.replication
+    if process_id == current.process_id and counter > current.counter:
+        reason = (
+            f"Received a topology version with counter: {counter} "
+            f"which is greater than the server topology version counter: {current.counter}"
+        )
+        raise CommandError(31382, reason)
+
+
+async def _wait_for_news(replication: Replication, known: tuple[ObjectId, int], max_await_ms: int) -> None:
+    process_id, counter = known
+    if process_id == replication.process_id:
+        await replication.wait_for_change(counter, max_await_ms / 1000)
+
+
+def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
+    server = context.server
+    replication = server.replication
+    release = server.release
+    reply: dict[str, Any] = {"helloOk": True} if knows_hello and release.has_command("hello") else {}
+    writable = "ismaster" if context.name in _LEGACY_NAMES else "isWritablePrimary"
+    if release.has(STREAMING_HELLO):
+        reply["topologyVersion"] = replication.topology_version()
+    if replication.is_replica_set:
+        reply |= _describe_member(context, writable)
+    elif server.is_router:
+        reply |= {writable: True, "msg": "isdbgrid"}
+    else:
+        reply[writable] = True
+    connection = {"connectionId": context.client.id} if release.has(CONNECTION_IDS) else {}
+    return reply | {
+        "maxBsonObjectSize": MAX_USER_SIZE,
+        "maxMessageSizeBytes": MAX_MESSAGE_SIZE,
+        "maxWriteBatchSize": MAX_WRITE_BATCH_SIZE,
+        "localTime": DatetimeMS(server.wall.milliseconds()),
+        "logicalSessionTimeoutMinutes": server.sessions.timeout_minutes,
+        **connection,
+        "minWireVersion": 0,
+        "maxWireVersion": release.wire_version,
+        "readOnly": False,
+    }
+
+
+def _describe_member(context: Context, writable: str) -> Mapping[str, Any]:
+    server = context.server
+    replication = server.replication
+    primary = server.primary
+    member: dict[str, Any] = {
+        "hosts": [other.member for other in server.members],
+        "setName": replication.set_name,
+        "setVersion": CONFIG_VERSION,
+        writable: replication.is_primary,
+        "secondary": not replication.is_primary,
+    }
+    if primary is not None:
+        member["primary"] = primary.member
+    member["me"] = server.member
+    if replication.is_primary:
+        member["electionId"] = replication.election_id()
+    return member | {
+        "lastWrite": _last_write(server.last_write_time(), server.last_write_date(), replication.term)
+    }
+
+
+def _last_write(cluster_time: int, date: int, term: int) -> dict[str, Any]:
+    position: dict[str, Timestamp | Int64] = {"ts": to_timestamp(cluster_time), "t": Int64(term)}
+    return {
+        "opTime": position,
+        "lastWriteDate": DatetimeMS(date),
+        "majorityOpTime": position,
+        "majorityWriteDate": DatetimeMS(date),
+    }
+
+
+COMMAND = Command(
+    "hello",
+    run,
+    help="Describe this server; with a topology version, wait until it changes.",
+    aliases=("isMaster", "ismaster"),
+    is_always_allowed=True,
+)

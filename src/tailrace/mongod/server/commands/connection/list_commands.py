@@ -1,0 +1,28 @@
+"""`listCommands`: every command with its help."""
+
+from tailrace.mongod.server.dispatch.api_versions import API_VERSION_1
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """The table of commands."""
+    context.arguments().finish()
+    table = context.server.commands
+    enabled = context.parameters["enableTestCommands"]
+    own = {command.name: command for command in table.values() if enabled or not command.is_test_command}
+    return {"commands": {name: _described(command) for name, command in sorted(own.items())}}
+
+
+def _described(command: Command) -> dict[str, object]:
+    return {
+        "help": command.help,
+        "requiresAuth": False,
+        "secondaryOk": not command.is_write,
+        "adminOnly": command.admin_only,
+        "apiVersions": ["1"] if command.name in API_VERSION_1 else [],
+        "deprecatedApiVersions": [],
+    }
+
+
+COMMAND = Command("listCommands", run, help="List all commands.")

@@ -1,0 +1,13 @@
+"""`ping`: whether the server answers."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Nothing but `ok`."""
+    context.arguments().finish()
+    return {}
+
+
+COMMAND = Command("ping", run, help="Tell whether the server answers.", is_always_allowed=True)

@@ -1,0 +1,16 @@
+"""`saslStart`: there are no users, so nobody can log in."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Fail as a server fails that does not know the user."""
+    context.server.log.info("ACCESS", "Authentication refused: there are no users", context.client.name)
+    reason = "Authentication failed: this server has no users; connect without a user name"
+    raise CommandError(ErrorCode.AuthenticationFailed, reason)
+
+
+COMMAND = Command("saslStart", run, help="Begin to log in.", aliases=("authenticate",))

@@ -1,0 +1,52 @@
+"""`aggregate`: the results of a pipeline on a collection or view, and change streams."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggregate, writes_results
+from tailrace.mongod.server.reads.batches import cursor_reply
+from tailrace.mongod.server.reads.cursors import CursorBatch
+from tailrace.mongod.server.reads.explain import QUERY_PLANNER, explain_aggregate
+from tailrace.mongod.server.reads.opening import open_cursor
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
+from tailrace.mongod.server.reads.requests.stable_api import check_pipeline_is_stable
+from tailrace.mongod.server.reads.requests.variables import read_variables
+from tailrace.mongod.server.streams.change_streams import is_change_stream, open_change_stream
+from tailrace.mongod.server.streams.stream_place import check_whole_deployment
+
+
+async def run(context: Context) -> Reply:
+    """Open a cursor and give its first batch; or write the results, if the pipeline says so."""
+    pipeline = context.command.get("pipeline")
+    if isinstance(pipeline, list) and is_change_stream(pipeline):
+        return await open_change_stream(context, pipeline)
+    arguments = context.arguments()
+    check_whole_deployment(context.server, arguments)
+    request = AggregateRequest.parse(arguments)
+    check_pipeline_is_stable(context.command, request.pipeline)
+    if request.explain:
+        return await explain_aggregate(context, request, QUERY_PLANNER)
+    variables = read_variables(context, request.let)
+
+    def plan(state: ReadState) -> PlannedAggregate:
+        return plan_aggregate(context, state, request, variables)
+
+    if not writes_results(request.pipeline):
+        return await open_cursor(context, plan, request.batch_size)
+    state = await ReadState.of(context)
+    try:
+        with state.batch():
+            planned = plan(state)
+            await planned.write(context, state)
+    finally:
+        state.close()
+    return cursor_reply("firstBatch", CursorBatch([]), 0, planned.ns)
+
+
+COMMAND = Command(
+    "aggregate",
+    run,
+    help="Run a pipeline on a collection, or watch changes.",
+    is_read=True,
+    in_transaction=True,
+)

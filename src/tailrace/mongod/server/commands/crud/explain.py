@@ -1,0 +1,122 @@
+"""`explain`: how a command would be run."""
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.explain import VERBOSITIES, explain_aggregate, explain_find
+from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
+from tailrace.mongod.server.reads.requests.count_request import CountRequest
+from tailrace.mongod.server.reads.requests.distinct_request import DistinctRequest
+from tailrace.mongod.server.reads.requests.find_request import FindRequest
+from tailrace.mongod.server.streams.change_streams import is_change_stream, open_change_stream
+from tailrace.mongod.server.streams.stream_place import check_whole_deployment
+
+
+async def run(context: Context) -> Reply:
+    """Plan the command inside, and run as much of it as is asked for; nothing is written."""
+    arguments = context.arguments()
+    inner = arguments.document("explain")
+    verbosity = arguments.text("verbosity", VERBOSITIES[-1])
+    arguments.finish()
+    if verbosity not in VERBOSITIES:
+        reason = f"verbosity string must be one of {', '.join(VERBOSITIES)}"
+        raise CommandError(ErrorCode.BadValue, reason)
+    name = next(iter(inner), "")
+    explained = _EXPLAINED.get(name)
+    if explained is None:
+        reason = f"Explain failed due to unknown command: {name}"
+        raise CommandError(ErrorCode.CommandNotFound, reason)
+    if "$db" in inner and inner["$db"] != context.database:
+        reason = f"Mismatched $db in explain command. Expected {context.database} but got {inner['$db']}"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    return await explained(context, inner, verbosity)
+
+
+async def _find(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    request = FindRequest.parse(Arguments("find", inner))
+    return await explain_find(context, inner["find"], request, verbosity)
+
+
+async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    pipeline = inner.get("pipeline")
+    if isinstance(pipeline, list) and is_change_stream(pipeline):
+        stream = copy.copy(context)
+        stream.name = "aggregate"
+        stream.command = {**inner, "explain": True}
+        return await open_change_stream(stream, pipeline)
+    arguments = Arguments("aggregate", inner)
+    check_whole_deployment(context.server, arguments)
+    request = AggregateRequest.parse(arguments, is_explained=True)
+    return await explain_aggregate(context, request, verbosity)
+
+
+async def _count(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    request = CountRequest.parse(Arguments("count", inner))
+    stage = {"stage": "RECORD_STORE_FAST_COUNT" if request.is_fast else "COUNT"}
+    return await explain_find(context, inner["count"], request.as_find(), verbosity, stage)
+
+
+async def _distinct(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    request = DistinctRequest.parse(Arguments("distinct", inner))
+    return await explain_find(context, inner["distinct"], request.as_find(), verbosity)
+
+
+async def _update(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    statement = _only_statement(inner, "updates")
+    request = _selection(statement, limit=0 if statement.get("multi") else 1)
+    return await explain_find(context, inner["update"], request, verbosity, {"stage": "UPDATE"})
+
+
+async def _delete(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    statement = _only_statement(inner, "deletes")
+    is_single = statement.get("limit") == 1
+    stage = {"stage": "DELETE" if is_single else "BATCHED_DELETE"}
+    request = _selection(statement, limit=1 if is_single else 0)
+    return await explain_find(context, inner["delete"], request, verbosity, stage)
+
+
+async def _find_and_modify(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
+    named = next(iter(inner.values()))
+    statement = {**inner, "q": inner.get("query", {})}
+    stage = {"stage": "DELETE" if inner.get("remove") else "UPDATE"}
+    return await explain_find(context, named, _selection(statement, limit=1), verbosity, stage)
+
+
+def _only_statement(inner: Mapping[str, Any], field: str) -> dict[str, Any]:
+    statements = Arguments(next(iter(inner)), inner).array(field)
+    if len(statements) != 1 or not isinstance(statements[0], dict):
+        raise CommandError(ErrorCode.InvalidLength, "explained write batches must be of size 1")
+    return statements[0]
+
+
+def _selection(statement: Mapping[str, Any], *, limit: int) -> FindRequest:
+    """The find that gives the documents a statement is about."""
+    fields = Arguments("statement", statement)
+    return FindRequest(
+        query=fields.document("q"),
+        sort=fields.document("sort", {}),
+        hint=fields.value("hint", None) or None,
+        collation=fields.document("collation", None),
+        limit=limit,
+    )
+
+
+_Explained = Callable[[Context, dict[str, Any], str], Awaitable[Reply]]
+_EXPLAINED: Final[dict[str, _Explained]] = {
+    "find": _find,
+    "aggregate": _aggregate,
+    "count": _count,
+    "distinct": _distinct,
+    "update": _update,
+    "delete": _delete,
+    "findAndModify": _find_and_modify,
+    "findandmodify": _find_and_modify,
+}
+
+COMMAND = Command("explain", run, help="Tell how a command would be run.", is_read=True)

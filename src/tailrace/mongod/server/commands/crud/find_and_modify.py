@@ -1,0 +1,109 @@
+"""`findAndModify`: change or remove one document and return it."""
+
+from typing import Any
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.catalog_changes import collection_uuid
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, find_and_modify
+from tailrace.mongod.server.writes.namespaces import Namespace
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.server.writes.unit import run_write
+
+
+async def run(context: Context) -> Reply:
+    """The document as it was or as it is now, and what happened to it."""
+    arguments = context.arguments()
+    name = context.collection_name()
+    namespace = Namespace(context.database, name, collection_uuid(arguments))
+    spec = read_change(arguments)
+    arguments.ignore(
+        context.name,
+        "encryptionInformation",
+        "sampleId",
+        "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
+    )
+    arguments.finish()
+    modified = await run_write(context, lambda unit: find_and_modify(unit, context, namespace, spec))
+    if modified.value is None:
+        value = rawbson.element(rawbson.NULL, b"value", b"")
+    else:
+        value = rawbson.element(rawbson.DOCUMENT, b"value", modified.value)
+    retried: dict[str, Any] = {"retriedStmtId": spec.statement_id} if modified.was_retried else {}
+    facts = rawbson.body(encode({"lastErrorObject": dict(modified.facts)}))
+    return rawbson.document(facts, value, rawbson.body(encode(retried)))
+
+
+def read_change(arguments: Arguments) -> FindAndModifySpec:
+    """What the command asks for."""
+    removes = arguments.boolean("remove", False)
+    update = arguments.value("update", None)
+    upserts = arguments.boolean("upsert", False)
+    returns_new = arguments.boolean("new", False)
+    array_filters = arguments.array("arrayFilters", None)
+    _check(removes, update, upserts, returns_new, array_filters)
+    query = arguments.document("query", {})
+    collation = arguments.document("collation", None)
+    hint = arguments.value("hint", None)
+    sort = arguments.document("sort", None)
+    change: UpdateSpec | DeleteSpec
+    if removes:
+        change = DeleteSpec(query, collation=collation, hint=hint, sort=sort)
+    else:
+        change = UpdateSpec(
+            query,
+            update,
+            upsert=upserts,
+            array_filters=array_filters or (),
+            collation=collation,
+            hint=hint,
+            sort=sort,
+        )
+    return FindAndModifySpec(
+        change,
+        returns_new,
+        arguments.document("fields", None),
+        arguments.integer("stmtId", 0),
+        arguments.document("let", None),
+        arguments.boolean("bypassDocumentValidation", False),
+        not arguments.boolean("bypassEmptyTsReplacement", False),
+        arguments.boolean("rawData", False),
+    )
+
+
+def _check(
+    removes: bool, update: Any, upserts: bool, returns_new: bool, array_filters: list[Any] | None
+) -> None:
+    """Refuse what contradicts itself."""
+    problem = None
+    if removes:
+        if update is not None:
+            problem = "Cannot specify both an update and remove=true"
+        elif upserts:
+            problem = "Cannot specify both upsert=true and remove=true"
+        elif returns_new:
+            problem = (
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document"
+            )
+        elif array_filters is not None:
+            problem = "Cannot specify arrayFilters and remove=true"
+    elif update is None:
+        problem = "Either an update or remove=true must be specified"
+    if problem is not None:
+        raise CommandError(ErrorCode.FailedToParse, problem)
+
+
+COMMAND = Command(
+    "findAndModify",
+    run,
+    help="Change or remove one document and return it.",
+    aliases=("findandmodify",),
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

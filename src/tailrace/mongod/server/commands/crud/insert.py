@@ -1,0 +1,46 @@
+"""`insert`: put documents into a collection."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.unit import run_write
+from tailrace.mongod.store.unit import Unit
+
+
+async def run(context: Context) -> Reply:
+    """How many documents were inserted, and which were not and why."""
+    documents = context.documents("documents")
+    arguments = context.arguments()
+    batch = Batch.parse(context, arguments, len(documents))
+    arguments.ignore("documents")
+    arguments.finish()
+    return await run_write(context, lambda unit: _insert(unit, batch, documents))
+
+
+def _insert(unit: Unit, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:
+    runner = batch.runner(unit)
+    inserted = 0
+
+    def execute(index: int, document: bytes) -> None:
+        nonlocal inserted
+        runner.insert(batch.namespace, document, batch.statement_id(index))
+        inserted += 1
+
+    errors = batch.run(documents, execute)
+    reply: dict[str, Any] = errors.into({"n": inserted})
+    if runner.retried:
+        reply["retriedStmtIds"] = runner.retried
+    return reply
+
+
+COMMAND = Command(
+    "insert",
+    run,
+    help="Insert documents into a collection.",
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

@@ -1,0 +1,71 @@
+"""`update`: change documents, or insert one where none matches."""
+
+from typing import Any, Final
+
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.retries import is_retryable
+from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
+from tailrace.mongod.server.writes.unit import run_write
+from tailrace.mongod.store.unit import Unit
+
+_PATH: Final = "update.updates"
+
+
+async def run(context: Context) -> Reply:
+    """How many documents matched, were changed and were inserted, and which statements failed and why."""
+    specs = [read_statement(decode(raw)) for raw in context.documents("updates")]
+    arguments = context.arguments()
+    batch = Batch.parse(context, arguments, len(specs))
+    arguments.ignore("updates")
+    arguments.finish()
+    if is_retryable(context) and any(spec.multi for spec in specs):
+        raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
+    return await run_write(context, lambda unit: _update(unit, batch, specs))
+
+
+def read_statement(fields: dict[str, Any]) -> UpdateSpec:
+    """A statement as the client wrote it."""
+    arguments = Arguments(_PATH, fields)
+    spec = read_update(arguments, query="q", update="u", constants="c")
+    arguments.finish()
+    return spec
+
+
+def _update(unit: Unit, batch: Batch, specs: list[UpdateSpec]) -> dict[str, Any]:
+    runner = batch.runner(unit)
+    matched = modified = 0
+    upserted: list[dict[str, Any]] = []
+
+    def execute(index: int, spec: UpdateSpec) -> None:
+        nonlocal matched, modified
+        outcome = runner.update(batch.namespace, spec, batch.statement_id(index))
+        matched += outcome.matched
+        modified += outcome.modified
+        if outcome.upserted is not None:
+            upserted.append({"index": index, "_id": outcome.upserted_id})
+
+    errors = batch.run(specs, execute)
+    reply: dict[str, Any] = {"n": matched + len(upserted)}
+    if upserted:
+        reply["upserted"] = upserted
+    reply["nModified"] = modified
+    errors.into(reply)
+    if runner.retried:
+        reply["retriedStmtIds"] = runner.retried
+    return reply
+
+
+COMMAND = Command(
+    "update",
+    run,
+    help="Update documents of a collection.",
+    is_write=True,
+    in_transaction=True,
+    is_retryable_write=True,
+)

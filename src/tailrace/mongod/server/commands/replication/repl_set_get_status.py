@@ -1,0 +1,110 @@
+"""`replSetGetStatus`: the set as the member sees it that is asked."""
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import DatetimeMS, Int64
+
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION, check_replica_set
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+_PRIMARY: Final = 1
+_SECONDARY: Final = 2
+_DOWN: Final = 8
+_STATE_NAMES: Final = {_PRIMARY: "PRIMARY", _SECONDARY: "SECONDARY", _DOWN: "(not reachable/healthy)"}
+
+
+async def run(context: Context) -> Reply:
+    """Its state, positions and members."""
+    arguments = context.arguments()
+    arguments.ignore("initialSync")
+    arguments.finish()
+    server, replication = context.server, context.server.replication
+    check_replica_set(server)
+    count = len(server.members)
+    majority = count // 2 + 1
+    position = {"ts": to_timestamp(server.last_write_time()), "t": Int64(replication.term)}
+    date = DatetimeMS(server.last_write_date())
+    return {
+        "set": replication.set_name,
+        "date": DatetimeMS(server.wall.milliseconds()),
+        "myState": _PRIMARY if replication.is_primary else _SECONDARY,
+        "term": Int64(replication.term),
+        **_sync_source(server, server),
+        "heartbeatIntervalMillis": Int64(2000),
+        "majorityVoteCount": majority,
+        "writeMajorityCount": majority,
+        "votingMembersCount": count,
+        "writableVotingMembersCount": count,
+        "optimes": {
+            "lastCommittedOpTime": position,
+            "lastCommittedWallTime": date,
+            "readConcernMajorityOpTime": position,
+            "appliedOpTime": position,
+            "durableOpTime": position,
+            "writtenOpTime": position,
+            "lastAppliedWallTime": date,
+            "lastDurableWallTime": date,
+            "lastWrittenWallTime": date,
+        },
+        "lastStableRecoveryTimestamp": position["ts"],
+        "electionCandidateMetrics": {
+            "lastElectionReason": "electionTimeout",
+            "lastElectionDate": DatetimeMS(int(replication.elected_at * 1000)),
+            "electionTerm": Int64(replication.term),
+            "numVotesNeeded": majority,
+            "priorityAtElection": 1.0,
+            "electionTimeoutMillis": Int64(10000),
+        },
+        "members": [_member(server, number, position, date) for number in range(count)],
+    }
+
+
+def _sync_source(server: "Server", member: "Server") -> dict[str, Any]:
+    """Whom a member follows: the primary, unless it is that itself or cannot reach it."""
+    primary = server.primary
+    if primary is None or primary is member or member.is_cut_off:
+        return {"syncSourceHost": "", "syncSourceId": -1}
+    return {"syncSourceHost": primary.member, "syncSourceId": server.members.index(primary)}
+
+
+def _member(server: "Server", number: int, position: dict[str, Any], date: DatetimeMS) -> dict[str, Any]:
+    described = server.members[number]
+    replication = described.replication
+    is_lost = described.is_cut_off and described is not server
+    state = _DOWN if is_lost else _PRIMARY if replication.is_primary else _SECONDARY
+    member = {
+        "_id": number,
+        "name": described.member,
+        "health": 0.0 if is_lost else 1.0,
+        "state": state,
+        "stateStr": _STATE_NAMES[state],
+        "uptime": 0 if is_lost else int(time.monotonic() - described.started),
+        "optime": position,
+        "optimeDate": date,
+        "optimeWritten": position,
+        "optimeWrittenDate": date,
+        "lastAppliedWallTime": date,
+        "lastDurableWallTime": date,
+        "lastWrittenWallTime": date,
+        **_sync_source(server, described),
+        "infoMessage": "",
+    }
+    if state == _PRIMARY:
+        elected = int(replication.elected_at)
+        member |= {
+            "electionTime": to_timestamp(elected << 32 | 1),
+            "electionDate": DatetimeMS(elected * 1000),
+        }
+    member |= {"configVersion": CONFIG_VERSION, "configTerm": replication.term}
+    if described is server:
+        member["self"] = True
+    return member | {"lastHeartbeatMessage": ""}
+
+
+COMMAND = Command("replSetGetStatus", run, help="Show the state of the set.", admin_only=True)

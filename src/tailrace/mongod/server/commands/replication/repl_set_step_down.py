@@ -1,0 +1,41 @@
+"""`replSetStepDown`: the primary stops being one for a while.
+
+Another member takes over, if there is one. The only member of a set is elected again when the time is over,
+in a new term; until then writes are refused, and reads that need a primary. A mongod without electable
+secondaries would step down only if it is forced to; here it always does, because tests use it for that.
+"""
+
+from typing import Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
+
+_DEFAULT_SECONDS: Final = 60
+_DEFAULT_CATCH_UP_SECONDS: Final = 10
+
+
+async def run(context: Context) -> Reply:
+    """Step down now; the reply comes at once, and the connection stays open."""
+    arguments = context.arguments()
+    seconds = arguments.integer(context.name, 0)
+    force = arguments.boolean("force", False)
+    catch_up = arguments.integer("secondaryCatchUpPeriodSecs", 0 if force else _DEFAULT_CATCH_UP_SECONDS)
+    arguments.finish()
+    check_replica_set(context.server)
+    if seconds < 0:
+        raise CommandError(ErrorCode.BadValue, "stepdown period must be a positive integer")
+    seconds = seconds or _DEFAULT_SECONDS
+    if catch_up < 0:
+        reason = "secondaryCatchUpPeriodSecs period must be a positive or absent"
+        raise CommandError(ErrorCode.BadValue, reason)
+    if seconds < catch_up:
+        reason = "stepdown period must be longer than secondaryCatchUpPeriodSecs"
+        raise CommandError(ErrorCode.BadValue, reason)
+    await context.server.step_down(seconds)
+    return {}
+
+
+COMMAND = Command("replSetStepDown", run, help="Stop being primary for a while.", admin_only=True)

@@ -1,0 +1,28 @@
+"""`abortTransaction`."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Give up a transaction's changes."""
+    arguments = context.arguments()
+    arguments.document("recoveryToken", None)
+    arguments.finish()
+    if context.transaction is None:
+        raise CommandError(ErrorCode.CommandFailed, "abortTransaction must be run within a transaction")
+    await context.server.transactions.give_up(context.transaction)
+    return {}
+
+
+COMMAND = Command(
+    "abortTransaction",
+    run,
+    help="Aborts a transaction.",
+    admin_only=True,
+    is_write=True,
+    in_transaction=True,
+    ends_transaction=True,
+)

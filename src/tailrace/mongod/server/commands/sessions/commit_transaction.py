@@ -1,0 +1,33 @@
+"""`commitTransaction`."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+
+
+async def run(context: Context) -> Reply:
+    """Make a transaction's changes visible; sent again, it is told the same."""
+    arguments = context.arguments()
+    # A router's clients send the token back that a router gave them; here it says nothing.
+    arguments.document("recoveryToken", None)
+    commit_time = arguments.timestamp("commitTimestamp", None)
+    arguments.finish()
+    if context.transaction is None:
+        raise CommandError(ErrorCode.CommandFailed, "commitTransaction must be run within a transaction")
+    await context.server.transactions.commit(
+        context.transaction, None if commit_time is None else from_timestamp(commit_time)
+    )
+    return {}
+
+
+COMMAND = Command(
+    "commitTransaction",
+    run,
+    help="Commits a transaction.",
+    admin_only=True,
+    is_write=True,
+    in_transaction=True,
+    ends_transaction=True,
+)

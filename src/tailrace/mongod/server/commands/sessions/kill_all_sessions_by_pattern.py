@@ -1,0 +1,43 @@
+"""`killAllSessionsByPattern`: end what runs in sessions chosen by id or user."""
+
+from tailrace.bson.documents import decode
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.session_ids import kill_session
+from tailrace.mongod.server.sessions.sessions import Session, parse_session_id
+
+
+async def run(context: Context) -> Reply:
+    """Kill the sessions that match one of the patterns, or all without patterns."""
+    arguments = context.arguments()
+    patterns = arguments.array(context.name)
+    arguments.finish()
+    for pattern in patterns:
+        if not isinstance(pattern, dict):
+            raise arguments.wrong_type(context.name, pattern, "object")
+    checked = [_Pattern(pattern) for pattern in patterns]
+    for session in context.server.sessions:
+        if not checked or any(pattern.matches(session) for pattern in checked):
+            kill_session(context, session.lsid)
+    return {}
+
+
+class _Pattern:
+    def __init__(self, spec: dict[str, object]) -> None:
+        fields = Arguments("killAllSessionsByPattern", spec)
+        lsid = fields.value("lsid", None)
+        self._lsid = None if lsid is None else parse_session_id(lsid)
+        self._user = fields.value("uid", None)
+        # Nobody has a role here; the fields are there because routers send them.
+        fields.array("users", [])
+        fields.array("roles", [])
+        fields.finish()
+
+    def matches(self, session: Session) -> bool:
+        if self._lsid is not None and session.lsid != self._lsid:
+            return False
+        return self._user is None or decode(session.lsid)["uid"] == self._user
+
+
+COMMAND = Command("killAllSessionsByPattern", run, help="Kill logical sessions by pattern.")

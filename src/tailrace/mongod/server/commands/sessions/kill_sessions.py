@@ -1,0 +1,16 @@
+"""`killSessions`: end what runs in sessions."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.session_ids import kill_session, session_ids
+
+
+async def run(context: Context) -> Reply:
+    """Kill the sessions named, or all if none is."""
+    named = session_ids(context) or [session.lsid for session in context.server.sessions]
+    for lsid in named:
+        kill_session(context, lsid)
+    return {}
+
+
+COMMAND = Command("killSessions", run, help="Kill logical sessions.")

@@ -1,0 +1,30 @@
+"""`prepareTransaction`: what a coordinator asks of the shards of a transaction before it decides."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.transaction import StoredTransaction
+
+
+async def run(context: Context) -> Reply:
+    """Log a transaction's changes and keep them until the decision; sent again, it is told the same."""
+    context.arguments().finish()
+    if not isinstance(context.transaction, StoredTransaction):
+        raise CommandError(ErrorCode.CommandFailed, "prepareTransaction must be run within a transaction")
+    prepared = await context.server.transactions.prepare(context.transaction)
+    return {
+        "prepareTimestamp": to_timestamp(prepared.time.ts),
+        "affectedNamespaces": list(prepared.namespaces),
+    }
+
+
+COMMAND = Command(
+    "prepareTransaction",
+    run,
+    help="Prepares a transaction of several shards; for coordinators.",
+    admin_only=True,
+    is_write=True,
+    in_transaction=True,
+)

@@ -1,0 +1,15 @@
+"""`refreshSessions`: keep sessions alive."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.session_ids import session_ids
+
+
+async def run(context: Context) -> Reply:
+    """As if each had just been used; one that is not known begins."""
+    for lsid in session_ids(context):
+        context.server.sessions.use(lsid)
+    return {}
+
+
+COMMAND = Command("refreshSessions", run, help="Keep logical sessions alive.")

@@ -1,0 +1,17 @@
+"""`startSession`: a new logical session."""
+
+from tailrace.bson.documents import decode
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.sessions import new_session_id
+
+
+async def run(context: Context) -> Reply:
+    """Its id, and how long it lives without use."""
+    context.arguments().finish()
+    sessions = context.server.sessions
+    session = sessions.use(new_session_id())
+    return {"id": {"id": decode(session.lsid)["id"]}, "timeoutMinutes": sessions.timeout_minutes}
+
+
+COMMAND = Command("startSession", run, help="Start a logical session.")

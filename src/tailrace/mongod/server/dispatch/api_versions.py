@@ -1,0 +1,40 @@
+"""The Stable API: what a client that asked for version 1 may use."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+
+API_VERSION_1: Final = frozenset(
+    {
+        "abortTransaction", "aggregate", "authenticate", "bulkWrite", "collMod", "commitTransaction", "count",
+        "create", "createIndexes", "delete", "drop", "dropDatabase", "dropIndexes", "endSessions", "explain",
+        "find", "findAndModify", "getMore", "hello", "insert", "killCursors", "listCollections",
+        "listDatabases", "listIndexes", "ping", "refreshSessions", "update",
+    }
+)  # fmt: skip
+"""Commands of the Stable API, version 1."""
+
+
+def check_api_version(command: Mapping[str, Any], name: str) -> None:
+    """Refuse an API version there is not, and with `apiStrict` commands outside of it."""
+    if "apiVersion" not in command:
+        for field in ("apiStrict", "apiDeprecationErrors"):
+            if field in command:
+                raise CommandError(4886600, f"Provided {field} without passing apiVersion")
+        return
+    fields = Arguments(name, command)
+    version = fields.text("apiVersion")
+    is_strict = fields.boolean("apiStrict", False, strict=True)
+    fields.boolean("apiDeprecationErrors", False, strict=True)
+    if version != "1":
+        raise CommandError(ErrorCode.APIVersionError, 'API version must be "1"')
+    if is_strict and name not in API_VERSION_1:
+        reason = (
+            f"Provided apiStrict:true, but the command {name} is not in API Version 1. "
+            "Information on supported commands and migrations in API Version 1 can be found at "
+            "https://dochub.mongodb.org/core/manual-versioned-api"
+        )
+        raise CommandError(ErrorCode.APIStrictError, reason)

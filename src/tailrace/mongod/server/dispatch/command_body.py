@@ -1,0 +1,35 @@
+"""The body of a command as Python values."""
+
+from typing import Any, Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import decode, encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+
+_REFERENCE: Final = b"$ref\0"
+"""The name that makes PyMongo build an object of its own"""
+
+
+def read_body(
+    body: bytes, decoded: dict[str, Any] | None = None, *, is_exact: bool = False
+) -> dict[str, Any]:
+    """The fields of a command; raises IDLDuplicateField if one is there twice.
+
+    ``decoded`` is what PyMongo made of it, if that is known, and ``is_exact`` that nothing was lost in it.
+    Commands come by the thousand, and encoding it again is the fastest way to tell whether a type or a field
+    was.
+
+    >>> from tailrace.bson.documents import Symbol
+    >>> read_body(encode({"find": "orders", "filter": {"a": Symbol("x")}, "$db": "shop"}))
+    {'find': 'orders', 'filter': {'a': Symbol(text='x')}, '$db': 'shop'}
+    """
+    if decoded is not None and (is_exact or (_REFERENCE not in body and encode(decoded) == body)):
+        return decoded
+    command = decode(body)
+    names = [name for _, name, _, _ in rawbson.elements(body)]
+    if len(names) != len(command):
+        repeated = next(name for name in names if names.count(name) > 1)
+        reason = f"BSON field '{names[0].decode()}.{repeated.decode()}' is a duplicate field"
+        raise CommandError(ErrorCode.IDLDuplicateField, reason)
+    return command

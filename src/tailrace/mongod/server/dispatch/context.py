@@ -1,0 +1,241 @@
+"""One command under way: what it was asked, by whom, and until when.
+
+The dispatcher makes a `Context` from a request once everything that commands have in common was checked, and
+hands it to the command. The context is also the operation that currentOp shows and killOp ends.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.compare import type_name
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.concerns import ReadConcern, WriteConcern
+from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.store.reader import Reader
+from tailrace.mongod.wire import Request
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.admin.parameters import Parameters
+    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.sessions.sessions import Session
+    from tailrace.mongod.server.sessions.transaction import Transaction
+
+_operation_ids: Final = itertools.count(1)
+_NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
+
+
+class Context:
+    """One command under way. The dispatcher fills in what the generic arguments say."""
+
+    # What most commands leave as it is stands on the class, so that making a context costs little.
+    write_concern: WriteConcern | None = None
+    """None if the command did not say."""
+    read_concern: ReadConcern = ReadConcern()
+    read_preference: str = "primary"
+    lsid: bytes | None = None
+    """The session's whole id as BSON."""
+    session: "Session | None" = None
+    txn_number: int | None = None
+    in_transaction: bool = False
+    """Whether the command says that it belongs to a multi-document transaction."""
+    starts_transaction: bool = False
+    transaction: "Transaction | None" = None
+    """The open transaction it runs in."""
+    is_change_stream: bool = False
+    """Whether it opens or reads a change stream; its errors are labelled for that."""
+    deadline: float | None = None
+    """When `maxTimeMS` ends, in `time.monotonic` seconds."""
+    waits_for_lock: bool = False
+    """Whether it waits for the end of a transaction."""
+    next_request: Request | None = None
+    has_begun: bool = False
+    """Whether its body runs; before, it has certainly changed nothing."""
+    is_interruptible: bool = True
+    """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
+    _interruption: CommandError | None = None
+    _task: "asyncio.Task[Any] | None" = None
+    _has_cancelled: bool = False
+    _cancelled_before: int = 0
+
+    def __init__(
+        self,
+        server: "Server",
+        client: Client,
+        request: Request,
+        name: str,
+        entry: Command,
+        command: dict[str, Any],
+    ) -> None:
+        self.server = server
+        self.client = client
+        self.request = request
+        self.entry = entry
+        self.name = name
+        """The name as the client sent it; ``entry.name`` is the same for all aliases."""
+        self.database = request.database
+        self.command = command
+        """The command's body, decoded; documents that came beside it are in `documents` alone."""
+        self.operation_id = next(_operation_ids)
+        self.started = time.monotonic()
+
+    # -- arguments ------------------------------------------------------------------------------------
+
+    def arguments(self) -> Arguments:
+        """The command's own fields."""
+        return Arguments(self.name, self.command)
+
+    def documents(self, field: str) -> list[bytes]:
+        """The raw documents of an array field, whether they came beside the command or inside it."""
+        sequence = self.request.sequences.get(field)
+        if sequence is not None:
+            return list(sequence)
+        body = self.request.command
+        found = rawbson.find(body, field.encode())
+        if found is None:
+            reason = f"BSON field '{self.name}.{field}' is missing but a required field"
+            raise CommandError(ErrorCode.IDLFailedToParse, reason)
+        kind, _, start, _ = found
+        if kind != rawbson.ARRAY:
+            raise self.arguments().wrong_type(field, self.command[field], "array")
+        items = []
+        for position, (item_kind, _, item_start, item_end) in enumerate(rawbson.elements(body, start)):
+            if item_kind != rawbson.DOCUMENT:
+                found_type = type_name(self.command[field][position])
+                reason = (
+                    f"BSON field '{self.name}.{field}.{position}' is the wrong type '{found_type}', "
+                    "expected type 'object'"
+                )
+                raise CommandError(ErrorCode.TypeMismatch, reason)
+            items.append(body[item_start:item_end])
+        return items
+
+    def collection_name(self) -> str:
+        """The collection a command names in its first field, checked as a name."""
+        value = self.command[self.name]
+        if type(value) is not str:  # JavaScript is a `str`, too
+            reason = f"collection name has invalid type {type_name(value)}"
+            raise CommandError(ErrorCode.InvalidNamespace, reason)
+        if not value or value.startswith(".") or "\0" in value:
+            reason = f"Invalid namespace specified '{self.database}.{value}'"
+            raise CommandError(ErrorCode.InvalidNamespace, reason)
+        return value
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace a command names in its first field, as fail points and currentOp match it."""
+        value = (
+            self.command.get("collection") if self.entry.name == "getMore" else self.command.get(self.name)
+        )
+        return f"{self.database}.{value}" if type(value) is str else None
+
+    @property
+    def shown_command(self) -> dict[str, Any]:
+        """The command as currentOp shows it, without what drivers add to all of them."""
+        return {name: value for name, value in self.command.items() if name not in _NOT_SHOWN}
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """The state this command reads: the transaction's if it runs in one, else the newest."""
+        if self.transaction is not None:
+            yield self.transaction.reader
+            return
+        with self.server.states.snapshot() as snapshot:
+            yield snapshot
+
+    @property
+    def parameters(self) -> "Parameters":
+        """The server's parameters."""
+        return self.server.parameters
+
+    # -- time and interruption --------------------------------------------------------------------------
+
+    def check_deadline(self) -> None:
+        """Raise if the command ran out of time or was killed; long loops call it now and then."""
+        if self._interruption is not None:
+            raise self._interruption
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
+
+    @property
+    def is_for_reply_only(self) -> bool:
+        """Whether nobody misses it once its client is gone: it waits or reads, and was to be answered."""
+        return self.is_interruptible and self.request.expects_reply
+
+    def interrupt(self, error: CommandError) -> None:
+        """Make the command fail with ``error`` as soon as it can; the first interruption counts."""
+        if self._interruption is not None:
+            return
+        self._interruption = error
+        task = self._task
+        # A command that interrupts itself does not wait for anything now; the mark is enough.
+        if task is not None and self.is_interruptible and task is not asyncio.current_task():
+            self._has_cancelled = True
+            task.cancel()
+
+    @property
+    def interruption(self) -> CommandError | None:
+        """Why the command has to end, if it has to."""
+        return self._interruption
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around a wait in a command that otherwise runs to its end: it may be interrupted here."""
+        was_interruptible, self.is_interruptible = self.is_interruptible, True
+        self.waits_for_lock = True
+        try:
+            self.check_deadline()
+            yield
+        finally:
+            self.waits_for_lock = False
+            self.is_interruptible = was_interruptible
+
+    def begin(self, task: "asyncio.Task[Any]") -> None:
+        """Note the task that an interruption has to wake."""
+        self._task = task
+        self._cancelled_before = task.cancelling()
+
+    def cancelled(self) -> CommandError | None:
+        """The interruption behind a cancellation; None if the cancellation came from outside."""
+        if self._task is None or not self._has_cancelled:
+            return None
+        self._has_cancelled = False
+        # One from outside besides ours must not be swallowed.
+        return None if self._task.uncancel() > self._cancelled_before else self._interruption
+
+    def end(self) -> None:
+        """Behind everything that may be interrupted; the task goes on with other commands."""
+        if self._task is not None and self._has_cancelled:
+            self._task.uncancel()
+        self._task = None
+
+    # -- several replies ----------------------------------------------------------------------------------
+
+    @property
+    def exhaust_allowed(self) -> bool:
+        """Whether the client takes further replies without asking again."""
+        return self.request.exhaust_allowed
+
+    def repeat(self, changes: Mapping[str, Any] | None = None) -> None:
+        """Run the command again behind this reply, with some fields changed, as if the client had asked.
+
+        Only a client that allows it gets such a stream; for others this does nothing.
+        """
+        if not self.exhaust_allowed:
+            return
+        if changes is None:
+            self.next_request = self.request
+        else:
+            changed = encode({**self.command, **changes})
+            self.next_request = replace(self.request, command=changed, decoded=None, is_exact=False)

@@ -1,0 +1,306 @@
+"""From a request to its reply: everything commands have in common, around the one that is asked for.
+
+The order of the checks is the server's, so that a request with several faults is answered with the same one.
+A fault that MongoDB has a code for is a `CommandError`; anything else is a fault of this server, is logged
+once and answered as InternalError. The client always gets a reply, except where it wants none or a fail point
+says so.
+"""
+
+import asyncio
+import traceback
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.command import Reply
+from tailrace.mongod.server.dispatch.command_body import read_body
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.error_labels import Situation, labels_of
+from tailrace.mongod.server.dispatch.generic_arguments import cluster_time, read_generic_arguments
+from tailrace.mongod.server.emulation.fail_command import CloseConnection, FailCommand
+from tailrace.mongod.server.emulation.fail_points import MAX_TIME_ALWAYS, MAX_TIME_NEVER
+from tailrace.mongod.server.emulation.release import STREAMING_HELLO
+from tailrace.mongod.server.net import replies
+from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.wire import Request
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+_COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
+_COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_NOT_RETRYABLE: Final = 50768
+_NOT_PRIMARY_CODES: Final = frozenset(
+    {
+        ErrorCode.NotWritablePrimary,
+        ErrorCode.NotPrimaryNoSecondaryOk,
+        ErrorCode.NotPrimaryOrSecondary,
+        ErrorCode.InterruptedDueToReplStateChange,
+        ErrorCode.PrimarySteppedDown,
+        ErrorCode.ShutdownInProgress,
+        ErrorCode.InterruptedAtShutdown,
+    }
+)
+
+
+class Outcome(NamedTuple):
+    """What a request led to."""
+
+    reply: bytes = b""
+    next_request: Request | None = None
+    """To be run when the reply is sent, because the client takes a stream of replies."""
+    close: bool = False
+    """Close the connection instead of replying."""
+
+
+class Dispatcher:
+    """Runs requests on a server."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._release = server.release
+
+    async def run(self, client: Client, request: Request) -> Outcome:
+        """Run one request to its end."""
+        server = self._server
+        context: Context | None = None
+        try:
+            context = self._context(client, request)
+            server.operations[context.operation_id] = client.operation = context
+            reply = replies.success(await self._run(context), self._tail())
+        except CommandError as error:
+            return self._failed(context, error)
+        except CloseConnection:
+            return Outcome(close=True)
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except RecursionError:
+            too_deep = CommandError(
+                ErrorCode.Overflow, f"{request.name}: too many things inside of one another"
+            )
+            return self._failed(context, too_deep)
+        except BaseException as error:
+            return self._failed(context, self._internal(client, request, error))
+        finally:
+            client.operation = None
+            if context is not None:
+                server.operations.pop(context.operation_id, None)
+        return Outcome(reply, context.next_request)
+
+    # -- before ---------------------------------------------------------------------------------------
+
+    def _context(self, client: Client, request: Request) -> Context:
+        name = request.name
+        entry = self._server.commands.get(name)
+        if (
+            entry is None
+            or (entry.is_test_command and not self._server.parameters["enableTestCommands"])
+            or not self._release.has_command(name)
+        ):
+            self._server.counters.unknown_commands += 1
+            raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
+        command = read_body(request.command, request.decoded, is_exact=request.is_exact)
+        if not self._release.is_current:
+            self._release.check_command(entry.name, command)
+        return Context(self._server, client, request, name, entry, command)
+
+    async def _run(self, context: Context) -> Reply:
+        self._count(context)
+        entry = context.entry
+        read_generic_arguments(context)
+        self._hear_time(context)
+        if entry.admin_only and context.database != "admin":
+            reason = f"{context.name} may only be run against the admin database."
+            raise CommandError(ErrorCode.Unauthorized, reason)
+        if context.command.get("help"):
+            return {"help": entry.help}
+        task = asyncio.current_task()
+        if task is not None:
+            context.begin(task)
+        try:
+            return await self._run_interruptible(context)
+        except asyncio.CancelledError:
+            interruption = context.cancelled()
+            if interruption is None:
+                raise
+            raise interruption from None
+        finally:
+            context.end()
+
+    async def _run_interruptible(self, context: Context) -> Reply:
+        timer = self._limit_time(context)
+        try:
+            fault = FailCommand.of(context)
+            if fault is not None:
+                await fault.before()
+            self._check_state(context)
+            reply = await self._run_in_session(context)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._with_write_concern_error(context, reply, fault)
+
+    def _limit_time(self, context: Context) -> asyncio.TimerHandle | None:
+        """See to it that a command which waits is woken when its time is over."""
+        if context.deadline is None:
+            return None
+        fail_points = self._server.fail_points
+        if fail_points.active(MAX_TIME_NEVER) is not None:
+            context.deadline = None
+            return None
+        if fail_points.active(MAX_TIME_ALWAYS) is not None:
+            context.deadline = context.started
+            context.check_deadline()
+        expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
+        seconds = context.deadline - context.started
+        return asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
+
+    def _hear_time(self, context: Context) -> None:
+        heard = cluster_time(context.command)
+        if heard is not None and self._server.is_replicated:
+            self._server.states.clock.advance_to(heard)
+        if context.lsid is not None:
+            context.session = self._server.sessions.use(context.lsid)
+
+    def _check_state(self, context: Context) -> None:
+        """Refuse what this member cannot do as it is now."""
+        entry, replication = context.entry, self._server.replication
+        if replication.is_shutting_down and not entry.is_always_allowed:
+            raise CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
+        if replication.is_primary:
+            return
+        if entry.is_write:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
+        if entry.is_read and context.read_preference == "primary":
+            raise CommandError(ErrorCode.NotPrimaryNoSecondaryOk, "not primary and secondaryOk=false")
+        if entry.is_read and context.in_transaction:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
+
+    # -- the command itself -----------------------------------------------------------------------------
+
+    async def _run_in_session(self, context: Context) -> Reply:
+        if context.session is None or context.txn_number is None:
+            if context.read_concern.after_cluster_time is not None:
+                await self._server.wait_for_time(context)
+            return await self._run_body(context)
+        self._check_transaction_number(context)
+        # Statements under a transaction number never overlap: a retry waits for what it repeats.
+        async with context.session.lock:
+            await self._server.wait_for_time(context)
+            return await self._server.transactions.run(context, self._run_body)
+
+    def _check_transaction_number(self, context: Context) -> None:
+        entry = context.entry
+        if not self._server.is_replicated:
+            reason = "Transaction numbers are only allowed on a replica set member or mongos"
+            raise CommandError(ErrorCode.IllegalOperation, reason)
+        if context.in_transaction:
+            if not (entry.in_transaction or entry.ends_transaction):
+                reason = f"Cannot run '{entry.name}' in a multi-document transaction."
+                raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+        elif entry.ends_transaction:
+            reason = f"{entry.name} must be run with 'autocommit: false'"
+            raise CommandError(ErrorCode.InvalidOptions, reason)
+        elif not entry.is_retryable_write:
+            reason = (
+                "txnNumber may only be provided for multi-document transactions and retryable writes; "
+                f"autocommit:false was not provided, and {entry.name} is not a retryable write command"
+            )
+            raise CommandError(_NOT_RETRYABLE, reason)
+
+    async def _run_body(self, context: Context) -> Reply:
+        context.check_deadline()
+        context.has_begun = True
+        context.is_interruptible = not context.entry.is_write
+        return await context.entry.run(context)
+
+    # -- after ------------------------------------------------------------------------------------------
+
+    def _with_write_concern_error(self, context: Context, reply: Reply, fault: FailCommand | None) -> Reply:
+        failure = fault.write_concern_error if fault is not None else None
+        if failure is None and context.entry.is_write:
+            concern = context.write_concern or self._server.default_concerns.write_concern
+            is_statement = context.in_transaction and not context.entry.ends_transaction
+            failure = None if concern is None or is_statement else concern.failure(len(self._server.members))
+        if failure is None:
+            return reply
+        extra: dict[str, Any] = {"writeConcernError": failure}
+        labels = fault.labels if fault is not None else None
+        if labels is None:
+            labels = labels_of(
+                None,
+                self._situation(context),
+                write_concern_code=failure.get("code"),
+                release=self._release,
+            )
+        if labels:
+            extra["errorLabels"] = labels
+        if failure.get("code") in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
+            # Without it drivers take the server for lost, and look for it again before they retry.
+            extra["topologyVersion"] = self._server.replication.topology_version()
+        if isinstance(reply, bytes):
+            return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
+        return {**reply, **extra}
+
+    def _failed(self, context: Context | None, error: CommandError) -> Outcome:
+        if context is None:
+            situation, name = Situation(before_body=True), None
+        else:
+            situation, name = self._situation(context), context.entry.name
+        if name is not None:
+            self._server.counters.commands[name].failed += 1
+        fixed: list[str] | None = getattr(error, "fixed_labels", None)
+        labels = fixed
+        if labels is None:
+            labels = labels_of(error.code, situation, own=error.labels, release=self._release)
+        extra: dict[str, Any] = {}
+        if error.code in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
+            extra["topologyVersion"] = self._server.replication.topology_version()
+        return Outcome(replies.failure(error, labels, extra, self._tail()))
+
+    @staticmethod
+    def _situation(context: Context) -> Situation:
+        entry = context.entry
+        is_retryable = context.txn_number is not None and (
+            (entry.is_retryable_write and not context.in_transaction) or entry.ends_transaction
+        )
+        return Situation(
+            is_retryable_write=is_retryable,
+            in_transaction=context.in_transaction,
+            ends_transaction=entry.ends_transaction,
+            is_change_stream=context.is_change_stream,
+            before_body=not context.has_begun,
+        )
+
+    def _tail(self) -> bytes:
+        return self._server.reply_tail()
+
+    def _internal(self, client: Client, request: Request, error: BaseException) -> CommandError:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error}"
+        self._server.log.error(
+            "COMMAND",
+            "A command failed for a reason inside of the server",
+            client.name,
+            command=request.name,
+            error=reason,
+            at=f"{where.filename}:{where.lineno}",
+            trace="".join(traceback.format_exception(error)),
+        )
+        return CommandError(ErrorCode.InternalError, f"internal error in {request.name}: {reason}")
+
+    def _count(self, context: Context) -> None:
+        counters = self._server.counters
+        name = context.entry.name
+        counters.commands[name].total += 1
+        operations = counters.operations
+        field = _COUNTED_BY_STATEMENT.get(name)
+        if field is not None:
+            statements = context.request.sequences.get(field) or context.command.get(field)
+            number = len(statements) if isinstance(statements, list | tuple) else 1
+            setattr(operations, name, getattr(operations, name) + number)
+            return
+        kind = _COUNTED_AS.get(name, "command")
+        setattr(operations, kind, getattr(operations, kind) + 1)

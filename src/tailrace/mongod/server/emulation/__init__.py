@@ -1,0 +1,1 @@
+"""Differences between server releases, and fail points."""

@@ -1,0 +1,133 @@
+"""What the fail point `failCommand` does to one command."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.dispatch.context import Context
+
+_ACTIONS: Final = ("closeConnection", "blockConnection", "writeConcernError", "errorCode")
+_DEFAULT_MESSAGE: Final = "Failing command via 'failCommand' failpoint"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_CHECKS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "failCommands": (_is_texts, "an array of strings"),
+    "failCommandsExcept": (_is_texts, "an array of strings"),
+    "errorLabels": (_is_texts, "an array of strings"),
+    "errorCode": (_is_number, "a number"),
+    "blockTimeMS": (_is_number, "a number"),
+    "errorMsg": (lambda value: isinstance(value, str), "a string"),
+    "appName": (lambda value: isinstance(value, str), "a string"),
+    "threadName": (lambda value: isinstance(value, str), "a string"),
+    "namespace": (lambda value: isinstance(value, str), "a string"),
+    "errorExtraInfo": (lambda value: isinstance(value, dict), "an object"),
+    "writeConcernError": (lambda value: isinstance(value, dict), "an object"),
+}
+
+
+def check_data(data: Mapping[str, Any]) -> None:
+    """Refuse data of the wrong types when the fail point is configured, not when a command meets it."""
+    for name, (is_right, expected) in _CHECKS.items():
+        if name in data and not is_right(data[name]):
+            reason = (
+                f"the field '{name}' of failCommand's data must be {expected}, not {type_name(data[name])}"
+            )
+            raise CommandError(ErrorCode.TypeMismatch, reason)
+
+
+class CloseConnection(Exception):  # noqa: N818 - a decision, not an error: the client gets no reply
+    """The connection is to be closed instead of a reply."""
+
+
+class InjectedError(CommandError):
+    """An error that a test asked for; if it named labels, exactly these are attached."""
+
+    fixed_labels: list[str] | None = None
+
+
+class FailCommand:
+    """One hit of the fail point."""
+
+    def __init__(self, data: Mapping[str, Any], context: "Context") -> None:
+        self._data = data
+        self._context = context
+
+    @classmethod
+    def of(cls, context: "Context") -> "FailCommand | None":
+        """What happens to this command; None if the fail point is off or means others."""
+        point = context.server.fail_points[FAIL_COMMAND]
+        data = point.data
+        if point.mode == "off" or not _matches(data, context) or not point.enter():
+            return None
+        return cls(data, context)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The labels that were asked for; None leaves them to the usual rules."""
+        found = self._data.get("errorLabels")
+        return None if found is None else list(found)
+
+    @property
+    def write_concern_error(self) -> dict[str, Any] | None:
+        """What is appended to the reply of a command that ran."""
+        found = self._data.get("writeConcernError")
+        return None if found is None else dict(found)
+
+    async def before(self) -> None:
+        """Wait, close the connection or raise, as the fail point says."""
+        if self._data.get("blockConnection"):
+            await self._block()
+        if self._data.get("closeConnection"):
+            raise CloseConnection
+        code = self._data.get("errorCode")
+        if code:
+            error = InjectedError(int(code), self._data.get("errorMsg", _DEFAULT_MESSAGE))
+            error.fixed_labels = self.labels
+            error.details = self._data.get("errorExtraInfo", {})
+            raise error
+
+    async def _block(self) -> None:
+        milliseconds = self._data.get("blockTimeMS")
+        if milliseconds is not None:
+            await asyncio.sleep(milliseconds / 1000)
+            return
+        # Without a time the command waits until the fail point is configured anew.
+        point = self._context.server.fail_points[FAIL_COMMAND]
+        generation = point.generation
+        while point.generation == generation:
+            await point.wait()
+
+
+def _matches(data: Mapping[str, Any], context: "Context") -> bool:
+    entry = context.entry
+    if entry.name == "configureFailPoint" or not any(data.get(action) for action in _ACTIONS):
+        return False
+    if not _names_command(data, {entry.name, *entry.aliases}):
+        return False
+    if "appName" in data and data["appName"] != context.client.app_name:
+        return False
+    if "threadName" in data and data["threadName"] != context.client.name:
+        return False
+    return "namespace" not in data or data["namespace"] == context.namespace
+
+
+def _names_command(data: Mapping[str, Any], names: set[str]) -> bool:
+    if data.get("failAllCommands"):
+        return True
+    if "failCommandsExcept" in data:
+        return names.isdisjoint(data["failCommandsExcept"])
+    return not names.isdisjoint(data.get("failCommands", ()))

@@ -1,0 +1,173 @@
+"""Places where a test can make the server fail or wait on purpose.
+
+A fail point is off until `configureFailPoint` sets its mode. `failCommand` is looked at by the dispatcher
+before each command (`fail_command.py`), the others where their name says. Only what matches counts for
+`times` and `skip`.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+
+FAIL_COMMAND: Final = "failCommand"
+MAX_TIME_ALWAYS: Final = "maxTimeAlwaysTimeOut"
+MAX_TIME_NEVER: Final = "maxTimeNeverTimeOut"
+FAIL_GET_MORE: Final = "failGetMoreAfterCursorCheckout"
+NEVER_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
+FAIL_GET_NEXT: Final = "throwErrorBeforeGetNext"
+PRE_IMAGE_TIME: Final = "changeStreamPreImageRemoverCurrentTime"
+CUT_OFF: Final = "cutOffMember"
+"""Of this server only: a member that nobody can reach. Its connections are closed and new ones refused."""
+
+KNOWN: Final = (
+    FAIL_COMMAND,
+    MAX_TIME_ALWAYS,
+    MAX_TIME_NEVER,
+    FAIL_GET_MORE,
+    NEVER_AWAIT_DATA,
+    FAIL_GET_NEXT,
+    PRE_IMAGE_TIME,
+    CUT_OFF,
+)
+"""Every name that can be configured."""
+
+_MODES: Final = ("off", "alwaysOn", "activationProbability", "times", "skip")
+_COUNTS: Final = ("times", "skip")
+
+
+@dataclass(slots=True)
+class FailPoint:
+    """One place: whether it is on, for how long, and what it does."""
+
+    mode: str = "off"
+    value: float = 0
+    """What is left of `times` or `skip`, or the probability."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    times_entered: int = 0
+    generation: int = 0
+    """How often it was configured."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def configure(self, mode: str, value: float, data: Mapping[str, Any]) -> None:
+        """Set what it does from now on."""
+        self.mode = "off" if mode == "times" and not value else mode
+        self.value = value
+        self.data = data
+        self.generation += 1
+        self._wake()
+
+    def enter(self) -> bool:
+        """Whether it acts now; called only if everything else matches."""
+        if self.mode == "off":
+            return False
+        if self.mode == "skip" and self.value > 0:
+            self.value -= 1
+            return False
+        if self.mode == "activationProbability" and random.random() >= self.value:
+            return False
+        if self.mode == "times":
+            self.value -= 1
+            if self.value == 0:
+                self.mode = "off"
+        self.times_entered += 1
+        self._wake()
+        return True
+
+    async def wait(self) -> None:
+        """Wait until it is configured or entered."""
+        await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def to_document(self) -> dict[str, Any]:
+        """As getParameter shows it; the mode is a number there."""
+        return {"mode": _MODES.index(self.mode), "data": dict(self.data)}
+
+
+class FailPoints:
+    """All fail points of a server."""
+
+    def __init__(self) -> None:
+        self._points = {name: FailPoint() for name in KNOWN}
+
+    def __getitem__(self, name: str) -> FailPoint:
+        return self._points[name]
+
+    def get(self, name: str) -> FailPoint:
+        """The fail point that a client names."""
+        point = self._points.get(name)
+        if point is None:
+            raise CommandError(ErrorCode.FailPointSetFailed, f"{name} not found")
+        return point
+
+    def configure(self, name: str, mode: object, data: Mapping[str, Any]) -> int:
+        """Set a mode; how often the fail point has been entered so far."""
+        point = self.get(name)
+        kind, value = _parse_mode(mode)
+        point.configure(kind, value, data)
+        return point.times_entered
+
+    def is_on(self, name: str) -> bool:
+        """Whether a fail point may act; asking counts for nothing."""
+        return self._points[name].mode != "off"
+
+    def active(self, name: str) -> Mapping[str, Any] | None:
+        """The data of a fail point that acts now, or None; asking counts as entering."""
+        point = self._points[name]
+        return point.data if point.mode != "off" and point.enter() else None
+
+    def raise_if_active(self, name: str, field: str) -> None:
+        """Raise the error whose code stands in a field of the data, if a fail point acts now."""
+        data = self.active(name)
+        code = None if data is None else data.get(field)
+        if isinstance(code, int | float) and code > 0:
+            raise CommandError(int(code), f"Failing command via '{name}' failpoint")
+
+    def disable_all(self) -> None:
+        """Switch everything off."""
+        for point in self._points.values():
+            point.configure("off", 0, {})
+
+    async def wait_entered(self, name: str, times: int) -> None:
+        """Wait until a fail point was entered that often since the server started."""
+        point = self.get(name)
+        while point.times_entered < times:
+            await point.wait()
+
+    def all(self) -> dict[str, FailPoint]:
+        """Every fail point by its name."""
+        return dict(self._points)
+
+
+def _parse_mode(mode: object) -> tuple[str, float]:
+    if isinstance(mode, str):
+        if mode not in ("off", "alwaysOn"):
+            raise CommandError(ErrorCode.BadValue, f"unknown mode: {mode}")
+        return mode, 0
+    if not isinstance(mode, dict):
+        reason = f"'mode' must be a string or an object, not {type_name(mode)}"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    name = next(iter(mode), "")
+    if len(mode) != 1 or name not in (*_COUNTS, "activationProbability"):
+        reason = "'mode' must have exactly one of the fields times, skip and activationProbability"
+        raise CommandError(ErrorCode.BadValue, reason)
+    value = mode[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        reason = f"the value of '{name}' must be a number, not {type_name(value)}"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    if name == "activationProbability":
+        if not 0 <= value <= 1:
+            reason = f"activationProbability must be between 0.0 and 1.0, not {value}"
+            raise CommandError(ErrorCode.BadValue, reason)
+        return name, float(value)
+    if not 0 <= value < 2**31:
+        raise CommandError(ErrorCode.BadValue, f"'{name}' must be a 32-bit number from 0 on, not {value}")
+    return name, int(value)

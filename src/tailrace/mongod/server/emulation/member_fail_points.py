@@ -1,0 +1,52 @@
+"""Setting fail points, also those that concern a whole member of the set.
+
+`cutOffMember` makes a member one that nobody can reach: its connections are closed, new ones are refused, and
+the others elect a new primary if it was that. ``data.member`` is the `host:port` of the member, or its place
+in the set from 0 on; without it, it is the member that is asked. A member that is cut off cannot be asked to
+come back, so either another one is, or the mode is `times`: that many connections are refused.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.emulation.fail_command import check_data
+from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+
+def set_fail_point(server: "Server", name: str, mode: object, data: Mapping[str, Any]) -> FailPoint:
+    """Set the mode of a fail point of a member, or of the member that its data names; the fail point."""
+    if name == FAIL_COMMAND:
+        check_data(data)
+    if name == CUT_OFF:
+        server = _named(server, data.get("member"))
+    point = server.fail_points.get(name)
+    server.fail_points.configure(name, mode, data)
+    if name == CUT_OFF:
+        _connectivity_changed(server)
+    return point
+
+
+def _named(server: "Server", member: object) -> "Server":
+    members = server.members
+    if member is None:
+        return server
+    if isinstance(member, int) and not isinstance(member, bool) and 0 <= member < len(members):
+        return members[member]
+    for known in members:
+        if known.member == member:
+            return known
+    raise CommandError(ErrorCode.BadValue, f"the set has no member {member!r}")
+
+
+def _connectivity_changed(server: "Server") -> None:
+    if server.is_cut_off:
+        # Who asked for it on one of these connections is answered first.
+        asyncio.get_running_loop().call_soon(server.listener.drop_connections)
+    if server.replication.is_replica_set:
+        server.elections.hold()

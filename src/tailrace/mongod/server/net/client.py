@@ -1,0 +1,84 @@
+"""Who is at the other end of a connection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.dispatch.context import Context
+    from tailrace.mongod.server.dispatch.ownership import Ownership
+
+_MAX_METADATA_SIZE: Final = 512
+_MAX_APP_NAME_SIZE: Final = 128
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """One connection, as commands see it."""
+
+    id: int
+    address: str
+    """Host and port of the client."""
+    metadata: Mapping[str, Any] | None = None
+    """What the driver said of itself in its first hello."""
+    app_name: str | None = None
+    operation: "Context | None" = None
+    """The command that runs for it now."""
+    ownership: "Ownership | None" = None
+    """Which documents are this shard's own, if the client is a router that says so."""
+
+    @property
+    def name(self) -> str:
+        """What the log and currentOp call the connection."""
+        return f"conn{self.id}"
+
+    def introduce(self, metadata: Mapping[str, Any]) -> None:
+        """Take the metadata of the handshake; it can be given once."""
+        if self.metadata is not None:
+            reason = "the client metadata document may only be sent in the first hello"
+            raise CommandError(ErrorCode.ClientMetadataCannotBeMutated, reason)
+        if len(encode(metadata)) > _MAX_METADATA_SIZE:
+            reason = f"the client metadata document must be less than or equal to {_MAX_METADATA_SIZE} bytes"
+            raise CommandError(ErrorCode.ClientMetadataDocumentTooLarge, reason)
+        _require_text(metadata, "driver", "name")
+        _require_text(metadata, "driver", "version")
+        _require_text(metadata, "os", "type")
+        app_name = None
+        if "application" in metadata:
+            app_name = _subdocument(metadata, "application").get("name")
+            if app_name is not None and not isinstance(app_name, str):
+                raise _wrong_type("application.name", "string")
+        if app_name is not None and len(app_name.encode()) > _MAX_APP_NAME_SIZE:
+            reason = f"the application name must be less than or equal to {_MAX_APP_NAME_SIZE} bytes"
+            raise CommandError(ErrorCode.ClientMetadataAppNameTooLarge, reason)
+        self.metadata = metadata
+        self.app_name = app_name
+
+
+def _require_text(metadata: Mapping[str, Any], section: str, name: str) -> None:
+    value = _subdocument(metadata, section).get(name)
+    if value is None:
+        reason = f"missing required field '{section}.{name}' in the client metadata document"
+        raise CommandError(ErrorCode.ClientMetadataMissingField, reason)
+    if not isinstance(value, str):
+        raise _wrong_type(f"{section}.{name}", "string")
+
+
+def _subdocument(metadata: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    found = metadata.get(section)
+    if found is None:
+        reason = f"missing required sub-document '{section}' in the client metadata document"
+        raise CommandError(ErrorCode.ClientMetadataMissingField, reason)
+    if not isinstance(found, dict):
+        raise _wrong_type(section, "document")
+    return found
+
+
+def _wrong_type(path: str, expected: str) -> CommandError:
+    return CommandError(
+        ErrorCode.TypeMismatch, f"the field '{path}' in the client metadata document must be a {expected}"
+    )

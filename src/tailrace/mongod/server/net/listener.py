@@ -1,0 +1,265 @@
+"""Sockets: bytes in, requests to the dispatcher, replies out.
+
+The requests of one connection run one after the other, in a task that is there only while there is something
+to run. A connection that breaks the protocol is closed with one line in the log; nothing else notices. When a
+client goes away, a read it waited for is given up; writes are finished, and so are writes without
+acknowledgement that had arrived.
+"""
+
+import asyncio
+import itertools
+import os
+import socket
+from typing import TYPE_CHECKING, Final, cast
+
+from tailrace.errors import PortError, UsageError, WireError
+from tailrace.mongod.server.emulation.fail_points import CUT_OFF
+from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.wire import NEED_DATA, Connection, Request
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+_BACKLOG: Final = 1024
+_BUFFER_BYTES: Final = 256 * 1024
+_ENOUGH_BUFFERED: Final = 1 << 20
+"""Bytes of requests behind the one that runs, from which on no more is read from the socket."""
+
+
+class Listener:
+    """The listening sockets and all connections."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._servers: asyncio.Server | None = None
+        self._ids = itertools.count(1)
+        self.connections: dict[int, ClientConnection] = {}
+        self.port = 0
+        self.buffer = memoryview(bytearray(_BUFFER_BYTES))
+        """Where arriving bytes are put. The loop fills it and hands it over at once, so all connections share
+        it, and nothing large is allocated for each read; another server may run in another thread."""
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; raises `UsageError` if that is not possible."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._servers = await loop.create_server(self._accept, host, port, backlog=_BACKLOG)
+        except OSError as error:
+            # asyncio wraps the system's words in its own; a name that does not resolve has no number.
+            reason = (
+                os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
+            )
+            raise PortError(
+                f"cannot listen on {host}:{port}: {reason}; choose another port or host, or end what uses it"
+            ) from None
+        except OverflowError:
+            raise UsageError(f"{port} is not a port; give a number from 0 to 65535") from None
+        self.port = self._servers.sockets[0].getsockname()[1]
+
+    def _accept(self) -> "ClientConnection":
+        return ClientConnection(self._server, self, next(self._ids))
+
+    def drop_connections(self) -> None:
+        """Close all connections when what was answered last is sent."""
+        for connection in list(self.connections.values()):
+            connection.shut()
+
+    async def stop_accepting(self) -> None:
+        """Take no new connections; those that were taken become part of `connections`."""
+        servers = self._servers
+        if servers is None:
+            return
+        loop = asyncio.get_running_loop()
+        for listening in servers.sockets:
+            loop.remove_reader(listening)
+        # A connection just accepted waits for its transport, which asyncio loses if the server closes first.
+        await asyncio.sleep(0)
+        servers.close()
+
+    async def close(self) -> None:
+        """Close all connections and wait until what still runs on them has ended."""
+        await self.stop_accepting()
+        connections = list(self.connections.values())
+        for connection in connections:
+            connection.shut()
+        await asyncio.gather(*(connection.wait_idle() for connection in connections))
+        if self._servers is not None:
+            await self._servers.wait_closed()
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """One client's socket."""
+
+    def __init__(self, server: "Server", listener: Listener, number: int) -> None:
+        self._server = server
+        self._listener = listener
+        self._buffer = listener.buffer
+        self._wire = Connection()
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._is_paused = False
+        self.client = Client(number, "")
+
+    # -- the socket ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        server = self._server
+        self._transport = cast("asyncio.Transport", transport)
+        raw_socket = transport.get_extra_info("socket")
+        if raw_socket is not None and raw_socket.family in (socket.AF_INET, socket.AF_INET6):
+            raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.client.address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+        connections = self._listener.connections
+        if server.is_cut_off and self._refused_as_cut_off():
+            self._transport.abort()
+            return
+        if len(connections) >= server.options.max_connections:
+            server.counters.connections_rejected += 1
+            server.log.warning(
+                "NETWORK", "Connection refused because there are too many open connections",
+                remote=self.client.address, connectionCount=len(connections),
+            )  # fmt: skip
+            self._transport.abort()
+            return
+        connections[self.client.id] = self
+        server.counters.connections_created += 1
+        server.log.debug(
+            "NETWORK", "Connection accepted", "listener",
+            remote=self.client.address, connectionId=self.client.id, connectionCount=len(connections),
+        )  # fmt: skip
+
+    def _refused_as_cut_off(self) -> bool:
+        server = self._server
+        is_refused = server.fail_points.active(CUT_OFF) is not None
+        if not server.is_cut_off:
+            server.elections.hold()  # it was the last one to be refused: the member is back
+        return is_refused
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where the next bytes are to be put."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Some bytes arrived."""
+        self._server.counters.network.bytes_in += nbytes
+        try:
+            self._wire.receive_data(self._buffer[:nbytes])
+        except WireError:
+            return  # the fault was noticed before, and the connection is being closed
+        if self._task is None:
+            self._begin()
+        elif self._wire.buffered > _ENOUGH_BUFFERED and not self._is_paused and self._transport is not None:
+            self._transport.pause_reading()
+            self._is_paused = True
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is written to."""
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """The socket is closed, by whichever side."""
+        server = self._server
+        self._transport = None
+        self.resume_writing()
+        if self._listener.connections.pop(self.client.id, None) is not None:
+            server.log.debug(
+                "NETWORK", "Connection ended", self.client.name,
+                remote=self.client.address, connectionCount=len(self._listener.connections),
+            )  # fmt: skip
+        operation = self.client.operation
+        if self._task is not None and operation is not None and operation.is_for_reply_only:
+            self._task.cancel()
+
+    def shut(self) -> None:
+        """Close from this side."""
+        if self._transport is not None:
+            self._transport.close()
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing runs for this client."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        request = self._next()
+        if request is not None:
+            self._task = asyncio.get_running_loop().create_task(self._serve(request))
+
+    def _next(self) -> Request | None:
+        """The next request to run; None if there is none, or the connection has to be closed."""
+        while True:
+            try:
+                request = self._wire.next_message()
+            except WireError as fault:
+                if self._transport is not None:
+                    self._server.log.warning(
+                        "NETWORK", "Connection closed because it broke the protocol", self.client.name,
+                        remote=self.client.address, error=str(fault),
+                    )  # fmt: skip
+                self.shut()
+                return None
+            if request is NEED_DATA:
+                if self._is_paused and self._transport is not None:
+                    self._transport.resume_reading()
+                    self._is_paused = False
+                return None
+            self._server.counters.network.requests += 1
+            if self._transport is not None or not request.expects_reply:
+                return request
+
+    async def _serve(self, first: Request) -> None:
+        request: Request | None = first
+        try:
+            while request is not None:
+                await self._answer(request)
+                request = self._next()
+            self._task = None
+        except asyncio.CancelledError:
+            # The client is gone, and may have left requests that want no reply.
+            self._task = None
+            self._begin()
+        except Exception as error:
+            self._task = None
+            self._server.log.error(
+                "NETWORK", "A connection failed for a reason inside of the server", self.client.name,
+                error=f"{type(error).__name__}: {error}",
+            )  # fmt: skip
+            self.shut()
+
+    async def _answer(self, request: Request) -> None:
+        if request.error is not None:
+            self._send(self._wire.refuse(request))
+            await self._sent()
+            return
+        current: Request | None = request
+        while current is not None:
+            outcome = await self._server.dispatcher.run(self.client, current)
+            if outcome.close:
+                self.shut()
+                return
+            current = outcome.next_request if self._transport is not None else None
+            if request.expects_reply:
+                self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
+                # While a slow client reads, its reply is kept once, by the transport.
+                del outcome
+                await self._sent()
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._server.counters.network.bytes_out += len(data)
+            self._transport.write(data)
+
+    async def _sent(self) -> None:
+        if self._writable is not None:
+            await self._writable

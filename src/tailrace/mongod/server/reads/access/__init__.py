@@ -1,0 +1,1 @@
+"""Access paths to documents, and the choice between them."""

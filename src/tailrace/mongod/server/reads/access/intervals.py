@@ -1,0 +1,275 @@
+"""Ranges of KeyStrings that the conditions on one field can be found in.
+
+Comparisons in filters stay within the bracket of a type: ``{$gt: 5}`` is about numbers alone. So every
+condition that an index can serve is one range, or a few points, between bytes of the field's KeyString. An
+upper end stands for itself and for everything that begins with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
+
+from tailrace.bson.documents import encode_value
+from tailrace.bson.keystring import TypeBits, append_value, layout
+from tailrace.bson.values import Symbol
+from tailrace.mongod.store.catalog import Index
+from tailrace.mongod.store.indexes.collation_keys import collated
+from tailrace.mongod.store.shell_notation import shell
+from tailrace.mongod.store.tables import after_prefix
+from tailrace.query.collation import Collation
+from tailrace.query.match.conditions import Condition, conditions_of
+
+"""A comparison operator and what it compares with"""
+
+_COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
+_NUMBER: Final = (layout.NAN, layout.LARGE)
+_BRACKETS: Final[dict[type, tuple[int, int]]] = {
+    bool: (layout.FALSE, layout.TRUE),
+    int: _NUMBER,
+    float: _NUMBER,
+    Decimal128: _NUMBER,
+    str: (layout.STRING, layout.STRING),
+    Symbol: (layout.STRING, layout.STRING),
+    bytes: (layout.BINARY, layout.BINARY),
+    Binary: (layout.BINARY, layout.BINARY),
+    ObjectId: (layout.OBJECT_ID, layout.OBJECT_ID),
+    DatetimeMS: (layout.DATE, layout.DATE),
+    Timestamp: (layout.TIMESTAMP, layout.TIMESTAMP),
+}
+"""First and last type byte of the bracket, for the types that ranges are served for"""
+_COLLATED: Final = (str, Symbol, Mapping)
+
+
+class _BracketEnd(str):
+    """The least or greatest value of a type, as explain writes it."""
+
+    __slots__ = ()
+
+
+class Interval(NamedTuple):
+    """One range; the values at its ends may be excluded, the bytes never are."""
+
+    lower: bytes
+    upper: bytes
+    least: Any
+    """The values at its ends, for people."""
+    greatest: Any
+    has_lower: bool = True
+    has_upper: bool = True
+
+    @property
+    def text(self) -> str:
+        """As explain shows it."""
+        start, end = "[" if self.has_lower else "(", "]" if self.has_upper else ")"
+        return f"{start}{_shown(self.least)}, {_shown(self.greatest)}{end}"
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is about one value."""
+        return self.lower == self.upper and bool(self.lower)
+
+    def descending(self) -> "Interval":
+        """The same range where the field is stored in descending order, by complemented bytes."""
+        return Interval(
+            complement(self.upper),
+            complement(self.lower),
+            self.least,
+            self.greatest,
+            self.has_upper,
+            self.has_lower,
+        )
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, _BracketEnd) else shell(value)
+
+
+EVERYTHING: Final = Interval(b"", b"", _BracketEnd("MinKey"), _BracketEnd("MaxKey"))
+_EVERY_END: Final = (_BracketEnd("MinKey"), _BracketEnd("MaxKey"))
+_BRACKET_ENDS: Final = {
+    layout.NAN: (_BracketEnd("nan"), _BracketEnd("inf")),
+    layout.STRING: (_BracketEnd('""'), _BracketEnd("{}")),
+    layout.FALSE: (_BracketEnd("false"), _BracketEnd("true")),
+    layout.DATE: (
+        _BracketEnd("new Date(-9223372036854775808)"),
+        _BracketEnd("new Date(9223372036854775807)"),
+    ),
+    layout.TIMESTAMP: (
+        _BracketEnd("Timestamp(0, 0)"),
+        _BracketEnd("Timestamp(4294967295, 4294967295)"),
+    ),
+}
+
+
+def complement(key: bytes) -> bytes:
+    """Bytes that sort the other way round.
+
+    >>> complement(bytes([0, 255])).hex()
+    'ff00'
+    """
+    return (int.from_bytes(key, "big") ^ ((1 << 8 * len(key)) - 1)).to_bytes(len(key), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldIntervals:
+    """What the conditions on one field come to."""
+
+    intervals: tuple[Interval, ...]
+    """In order, without overlap; none if nothing can match."""
+    covered: int
+    """How many of the conditions the ranges account for completely, where the field holds no array."""
+    finds_missing: bool = False
+    """Whether documents without the field are among them."""
+
+    @property
+    def are_points(self) -> bool:
+        """Whether each is about one value."""
+        return all(interval.is_point for interval in self.intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """How the values of a field stand in an index."""
+
+    collation: Collation | None = None
+    """The index's own."""
+    has_strings: bool = True
+    """Whether strings compare there as the query compares them."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value can be looked for."""
+        return self.has_strings or not isinstance(value, _COLLATED)
+
+    def key_of(self, value: Any) -> bytes:
+        """The KeyString of one value, without an end."""
+        kind, raw = encode_value(value)
+        if self.collation is not None:
+            kind, raw = collated(self.collation, raw, kind, 0, len(raw))
+        out = bytearray()
+        append_value(out, TypeBits(), raw, kind, 0, len(raw))
+        return bytes(out)
+
+
+def key_space(index: Index, collation: Collation | None) -> KeySpace:
+    """How values stand in an index, for a query with a collation."""
+    own = _collation_of(index)
+    return KeySpace(own, has_strings=own == collation)
+
+
+@lru_cache(maxsize=1024)
+def _collation_of(index: Index) -> Collation | None:
+    # Whatever the collection's collation is, `_id`s are listed as they are.
+    spec = None if index.is_id else index.spec.get("collation")
+    return None if spec is None else Collation.parse(spec)
+
+
+def record_keys(collation: Collation | None) -> KeySpace:
+    """The space of `_id`s and times, which know no collation, for a query that may have one."""
+    return KeySpace(has_strings=collation is None)
+
+
+def comparisons_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
+    """The comparisons that all matching documents pass, by path; what an index cannot serve is left out."""
+    return {
+        path: [condition for condition in conditions if condition[0] in _COMPARISONS]
+        for path, conditions in conditions_of(query).items()
+    }
+
+
+def field_intervals(
+    conditions: Sequence[Condition], keys: KeySpace, *, may_have_arrays: bool
+) -> FieldIntervals | None:
+    """The ranges for the conditions on one field; None if it has none that an index can serve.
+
+    Where the field may hold arrays each condition may be met by another element, so only one of them counts.
+    """
+    served = []
+    for condition in conditions:
+        intervals = _condition_intervals(condition, keys)
+        if intervals is not None:
+            served.append((condition, intervals))
+    if not served:
+        return None
+    if may_have_arrays:
+        # Points are fewer than ranges; among equals the first will do.
+        condition, intervals = min(served, key=lambda item: (item[0][0] not in ("$eq", "$in"), len(item[1])))
+        return FieldIntervals(intervals, 1, _finds_null(condition))
+    common = served[0][1]
+    for _, intervals in served[1:]:
+        common = _intersection(common, intervals)
+    return FieldIntervals(common, len(served), all(_finds_null(condition) for condition, _ in served))
+
+
+def _finds_null(condition: Condition) -> bool:
+    operator, value = condition
+    return None in value if operator == "$in" else value is None
+
+
+def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval, ...] | None:
+    operator, value = condition
+    if operator == "$in":
+        if not isinstance(value, list):
+            return None
+        points = [_point(item, keys) for item in value]
+        found = [point for point in points if point is not None]
+        return _ordered(found) if len(found) == len(points) else None
+    if operator == "$eq":
+        point = _point(value, keys)
+        return None if point is None else (point,)
+    bracket = _bracket(value)
+    if bracket is None or not keys.holds(value):
+        return None
+    return (_range(operator, value, bracket, keys),)
+
+
+def has_point(value: Any, keys: KeySpace) -> bool:
+    """Whether values equal to this one have one place in an index, and so can be looked up there."""
+    if not keys.holds(value):
+        return False
+    return value is None or _bracket(value) is not None or isinstance(value, Mapping)
+
+
+def _point(value: Any, keys: KeySpace) -> Interval | None:
+    if not has_point(value, keys):
+        return None
+    if value is None:
+        # Documents without the field are listed under null, empty arrays under undefined.
+        return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), None, None)
+    key = keys.key_of(value)
+    return Interval(key, key, value, value)
+
+
+def _range(operator: str, value: Any, bracket: tuple[int, int], keys: KeySpace) -> Interval:
+    key = keys.key_of(value)
+    least, greatest = _BRACKET_ENDS.get(bracket[0], _EVERY_END)
+    if operator in ("$gt", "$gte"):
+        return Interval(key, bytes([bracket[1]]), value, greatest, has_lower=operator == "$gte")
+    return Interval(bytes([bracket[0]]), key, least, value, has_upper=operator == "$lte")
+
+
+def _bracket(value: Any) -> tuple[int, int] | None:
+    if isinstance(value, Code):
+        return None  # a string to Python, but not to BSON
+    return next((_BRACKETS[kind] for kind in type(value).__mro__ if kind in _BRACKETS), None)
+
+
+def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    by_lower = {interval.lower: interval for interval in intervals}
+    return tuple(by_lower[lower] for lower in sorted(by_lower))
+
+
+def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
+    return tuple(
+        common for interval in some for other in others if (common := _common(interval, other)) is not None
+    )
+
+
+def _common(a: Interval, b: Interval) -> Interval | None:
+    low = max(a, b, key=lambda interval: (interval.lower, not interval.has_lower))
+    high = min(a, b, key=lambda interval: (after_prefix(interval.upper), interval.has_upper))
+    if low.lower >= after_prefix(high.upper):
+        return None
+    return Interval(low.lower, high.upper, low.least, high.greatest, low.has_lower, high.has_upper)

@@ -1,0 +1,110 @@
+"""Opening an aggregation: its source, its stages, and where the results go."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation import PAUSE, MergeTarget, OutTarget, PipelineContext
+from tailrace.mongod.language.aggregation.rows import Rows
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.cursor import ResultCursor
+from tailrace.mongod.server.reads.output import check_output
+from tailrace.mongod.server.reads.pipelines import PlannedPipeline, plan_pipeline
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
+from tailrace.mongod.server.reads.services import ReadServices
+from tailrace.mongod.server.reads.targets import Target, resolve_named
+from tailrace.mongod.store.catalog import Index
+from tailrace.mongod.store.ddl.lookup import check_uuid
+
+_COLLECTIONLESS = "$cmd.aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAggregate:
+    """An aggregation before it is run."""
+
+    target: Target
+    request: AggregateRequest
+    planned: PlannedPipeline
+
+    @property
+    def ns(self) -> str:
+        """The name that replies show."""
+        return self.target.ns
+
+    @property
+    def output(self) -> OutTarget | MergeTarget | None:
+        """Where the results go, if not to the client."""
+        return self.planned.pipeline.output
+
+    @property
+    def summary(self) -> str:
+        """The plan in a few words."""
+        return "EOF" if self.planned.path is None else self.planned.path.summary
+
+    @property
+    def index(self) -> Index | None:
+        """The index that is read, if there is one."""
+        return None if self.planned.path is None else self.planned.path.index_used
+
+    def cursor(self, context: Context, state: ReadState) -> ResultCursor:  # noqa: ARG002
+        """A cursor over the results."""
+        results = (row if row is PAUSE else row.raw for row in self.planned.rows(state))
+        return ResultCursor(self.ns, state, results)
+
+    async def write(self, context: Context, state: ReadState) -> None:
+        """Compute all results and write them where they belong."""
+        output = self.output
+        assert output is not None
+        if not context.server.replication.is_primary:
+            raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
+        check_output(state.reader.catalog, output)
+        documents = await _all(self.planned.rows(state))
+        # From here on something is written: the command runs to its end.
+        context.is_interruptible = False
+        bypasses = self.request.bypasses_validation
+        await context.server.results.write(context, output, documents, bypasses_validation=bypasses)
+
+
+def writes_results(pipeline: list[dict[str, Any]]) -> bool:
+    """Whether a pipeline, checked or not, ends in a stage that writes."""
+    return bool(pipeline) and not pipeline[-1].keys().isdisjoint(("$out", "$merge"))
+
+
+async def _all(rows: Rows) -> list[bytes]:
+    found = []
+    for row in rows:
+        if row is PAUSE:
+            await asyncio.sleep(0)
+        else:
+            found.append(row.raw)
+    return found
+
+
+def plan_aggregate(
+    context: Context, state: ReadState, request: AggregateRequest, variables: Mapping[str, Any]
+) -> PlannedAggregate:
+    """Compile a pipeline and choose how to read; everything that is wrong with it is found here."""
+    catalog = state.reader.catalog
+    if request.named is None:
+        target = Target(context.database, _COLLECTIONLESS, None)
+    else:
+        target = resolve_named(catalog, context.database, request.named)
+        check_uuid(catalog, context.database, target.name, request.collection_uuid)
+    collation = target.collation(request.collation)
+    inner = PipelineContext(
+        context.database,
+        None if request.named is None else target.name,
+        variables,
+        collation,
+        ReadServices(context, state, variables),
+        in_transaction=context.in_transaction,
+    )
+    planned = plan_pipeline(
+        state, target, request.pipeline, inner, collation, request.hint, raw_data=request.raw_data
+    )
+    return PlannedAggregate(target, request, planned)

@@ -1,0 +1,399 @@
+"""Open cursors: results that a client fetches batch by batch, from registration to the last batch.
+
+A cursor holds no thread, no lock and no LMDB transaction while it waits for its client. One getMore at a time
+has it; when that fails, or its client goes away, the cursor is gone. It also ends with its session, with its
+transaction, by killCursors, and after a time without use.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from bson import DatetimeMS, Int64
+
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.reads.snapshots import SnapshotHistory
+from tailrace.mongod.store.clock import WallClock
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.admin.parameters import Parameters
+    from tailrace.mongod.server.dispatch.context import Context
+    from tailrace.mongod.server.sessions.sessions import Session, Sessions
+
+_MAX_ID: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class CursorBatch:
+    """What one getMore, or the command that opened the cursor, sends."""
+
+    documents: list[bytes]
+    post_batch_resume_token: bytes | None = None
+    """a change stream's position behind this batch, as a BSON document"""
+    exhausted: bool = False
+    """there will be nothing more: the reply's cursor id is 0"""
+    invalidated: bool = False
+    """the change stream ended by an invalidation"""
+
+
+class Cursor(Protocol):
+    """What the registry needs of a cursor."""
+
+    @property
+    def ns(self) -> str:
+        """The namespace in the replies; the part behind the first dot is what a getMore names."""
+
+    @property
+    def is_tailable(self) -> bool:
+        """Whether it stays open at the end of its results."""
+
+    @property
+    def is_tailable_await(self) -> bool:
+        """Whether a getMore waits for results, and may say for how long."""
+
+    @property
+    def is_change_stream(self) -> bool:
+        """Whether its errors are labelled as a change stream's."""
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
+        """The next results: at most ``size`` of them, and at most as many as fit into a reply.
+
+        A tailable cursor that has none waits up to ``wait_ms`` for the first. The call can be cancelled; the
+        cursor is not used again after that.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; called once."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenCursor:
+    """A registered cursor, and what is known of its use."""
+
+    id: int
+    cursor: Cursor
+    lsid: bytes | None
+    txn_number: int | None
+    """The transaction it was opened in; None outside of one."""
+    api: tuple[Any, Any, Any]
+    command: Mapping[str, Any]
+    """What opened it, as currentOp shows it."""
+    client: str
+    created_ms: int
+    last_use: float
+    no_timeout: bool = False
+    seconds_left: float | None = None
+    """What is left of the opening command's `maxTimeMS`, shared by all its getMores; None without one."""
+    plan_summary: str | None = None
+    documents_returned: int = 0
+    batches_returned: int = 0
+    user: "Context | None" = None
+    """The command that works with it now."""
+    error: CommandError | None = None
+    """Why it was ended from outside; the next getMore is told."""
+
+    def returned(self, batch: CursorBatch) -> None:
+        """Count a batch that is sent."""
+        self.documents_returned += len(batch.documents)
+        self.batches_returned += 1
+
+    def describe(self) -> dict[str, Any]:
+        """The field `cursor` of a currentOp entry."""
+        shown: dict[str, Any] = {
+            "cursorId": Int64(self.id),
+            "createdDate": DatetimeMS(self.created_ms),
+            "lastAccessDate": DatetimeMS(int(self.last_use * 1000)),
+            "nDocsReturned": Int64(self.documents_returned),
+            "nBatchesReturned": Int64(self.batches_returned),
+            "noCursorTimeout": self.no_timeout,
+            "tailable": self.cursor.is_tailable,
+            "awaitData": self.cursor.is_tailable_await,
+            "originatingCommand": dict(self.command),
+        }
+        if self.plan_summary is not None:
+            shown["planSummary"] = self.plan_summary
+        if self.user is not None:
+            shown["operationUsingCursorId"] = Int64(self.user.operation_id)
+        return shown
+
+
+class CursorUse:
+    """A getMore's hold on its cursor; a class of its own because it is entered so often."""
+
+    __slots__ = ("_cursors", "_entry")
+
+    def __init__(self, cursors: "Cursors", entry: OpenCursor) -> None:
+        self._cursors = cursors
+        self._entry = entry
+
+    def __enter__(self) -> OpenCursor:
+        return self._entry
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cursors.used(self._entry, has_failed=kind is not None)
+
+
+class Cursors:
+    """All open cursors of a server."""
+
+    def __init__(self, sessions: "Sessions", wall: WallClock, parameters: "Parameters") -> None:
+        self._wall = wall
+        self._parameters = parameters
+        self._by_id: dict[int, OpenCursor] = {}
+        self.total_opened = 0
+        self.timed_out = 0
+        self.more_than_one_batch = 0
+        self.snapshots = SnapshotHistory(wall)
+        """States that are kept for cursors with the read concern `snapshot`."""
+        sessions.on_end.append(self._session_ended)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[OpenCursor]:
+        return iter(list(self._by_id.values()))
+
+    def get(self, cursor_id: object) -> OpenCursor | None:
+        """The cursor of an id, if it is open."""
+        return self._by_id.get(cursor_id) if isinstance(cursor_id, int) else None
+
+    def of_operation(self, context: "Context") -> OpenCursor | None:
+        """The cursor that a command works with now."""
+        return next((entry for entry in self._by_id.values() if entry.user is context), None)
+
+    # -- from the first batch to the last ---------------------------------------------------------------
+
+    def register(
+        self,
+        context: "Context",
+        cursor: Cursor,
+        first: CursorBatch,
+        *,
+        no_timeout: bool = False,
+        plan_summary: str | None = None,
+    ) -> int:
+        """Keep a cursor open behind its first batch; its id, or 0 if the batch was all there is.
+
+        The cursor belongs to the session and the transaction of the command that opened it.
+        """
+        if first.exhausted:
+            cursor.close()
+            return 0
+        entry = OpenCursor(
+            self._new_id(),
+            cursor,
+            context.lsid,
+            context.txn_number if context.in_transaction else None,
+            _api_of(context.command),
+            context.shown_command,
+            context.client.address,
+            self._wall.milliseconds(),
+            self._wall.seconds(),
+            no_timeout,
+            _seconds_left(context),
+            plan_summary,
+        )
+        entry.returned(first)
+        self._by_id[entry.id] = entry
+        self.total_opened += 1
+        return entry.id
+
+    def _new_id(self) -> int:
+        while True:
+            cursor_id = 1 + secrets.randbelow(_MAX_ID)
+            if cursor_id not in self._by_id:
+                return cursor_id
+
+    def use(self, context: "Context", cursor_id: int, ns: str) -> "CursorUse":
+        """Have a cursor for a getMore. Whatever leaves the block as an exception ends the cursor.
+
+        Raises what the server answers if the cursor is not there, is not for this client, or is in use; the
+        cursor stays open then.
+        """
+        entry = self._by_id.get(cursor_id)
+        if entry is None:
+            raise CommandError(ErrorCode.CursorNotFound, f"cursor id {cursor_id} not found")
+        context.is_change_stream = entry.cursor.is_change_stream
+        self._check_use(context, entry, ns)
+        if entry.error is not None:
+            self._remove(entry)
+            raise entry.error
+        entry.user = context
+        return CursorUse(self, entry)
+
+    def finish(self, entry: OpenCursor) -> None:
+        """End a cursor that has nothing more."""
+        self._remove(entry)
+
+    def used(self, entry: OpenCursor, *, has_failed: bool) -> None:
+        """Take back a cursor that was given out by `use`."""
+        entry.user = None
+        entry.last_use = self._wall.seconds()
+        if has_failed or entry.error is not None:
+            self._remove(entry)
+        elif entry.batches_returned == 2:
+            self.more_than_one_batch += 1
+
+    @staticmethod
+    def _check_use(context: "Context", entry: OpenCursor, ns: str) -> None:
+        if ns != entry.cursor.ns:
+            reason = (
+                f"Requested getMore on namespace '{ns}', but cursor belongs to a different namespace "
+                f"{entry.cursor.ns}"
+            )
+            raise CommandError(ErrorCode.Unauthorized, reason)
+        if entry.user is not None:
+            raise CommandError(ErrorCode.CursorInUse, f"cursor id {entry.id} is already in use")
+        _check_session(context, entry)
+        if _api_of(context.command) != entry.api:
+            reason = (
+                "API parameter mismatch: getMore used params "
+                f"{_shown_api(_api_of(context.command))}, "
+                f"the cursor-creating command used {_shown_api(entry.api)}"
+            )
+            raise CommandError(ErrorCode.APIMismatchError, reason)
+
+    # -- the end from outside ---------------------------------------------------------------------------
+
+    def kill(self, cursor_id: int) -> bool:
+        """End a cursor; a getMore under way fails. Whether it was there."""
+        entry = self._by_id.get(cursor_id)
+        if entry is None:
+            return False
+        self._kill(entry)
+        return True
+
+    def kill_session(self, lsid: bytes) -> int:
+        """End the cursors of a session; how many."""
+        return self._kill_all_of(entry for entry in self if entry.lsid == lsid)
+
+    def kill_transaction(self, lsid: bytes, txn_number: int) -> int:
+        """End the cursors that were opened in a transaction; how many."""
+        return self._kill_all_of(
+            entry for entry in self if entry.lsid == lsid and entry.txn_number == txn_number
+        )
+
+    def fail_all(self, error: CommandError) -> None:
+        """End all cursors with an error: commands that use one fail with it, and so does the next getMore."""
+        for entry in self:
+            entry.error = error
+            if entry.user is not None:
+                entry.user.interrupt(error)
+
+    def reap(self) -> int:
+        """End the cursors that were not used for too long; how many.
+
+        One that belongs to a session lives as long as that does.
+        """
+        oldest = self._wall.seconds() - self._parameters["cursorTimeoutMillis"] / 1000
+        expired = [
+            entry
+            for entry in self
+            if entry.user is None and entry.lsid is None and not entry.no_timeout and entry.last_use < oldest
+        ]
+        for entry in expired:
+            self._remove(entry)
+        self.timed_out += len(expired)
+        self.snapshots.reap()
+        return len(expired)
+
+    def close(self) -> None:
+        """End everything, for a server that stops."""
+        for entry in self:
+            self._remove(entry)
+        self.snapshots.close()
+
+    def _session_ended(self, session: "Session") -> None:
+        self.kill_session(session.lsid)
+
+    def _kill_all_of(self, entries: Iterator[OpenCursor]) -> int:
+        found = list(entries)
+        for entry in found:
+            self._kill(entry)
+        return len(found)
+
+    def _kill(self, entry: OpenCursor) -> None:
+        if entry.user is None:
+            self._remove(entry)
+            return
+        # The getMore that has it lets go of it; the interruption makes that happen now.
+        entry.error = CommandError(ErrorCode.CursorKilled, f"cursor id {entry.id} was killed")
+        entry.user.interrupt(entry.error)
+
+    def _remove(self, entry: OpenCursor) -> None:
+        if self._by_id.pop(entry.id, None) is not None:
+            entry.cursor.close()
+
+    # -- for the administrator --------------------------------------------------------------------------
+
+    def idle_operations(self, host: str) -> list[dict[str, Any]]:
+        """The entries of currentOp for cursors that no command works with."""
+        shown = []
+        for entry in self:
+            if entry.user is not None:
+                continue
+            operation: dict[str, Any] = {"type": "idleCursor", "host": host, "client": entry.client}
+            if entry.lsid is not None:
+                operation["lsid"] = decode(entry.lsid)
+            operation |= {"ns": entry.cursor.ns, "cursor": entry.describe()}
+            shown.append(operation)
+        return shown
+
+    def statistics(self) -> dict[str, Any]:
+        """The section `metrics.cursor` of serverStatus."""
+        entries = list(self)
+        return {
+            "timedOut": Int64(self.timed_out),
+            "totalOpened": Int64(self.total_opened),
+            "moreThanOneBatch": Int64(self.more_than_one_batch),
+            "open": {
+                "noTimeout": Int64(sum(entry.no_timeout for entry in entries)),
+                "pinned": Int64(sum(entry.user is not None for entry in entries)),
+                "total": Int64(len(entries)),
+            },
+        }
+
+
+def _seconds_left(context: "Context") -> float | None:
+    return None if context.deadline is None else max(context.deadline - time.monotonic(), 0.0)
+
+
+def _check_session(context: "Context", entry: OpenCursor) -> None:
+    """Refuse a getMore from another session or transaction than the cursor's."""
+    start = f"Cannot run getMore on cursor {entry.id}, which was "
+    if entry.lsid is None and context.lsid is not None:
+        raise CommandError(50736, f"{start}not created in a session, in session {_shown(context.lsid)}")
+    if entry.lsid is not None and context.lsid is None:
+        raise CommandError(50737, f"{start}created in session {_shown(entry.lsid)}, without an lsid")
+    if entry.lsid is not None and context.lsid is not None and entry.lsid != context.lsid:
+        reason = f"{start}created in session {_shown(entry.lsid)}, in session {_shown(context.lsid)}"
+        raise CommandError(50738, reason)
+    number = context.txn_number if context.in_transaction else None
+    if entry.txn_number is None and number is not None:
+        raise CommandError(50739, f"{start}not created in a transaction, in transaction {number}")
+    if entry.txn_number is not None and number is None:
+        raise CommandError(50740, f"{start}created in a transaction, without a txnNumber")
+    if entry.txn_number != number:
+        reason = f"{start}created in transaction {entry.txn_number}, in transaction {number}"
+        raise CommandError(50741, reason)
+
+
+def _shown(lsid: bytes) -> str:
+    return str(decode(lsid)["id"].as_uuid())
+
+
+def _api_of(command: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    get = command.get
+    return get("apiVersion"), get("apiStrict"), get("apiDeprecationErrors")
+
+
+def _shown_api(values: tuple[Any, Any, Any]) -> str:
+    given = zip(("apiVersion", "apiStrict", "apiDeprecationErrors"), values, strict=True)
+    return str({name: value for name, value in given if value is not None})

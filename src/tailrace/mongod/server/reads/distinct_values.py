@@ -1,0 +1,49 @@
+"""The distinct values of a path."""
+
+from typing import Any
+
+from tailrace.bson.compare import StringKey, sort_key
+from tailrace.bson.documents import encode_value
+from tailrace.bson.raw import MAX_USER_SIZE
+from tailrace.errors import CommandError
+from tailrace.query.missing import MISSING
+from tailrace.query.paths import Path
+
+_ELEMENT_OVERHEAD = 8
+
+
+class DistinctValues:
+    """Collects values, each once; arrays stand for their elements.
+
+    >>> values = DistinctValues("a")
+    >>> for document in ({"a": 1}, {"a": [1.0, "x"]}, {"b": 1}, {"a": [[2]]}):
+    ...     values.add(document)
+    >>> values.found
+    [1, 'x', [2]]
+    """
+
+    def __init__(self, path: str, string_key: StringKey = None) -> None:
+        self.found: list[Any] = []
+        self._path = Path(path)
+        self._string_key = string_key
+        self._seen: set[Any] = set()
+        self._size = 0
+
+    def add(self, document: dict[str, Any]) -> None:
+        """Take the values of a document; error 17217 when all together no longer fit into a reply."""
+        for value, _ in self._path.values(document, into_last_array=False):
+            if isinstance(value, list):
+                for item in value:
+                    self._add(item)
+            elif value is not MISSING:
+                self._add(value)
+
+    def _add(self, value: Any) -> None:
+        key = sort_key(value, self._string_key)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self._size += len(encode_value(value)[1]) + _ELEMENT_OVERHEAD
+        if self._size > MAX_USER_SIZE:
+            raise CommandError(17217, "distinct too big, 16mb cap")
+        self.found.append(value)

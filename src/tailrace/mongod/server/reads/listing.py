@@ -1,0 +1,55 @@
+"""A cursor over documents that are all at hand: what the commands that list something return."""
+
+from collections.abc import Sequence
+
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.batches import cursor_reply, fitting
+from tailrace.mongod.server.reads.cursors import CursorBatch
+
+
+class ListingCursor:
+    """The documents that did not fit into the first batch."""
+
+    is_tailable = False
+    is_tailable_await = False
+    is_change_stream = False
+
+    def __init__(self, ns: str, documents: Sequence[bytes]) -> None:
+        self.ns = ns
+        self._documents = documents
+        self._next = 0
+
+    def take(self, size: int | None) -> CursorBatch:
+        """The next documents, as many as are wanted and fit."""
+        end = len(self._documents) if size is None else self._next + size
+        wanted = self._documents[self._next : end]
+        taken = list(wanted[: fitting(wanted)])
+        self._next += len(taken)
+        return CursorBatch(taken, exhausted=self._next >= len(self._documents))
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
+        """See `Cursor`."""
+        return self.take(size)
+
+    def close(self) -> None:
+        """Let go of the documents."""
+        self._documents = ()
+
+
+def batch_size(arguments: Arguments) -> int | None:
+    """`cursor: {batchSize}`; None if the client does not say."""
+    cursor = arguments.nested("cursor")
+    if cursor is None:
+        return None
+    size = cursor.integer("batchSize", None, minimum=0)
+    cursor.finish()
+    return size
+
+
+def listing_reply(context: Context, ns: str, documents: Sequence[bytes], size: int | None) -> bytes:
+    """The reply with the first batch; the rest stays behind a cursor."""
+    cursor = ListingCursor(ns, documents)
+    first = cursor.take(size)
+    cursor_id = context.server.cursors.register(context, cursor, first)
+    return cursor_reply("firstBatch", first, cursor_id, ns)

@@ -1,0 +1,69 @@
+"""What find and aggregate have in common: the first batch, and the cursor behind it."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.batches import DEFAULT_FIRST_BATCH, cursor_reply
+from tailrace.mongod.server.reads.cursors import Cursor, CursorBatch
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.store.catalog import Index
+
+
+class Planned(Protocol):
+    """A read whose plan is made."""
+
+    @property
+    def summary(self) -> str:
+        """The plan in a few words."""
+
+    @property
+    def index(self) -> Index | None:
+        """The index that is read, if there is one."""
+
+    def cursor(self, context: Context, state: ReadState) -> Cursor:
+        """A cursor over the results."""
+
+
+PlannedRead = TypeVar("PlannedRead", bound=Planned)
+
+
+def count_index_use(context: Context, index: Index | None) -> None:
+    """Note for `$indexStats` that a read is about to use an index."""
+    if index is not None:
+        context.server.counters.index_uses[index.ident] += 1
+
+
+async def open_cursor(
+    context: Context,
+    plan: Callable[[ReadState], PlannedRead],
+    batch_size: int | None,
+    *,
+    single_batch: bool = False,
+    no_timeout: bool = False,
+) -> bytes:
+    """Plan a read, run it up to its first batch, and keep the rest behind a cursor; the reply."""
+    state = await ReadState.of(context)
+    cursor: Cursor | None = None
+    try:
+        with state.batch():
+            planned = plan(state)
+            count_index_use(context, planned.index)
+            cursor = planned.cursor(context, state)
+            first = await cursor.next_batch(DEFAULT_FIRST_BATCH if batch_size is None else batch_size, 0)
+    except BaseException:
+        if cursor is None:
+            state.close()
+        else:
+            cursor.close()
+        raise
+    if single_batch:
+        first = CursorBatch(first.documents, exhausted=True)
+    time = state.at_cluster_time
+    ns = cursor.ns
+    cursor_id = context.server.cursors.register(
+        context, cursor, first, no_timeout=no_timeout, plan_summary=planned.summary
+    )
+    extra = {} if time is None else {"atClusterTime": to_timestamp(time)}
+    return cursor_reply("firstBatch", first, cursor_id, ns, **extra)

@@ -1,0 +1,217 @@
+"""`$out` and `$merge`: results that are written instead of sent."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bson import ObjectId
+
+from tailrace.bson.documents import decode, encode
+from tailrace.bson.values import Undefined
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.namespaces import Namespace, existing_collection
+from tailrace.mongod.server.writes.specs import UpdateSpec
+from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.ddl.collection_options import in_catalog_order
+from tailrace.mongod.store.ddl.create import create_collection
+from tailrace.mongod.store.ddl.drop import drop_collection
+from tailrace.mongod.store.ddl.lookup import check_unused
+from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.missing import MISSING
+
+_MERGED_AT_ONCE: Final = 500
+_NO_MATCH: Final = 13113
+_KEEP: Final = [{"$replaceWith": "$$ROOT"}]
+_MERGE: Final = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
+
+
+def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
+    """Refuse a collection that results cannot be written to, before anything is computed."""
+    namespace = Namespace(target.database, target.collection)
+    collection = existing_collection(catalog, namespace)
+    if isinstance(target, MergeTarget):
+        _check_unique(collection, target, namespace)
+        return
+    if collection is None:
+        return
+    if collection.is_capped:
+        raise CommandError(17152, f"namespace '{namespace}' is capped so it can't be used for $out")
+    if collection.is_timeseries != (target.timeseries is not None) and target.timeseries is not None:
+        raise CommandError(7268700, f"{namespace} is not a time-series collection, as $out wants it to be")
+
+
+class ResultWriter:
+    """Puts results into the server's own store."""
+
+    async def write(
+        self,
+        context: Context,
+        target: OutTarget | MergeTarget,
+        documents: Sequence[bytes],
+        *,
+        bypasses_validation: bool,
+    ) -> None:
+        """Write them as the stage says."""
+        store = context.server.store
+        if isinstance(target, OutTarget):
+            await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
+        else:
+            await write_merge(context, store, target, documents, bypasses_validation=bypasses_validation)
+
+
+async def write_out(
+    context: Context,
+    store: Store,
+    target: OutTarget,
+    documents: Sequence[bytes],
+    *,
+    bypasses_validation: bool,
+) -> None:
+    """Replace a collection by the results, all at once; its options and indexes stay."""
+
+    def work(unit: WriteUnit) -> None:
+        check_output(unit.catalog, target)
+        runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
+        replaced = unit.catalog.collection(f"{target.database}.{target.collection}")
+        if target.timeseries is not None or (replaced is not None and replaced.is_timeseries):
+            _replace_timeseries(unit, target, replaced)
+            namespace = Namespace(target.database, target.collection)
+        else:
+            namespace = _temporary(unit, target, replaced)
+        for document in documents:
+            runner.insert(namespace, document)
+        if namespace.name != target.collection:
+            rename_collection(
+                unit,
+                (target.database, namespace.name),
+                (target.database, target.collection),
+                drop_target=True,
+            )
+
+    await store.write(work, deadline=context.deadline, waiting=context.waiting)
+
+
+def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
+    """A collection like the one to be replaced, without its documents."""
+    name = f"tmp.agg_out.{uuid.uuid4()}"
+    options = {} if replaced is None else dict(replaced.options)
+    made = unit.create_collection(target.database, name, in_catalog_order({"temp": True, **options}))
+    for index in () if replaced is None else replaced.indexes:
+        if not index.is_id:
+            made = unit.add_index(made, index.spec)
+    return Namespace(target.database, name)
+
+
+def _replace_timeseries(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> None:
+    """A time series cannot be renamed; the old one is dropped in the same moment instead."""
+    options: Mapping[str, Any] = {"timeseries": dict(target.timeseries or {})}
+    if replaced is not None:
+        check_unused(unit, replaced)
+        options = replaced.options
+        drop_collection(unit, replaced)
+        unit.create_collection(target.database, target.collection, options)
+    else:
+        create_collection(unit, target.database, target.collection, options)
+
+
+async def write_merge(
+    context: Context,
+    store: Store,
+    target: MergeTarget,
+    documents: Sequence[bytes],
+    *,
+    bypasses_validation: bool,
+) -> None:
+    """Write each result onto the document it belongs to; what came before a failing one stays written."""
+    for start in range(0, len(documents), _MERGED_AT_ONCE):
+        batch = documents[start : start + _MERGED_AT_ONCE]
+
+        def work(unit: WriteUnit, batch: Sequence[bytes] = batch) -> CommandError | None:
+            runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
+            return _merge_all(runner, target, batch)
+
+        failure = await store.write(work, deadline=context.deadline, waiting=context.waiting)
+        if failure is not None:
+            raise failure
+
+
+def _merge_all(runner: StatementRunner, target: MergeTarget, batch: Sequence[bytes]) -> CommandError | None:
+    namespace = Namespace(target.database, target.collection)
+    try:
+        _check_unique(existing_collection(runner.unit.catalog, namespace), target, namespace)
+        for raw in batch:
+            _merge(runner, namespace, target, decode(raw))
+    except CommandError as error:
+        return error
+    return None
+
+
+def _merge(
+    runner: StatementRunner, namespace: Namespace, target: MergeTarget, document: dict[str, Any]
+) -> None:
+    document = identified(target, document)
+    if target.when_matched == "fail":
+        runner.insert(namespace, encode(document))
+        return
+    outcome = runner.update(namespace, _update_spec(target, document))
+    if not outcome.matched and target.when_not_matched == "fail":
+        reason = (
+            "$merge could not find a matching document in the target collection for at least one "
+            "document in the source collection"
+        )
+        raise CommandError(_NO_MATCH, reason)
+
+
+def identified(target: MergeTarget, document: dict[str, Any]) -> dict[str, Any]:
+    """A result with an `_id`, a new one if it has none and is found by it."""
+    if "_id" not in document and "_id" in target.on:
+        return {"_id": ObjectId(), **document}
+    return document
+
+
+def _update_spec(target: MergeTarget, document: dict[str, Any]) -> UpdateSpec:
+    query = {path: {"$eq": _joined_value(document, path)} for path in target.on}
+    inserts = target.when_not_matched == "insert"
+    if target.when_matched == "replace":
+        return UpdateSpec(query, document, upsert=inserts)
+    if isinstance(target.when_matched, str):
+        stages: Any = _MERGE if target.when_matched == "merge" else _KEEP
+    else:
+        stages = list(target.when_matched)
+    constants = {
+        name: value for name, value in target.variables_for(document).items() if value is not MISSING
+    }
+    return UpdateSpec(query, stages, upsert=inserts, constants=constants, supplies_document=inserts)
+
+
+def _joined_value(document: Mapping[str, Any], path: str) -> Any:
+    """The value by which a result finds the document it belongs to."""
+    value: Any = document
+    for name in path.split("."):
+        value = value.get(name, MISSING) if isinstance(value, Mapping) else MISSING
+        if isinstance(value, list):
+            raise CommandError(51185, f"$merge write error: 'on' field '{path}' cannot be an array")
+    if value is MISSING or value is None or isinstance(value, Undefined):
+        raise CommandError(
+            51132, f"$merge write error: 'on' field '{path}' cannot be missing, null, undefined or an array"
+        )
+    return value
+
+
+def _check_unique(collection: Collection | None, target: MergeTarget, namespace: Namespace) -> None:
+    """A result must belong to one document at most: a unique index has to be on the fields."""
+    if set(target.on) == {"_id"}:
+        return
+    for index in () if collection is None else collection.indexes:
+        is_whole = "partialFilterExpression" not in index.spec and "collation" not in index.spec
+        if index.unique and is_whole and {path for path, _ in index.key} == set(target.on):
+            return
+    reason = (
+        f"Cannot find index to verify that join fields will be unique: {', '.join(target.on)} in {namespace}"
+    )
+    raise CommandError(51183, reason)

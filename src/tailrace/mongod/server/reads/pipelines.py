@@ -1,0 +1,65 @@
+"""Pipelines on collections and views: what can be read by an access path is, the stages do the rest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tailrace.mongod.language.aggregation import Pipeline, PipelineContext, compile_pipeline
+from tailrace.mongod.language.aggregation.leading_match import leading_match
+from tailrace.mongod.language.aggregation.rows import Rows
+from tailrace.mongod.server.reads.access.access_paths import AccessPath
+from tailrace.mongod.server.reads.access.planner import Wanted, choose_read
+from tailrace.mongod.server.reads.execution import matching_rows
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.server.reads.targets import Target
+from tailrace.query.collation import Collation
+from tailrace.query.match import Matcher, compile_match
+from tailrace.query.sorting import compile_sort
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPipeline:
+    """A pipeline with the way its documents are found."""
+
+    pipeline: Pipeline
+    path: AccessPath | None
+    """None if it reads no collection, or one that is not there."""
+    matcher: Matcher | None
+    query: Mapping[str, Any]
+    """What is decided while reading: the first `$match` stages."""
+    done: int
+    """How many stages the reading takes care of."""
+
+    def rows(self, state: ReadState) -> Rows:
+        """The results, to be asked for inside of batches of the state."""
+        if self.path is None:
+            return self.pipeline.rows(iter(()))
+        rest = replace(self.pipeline, stages=self.pipeline.stages[self.done :])
+        return rest.rows(matching_rows(state, self.path, self.matcher))
+
+
+def plan_pipeline(
+    state: ReadState,
+    target: Target,
+    stages: Sequence[Any],
+    context: PipelineContext,
+    collation: Collation | None,
+    hint: Any = None,
+    *,
+    raw_data: bool = False,
+) -> PlannedPipeline:
+    """Compile the stages behind those of the target's view, and choose how to read."""
+    all_stages = (*target.stages, *stages)
+    compiled = compile_pipeline(all_stages, context)
+    collection = target.collection
+    if collection is None or not compiled.reads_collection:
+        return PlannedPipeline(compiled, None, None, {}, 0)
+    query, rest = leading_match(all_stages)
+    done = len(all_stages) - len(rest)
+    sort = rest[0].get("$sort", {}) if rest else {}
+    wanted = Wanted(
+        query, sort, compile_sort(sort, collation) if sort else None, hint=hint, collation=collation
+    )
+    path = choose_read(state.reader, collection, wanted, raw_data=raw_data)
+    matcher = compile_match(query, variables=context.variables, collation=collation) if query else None
+    return PlannedPipeline(compiled, path, matcher, query, done + 1 if sort and path.is_ordered else done)

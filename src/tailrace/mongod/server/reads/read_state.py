@@ -1,0 +1,125 @@
+"""The state of the store that a command or a cursor reads, from batch to batch.
+
+Most cursors see the newest state in each batch and hold nothing in between, so that a client that takes its
+time costs no disk space. In a transaction, and with the read concern `snapshot`, it is one state for all.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tailrace.mongod.language.aggregation import PAUSE, Pause
+from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
+from tailrace.mongod.server.reads.access.access_paths import AccessPath
+from tailrace.mongod.store.reader import Reader, Record
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.dispatch.context import Context
+    from tailrace.mongod.server.reads.snapshots import PinnedSnapshot
+    from tailrace.mongod.store.states import States
+
+_COST_BETWEEN_LOOKS: Final = 32_000
+_COST_OF_A_RECORD: Final = 1000
+"""Besides its bytes; so the clock is looked at every 32 records, or earlier if they are large"""
+
+
+class ReadState:
+    """Gives the reader of the batch under way."""
+
+    def __init__(
+        self, states: "States", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
+    ) -> None:
+        """Without a reader of its own it opens the newest state for each batch."""
+        self._states = states
+        self._reader = reader
+        self._pinned = pinned
+        self._paths: list[AccessPath] = []
+        self._is_open = False
+        self.generation = 0
+        """Grows with each batch: what was read before may look different now."""
+
+    @classmethod
+    async def of(cls, context: "Context") -> "ReadState":
+        """The state that a command is to read, by its transaction and its read concern."""
+        states = context.server.states
+        if context.transaction is not None:
+            return cls(states, context.transaction.reader)
+        if context.read_concern.level == "snapshot":
+            pinned = await context.server.cursors.snapshots.pin(context)
+            return cls(states, pinned.reader, pinned)
+        return cls(states.for_reader())
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of this batch."""
+        assert self._reader is not None, "a state is read inside of a batch"
+        return self._reader
+
+    @property
+    def at_cluster_time(self) -> int | None:
+        """The time of the state, where the client asked for one state."""
+        return None if self._pinned is None else self._pinned.time
+
+    def watch(self, path: AccessPath) -> None:
+        """Have a path checked whenever it goes on in another state."""
+        if path not in self._paths:
+            self._paths.append(path)
+
+    @contextmanager
+    def batch(self) -> Iterator[Reader]:
+        """Around everything that reads for one batch; one inside another is the same one."""
+        if self._is_open:
+            yield self.reader
+            return
+        self._is_open = True
+        self.generation += 1
+        try:
+            if self._reader is not None:
+                yield self._reader
+                return
+            with self._states.snapshot() as snapshot:
+                self._reader = snapshot
+                try:
+                    for path in self._paths:
+                        path.check(snapshot)
+                    yield snapshot
+                finally:
+                    self._reader = None
+        finally:
+            self._is_open = False
+
+    def close(self) -> None:
+        """Let go of a state that was kept."""
+        if self._pinned is not None:
+            self._pinned.release()
+            self._pinned = None
+
+    def records(self, path: AccessPath) -> Iterator[Record | Pause]:
+        """The records of a path over as many batches as it takes, with pauses for others."""
+        self.watch(path)
+        due = time.monotonic() + SECONDS_AT_ONCE
+        unseen = 0
+        while True:
+            generation = self.generation
+            records = path.records(self.reader)
+            for record in records:
+                yield record
+                if self.generation != generation:
+                    break  # another batch: its reader goes on where this one stopped
+                unseen += len(record[1]) + _COST_OF_A_RECORD
+                if unseen < _COST_BETWEEN_LOOKS:
+                    continue
+                unseen = 0
+                if time.monotonic() >= due:
+                    yield PAUSE
+                    due = time.monotonic() + SECONDS_AT_ONCE
+                    if self.generation != generation:
+                        break
+            else:
+                return
+
+    def documents(self, path: AccessPath) -> Iterator[bytes | Pause]:
+        """The same without the record keys."""
+        for record in self.records(path):
+            yield record if record is PAUSE else record[1]

@@ -1,0 +1,1 @@
+"""Options of the read commands, parsed and checked."""

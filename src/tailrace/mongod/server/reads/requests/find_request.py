@@ -1,0 +1,96 @@
+"""The options of `find`, read and checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.catalog_changes import collection_uuid
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.reads.access.planner import NATURAL, check_hint
+
+_WITHOUT_EFFECT: Final = (
+    "allowDiskUse", "allowPartialResults", "oplogReplay", "readOnce", "term", "runtimeConstants",
+    "legacyRuntimeConstants", "querySettings", "includeQueryStatsMetrics", "isClusterQueryWithoutShardKeyCmd",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FindRequest:
+    """What a client asks for."""
+
+    query: dict[str, Any] = field(default_factory=dict)
+    sort: dict[str, Any] = field(default_factory=dict)
+    projection: dict[str, Any] = field(default_factory=dict)
+    hint: str | dict[str, Any] | None = None
+    skip: int = 0
+    limit: int = 0
+    """0 is no limit."""
+    batch_size: int | None = None
+    single_batch: bool = False
+    min_key: dict[str, Any] | None = None
+    max_key: dict[str, Any] | None = None
+    return_key: bool = False
+    show_record_id: bool = False
+    tailable: bool = False
+    await_data: bool = False
+    no_cursor_timeout: bool = False
+    collation: dict[str, Any] | None = None
+    let: dict[str, Any] | None = None
+    collection_uuid: bytes | None = None
+    raw_data: bool = False
+
+    @classmethod
+    def parse(cls, arguments: Arguments) -> "FindRequest":
+        """Read the fields of a command; the collection's name is the caller's."""
+        request = cls(
+            query=arguments.document("filter", {}),
+            sort=arguments.document("sort", {}),
+            projection=arguments.document("projection", {}),
+            hint=arguments.value("hint", None) or None,
+            skip=arguments.integer("skip", 0, minimum=0),
+            limit=arguments.integer("limit", 0, minimum=0),
+            batch_size=arguments.integer("batchSize", None, minimum=0),
+            single_batch=arguments.boolean("singleBatch", False),
+            min_key=arguments.document("min", None),
+            max_key=arguments.document("max", None),
+            return_key=arguments.boolean("returnKey", False),
+            show_record_id=arguments.boolean("showRecordId", False),
+            tailable=arguments.boolean("tailable", False),
+            await_data=arguments.boolean("awaitData", False),
+            no_cursor_timeout=arguments.boolean("noCursorTimeout", False),
+            collation=arguments.document("collation", None),
+            let=arguments.document("let", None),
+            collection_uuid=collection_uuid(arguments),
+            raw_data=arguments.boolean("rawData", False),
+        )
+        arguments.ignore("find", *_WITHOUT_EFFECT)
+        arguments.finish()
+        request._check()
+        return request
+
+    def _check(self) -> None:
+        check_hint(self.hint)
+        check_natural_sort(self.sort)
+        if self.await_data and not self.tailable:
+            raise CommandError(
+                ErrorCode.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'"
+            )
+        if self.tailable:
+            if self.sort and not (NATURAL in self.sort and self.sort[NATURAL] > 0):
+                raise _bad("cannot use tailable option with a sort other than {$natural: 1}")
+            if self.single_batch:
+                raise _bad("cannot use tailable option with the 'singleBatch' option")
+
+
+def check_natural_sort(sort: Mapping[str, Any]) -> None:
+    """`$natural` stands alone, with 1 or -1."""
+    if NATURAL in sort and (len(sort) > 1 or sort[NATURAL] not in (1, -1)):
+        raise _bad(
+            "$natural sort cannot be set to a value other than -1 or 1, nor combined with other fields"
+        )
+
+
+def _bad(reason: str) -> CommandError:
+    return CommandError(ErrorCode.BadValue, reason)

@@ -1,0 +1,131 @@
+"""The cursor of most reads: a collection in natural order, read in blocks.
+
+Whole documents go from the store into the reply as they are. With a filter each one is looked at, and a
+projection of plain fields is cut out of its bytes; still nothing but a loop stands between store and reply.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from tailrace.bson.documents import decode
+from tailrace.mongod.language.find_projection.raw_fields import RawProjection
+from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
+from tailrace.mongod.server.reads.access.access_paths import CollectionScan
+from tailrace.mongod.server.reads.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYTES
+from tailrace.mongod.server.reads.cursors import CursorBatch
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.store.reader import Reader
+from tailrace.query.match import Matcher
+
+_Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
+"""From documents to the results among them"""
+
+_MOST_AT_ONCE: Final = 1000
+_FIRST_BLOCK: Final = 64
+_BLOCK_BYTES: Final = 1 << 20
+
+
+class ScanCursor:
+    """A scan from its beginning to its end; between batches it remembers a record key and nothing else."""
+
+    is_tailable = False
+    is_tailable_await = False
+    is_change_stream = False
+
+    def __init__(
+        self,
+        ns: str,
+        state: ReadState,
+        scan: CollectionScan,
+        *,
+        matcher: Matcher | None = None,
+        projection: RawProjection | None = None,
+        limit: int = 0,
+    ) -> None:
+        """``limit`` 0 is none."""
+        self.ns = ns
+        self._state = state
+        self._scan = scan
+        self._work = _work(matcher, projection)
+        self._left: int | None = limit or None
+        # How many documents are worth a look at the clock is found out on the way.
+        self._at_once = _MOST_AT_ONCE if matcher is None else _FIRST_BLOCK
+        state.watch(scan)
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
+        """See `Cursor`."""
+        documents: list[bytes] = []
+        if size == 0:
+            return CursorBatch(documents)
+        if self._left is not None:
+            size = self._left if size is None else min(size, self._left)
+        is_last = await self._fill(documents, size)
+        if self._left is not None:
+            self._left -= len(documents)
+        return CursorBatch(documents, exhausted=is_last or self._left == 0)
+
+    async def _fill(self, documents: list[bytes], size: int | None) -> bool:
+        """Read a batch; whether the collection ends behind it."""
+        scan, work = self._scan, self._work
+        space = MAX_BATCH_BYTES
+        due = time.monotonic() + SECONDS_AT_ONCE
+        with self._state.batch() as reader:
+            while size is None or len(documents) < size:
+                room = _MOST_AT_ONCE if size is None else size - len(documents)
+                count = min(room, self._at_once) if work is None else self._at_once
+                block = reader.block(
+                    scan.collection, scan.after, scan.stop, count=count, size=min(space, _BLOCK_BYTES)
+                )
+                found = block.documents if work is None else work(block.documents)
+                used = sum(map(len, found)) + len(found) * ELEMENT_OVERHEAD
+                if len(found) > room or (used > space and len(documents) + len(found) > 1):
+                    self._fill_exactly(reader, documents, size, space)
+                    return False
+                documents += found
+                space -= used
+                scan.after = block.last
+                scan.documents_examined += len(block.documents)
+                if block.is_last:
+                    return True
+                due = await self._let_others(due)
+        return False
+
+    def _fill_exactly(self, reader: Reader, documents: list[bytes], size: int | None, space: int) -> None:
+        """Go through the last block again, one by one: the next batch goes on behind what fits into this."""
+        scan, work = self._scan, self._work
+        for key, document in reader.records(scan.collection, scan.after):
+            for found in [document] if work is None else work([document]):
+                space -= len(found) + ELEMENT_OVERHEAD
+                if space < 0 and documents:
+                    return
+                documents.append(found)
+            scan.after = key
+            scan.documents_examined += 1
+            if size is not None and len(documents) == size:
+                return
+
+    async def _let_others(self, due: float) -> float:
+        """Give way if it is time, and come to blocks that take about as long as one may work at once."""
+        now = time.monotonic()
+        if now < due:
+            self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
+            return due
+        if now > due + SECONDS_AT_ONCE:
+            self._at_once = max(self._at_once // 2, 1)
+        await asyncio.sleep(0)
+        return time.monotonic() + SECONDS_AT_ONCE
+
+    def close(self) -> None:
+        """See `Cursor`."""
+        self._state.close()
+
+
+def _work(matcher: Matcher | None, projection: RawProjection | None) -> _Work | None:
+    if matcher is None:
+        return None if projection is None else lambda block: [projection(raw) for raw in block]
+    may_match = matcher.may_match
+    if projection is None:
+        return lambda block: [raw for raw in block if may_match(raw) and matcher(decode(raw))]
+    return lambda block: [projection(raw) for raw in block if may_match(raw) and matcher(decode(raw))]

@@ -1,0 +1,70 @@
+"""What the stages of a pipeline ask of the server."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tailrace.mongod.language.aggregation import PAUSE, Pause, PipelineContext
+from tailrace.mongod.language.aggregation.rows import Document
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.access.access_paths import CollectionScan
+from tailrace.mongod.server.reads.access.planner import Wanted, choose_access, choose_read
+from tailrace.mongod.server.reads.pipelines import plan_pipeline
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.server.reads.sources import server_source
+from tailrace.mongod.server.reads.targets import Target, resolve
+
+
+class ReadServices:
+    """Other collections in the state that the pipeline reads, and the server's own documents."""
+
+    def __init__(self, context: Context, state: ReadState, variables: Mapping[str, Any]) -> None:
+        self._context = context
+        self._state = state
+        self._variables = variables
+
+    def documents(self, database: str, collection: str) -> Iterable[bytes | Pause]:
+        """See `Services`."""
+        target = self._resolve(database, collection)
+        if target.collection is None:
+            return ()
+        if target.view is None:
+            return self._state.documents(choose_read(self._state.reader, target.collection, Wanted({})))
+        collation = target.collation(None)
+        context = pipeline_context(self._context, target, self._variables, self, collation)
+        planned = plan_pipeline(self._state, target, (), context, collation)
+        return (row if row is PAUSE else row.raw for row in planned.rows(self._state))
+
+    def equal_documents(
+        self, database: str, collection: str, path: str, value: Any
+    ) -> Iterable[bytes | Pause] | None:
+        """See `Services`."""
+        target = self._resolve(database, collection)
+        if target.collection is None:
+            return ()
+        if target.view is not None or target.collection.is_timeseries:
+            return None
+        found = choose_access(self._state.reader, target.collection, Wanted({path: {"$eq": value}}))
+        return None if isinstance(found, CollectionScan) else self._state.documents(found)
+
+    def source(
+        self, name: str, spec: Any, database: str, collection: str | None
+    ) -> Iterable[Document | Pause]:
+        """See `Services`."""
+        return server_source(self._context, self._state, name, spec, database, collection)
+
+    def _resolve(self, database: str, collection: str) -> Target:
+        return resolve(self._state.reader.catalog, database, collection)
+
+
+def pipeline_context(
+    context: Context, target: Target, variables: Mapping[str, Any], services: ReadServices, collation: Any
+) -> PipelineContext:
+    """What a pipeline on a collection or view is compiled for."""
+    return PipelineContext(
+        target.database,
+        target.name,
+        variables,
+        collation,
+        services,
+        in_transaction=context.in_transaction,
+    )

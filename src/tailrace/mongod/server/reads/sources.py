@@ -1,0 +1,167 @@
+"""Stages that show the server's own state: operations, sessions, statistics."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import DatetimeMS, Int64
+
+from tailrace.bson.compare import type_name
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.admin.collection_figures import described_statistics
+from tailrace.mongod.server.admin.current_operations import all_operations
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.ddl.lookup import existing_collection
+from tailrace.mongod.store.reader import Part
+from tailrace.mongod.store.statistics import collection_statistics
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+_CURRENT_OP_OPTIONS: Final = frozenset(
+    {
+        "allUsers", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps", "backtrace",
+        "targetAllNodes",
+    }
+)  # fmt: skip
+_SESSION_OPTIONS: Final = frozenset({"users", "allUsers"})
+_COLL_STATS_OPTIONS: Final = frozenset(
+    {"latencyStats", "storageStats", "count", "queryExecStats", "operationStats", "targetAllNodes"}
+)
+
+
+def server_source(
+    context: Context, state: ReadState, name: str, spec: Any, database: str, collection: str | None
+) -> Iterable[dict[str, Any]]:
+    """The documents of a stage, by its name."""
+    if not isinstance(spec, Mapping):
+        code = {"$collStats": 5447000, "$indexStats": 28803}.get(name, ErrorCode.FailedToParse)
+        raise CommandError(code, f"{name} must take a nested object but found: {type_name(spec)}")
+    if name == "$currentOp":
+        return _operations(context, spec, database)
+    if name in ("$listLocalSessions", "$listSessions"):
+        return _sessions(context, name, spec)
+    if name == "$planCacheStats":
+        return ()
+    if collection is None:
+        raise CommandError(ErrorCode.InvalidNamespace, f"{name} must be run on a collection")
+    if name == "$collStats":
+        return _collection_statistics(context, state, spec, database, collection)
+    return _index_statistics(context, state, _existing(state, database, collection, "$indexStats"))
+
+
+def _check_options(name: str, spec: Mapping[str, Any], known: frozenset[str]) -> None:
+    for option in spec:
+        if option not in known:
+            raise CommandError(ErrorCode.FailedToParse, f"Unrecognized option '{option}' in {name} stage.")
+
+
+def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Iterable[dict[str, Any]]:
+    if database != "admin":
+        reason = "$currentOp must be run against the 'admin' database with {aggregate: 1}"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    _check_options("$currentOp", spec, _CURRENT_OP_OPTIONS)
+    for option, value in spec.items():
+        if not isinstance(value, bool):
+            reason = f"The '{option}' parameter of the $currentOp stage must be a boolean value"
+            raise CommandError(ErrorCode.FailedToParse, reason)
+    return all_operations(
+        context.server,
+        is_local=bool(spec.get("localOps")),
+        idle_connections=bool(spec.get("idleConnections")),
+        idle_cursors=bool(spec.get("idleCursors")),
+        idle_sessions=bool(spec.get("idleSessions", True)),
+    )
+
+
+def _sessions(context: Context, name: str, spec: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    _check_options(name, spec, _SESSION_OPTIONS)
+    for session in context.server.sessions:
+        yield {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
+
+
+def _existing(state: ReadState, database: str, collection: str, name: str) -> Collection:
+    catalog = state.reader.catalog
+    if catalog.view(f"{database}.{collection}") is not None:
+        raise CommandError(
+            ErrorCode.CommandNotSupportedOnView, f"{name} cannot be used on the view {database}.{collection}"
+        )
+    return existing_collection(catalog, database, collection)
+
+
+def _collection_statistics(
+    context: Context, state: ReadState, spec: Mapping[str, Any], database: str, name: str
+) -> Iterable[dict[str, Any]]:
+    """One document, or one for each shard that has the collection."""
+    _check_options("$collStats", spec, _COLL_STATS_OPTIONS)
+    ns = f"{database}.{name}"
+    if "storageStats" in spec or "count" in spec:
+        _existing(state, database, name, "$collStats")
+    collection = state.reader.catalog.collection(ns)
+    if collection is None:
+        return [_figures_of(context.server, None, ns, spec)]
+    return [
+        _figures_of(context.server.holding(part.shard), part, ns, spec)
+        for part in state.reader.parts(collection)
+    ]
+
+
+def _figures_of(server: "Server", part: Part | None, ns: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "ns": ns,
+        "host": server.member,
+        "localTime": DatetimeMS(server.wall.milliseconds()),
+    }
+    if part is not None and part.shard is not None:
+        shown["shard"] = part.shard
+    if "latencyStats" in spec:
+        nothing = {"latency": Int64(0), "ops": Int64(0)}
+        shown["latencyStats"] = {
+            "reads": nothing, "writes": nothing, "commands": nothing, "transactions": nothing,
+        }  # fmt: skip
+    if part is not None and ("storageStats" in spec or "count" in spec):
+        found = collection_statistics(part.reader, part.collection)
+        if "storageStats" in spec:
+            scale = _scale(spec["storageStats"])
+            figures = described_statistics(part.collection, found, scale, server.options.oplog_bytes)
+            del figures["ns"]
+            shown["storageStats"] = figures
+        if "count" in spec:
+            shown["count"] = Int64(found.count)
+    if "queryExecStats" in spec:
+        shown["queryExecStats"] = {
+            "collectionScans": {"total": Int64(0), "nonTailable": Int64(0)},
+        }
+    return shown
+
+
+def _scale(spec: Any) -> int:
+    scale = spec.get("scale", 1) if isinstance(spec, Mapping) else 1
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or scale < 1:
+        raise CommandError(ErrorCode.BadValue, "the scale of $collStats must be a number of at least 1")
+    return int(scale)
+
+
+def _index_statistics(context: Context, state: ReadState, collection: Collection) -> Iterable[dict[str, Any]]:
+    for part in state.reader.parts(collection):
+        server = context.server.holding(part.shard)
+        seconds = time.monotonic() - server.started
+        since = DatetimeMS(server.wall.milliseconds() - int(seconds * 1000))
+        for index in part.collection.indexes:
+            # A router's queries are counted there, by numbers of its own.
+            uses = server.counters.index_uses[index.ident]
+            own = collection.index(index.name)
+            if part.shard is not None and own is not None:
+                uses += context.server.counters.index_uses[own.ident]
+            shown = {
+                "name": index.name,
+                "key": dict(index.spec["key"]),
+                "host": server.member,
+                "accesses": {"ops": Int64(uses), "since": since},
+                "spec": dict(index.spec),
+            }
+            yield shown if part.shard is None else {**shown, "shard": part.shard}

@@ -1,0 +1,92 @@
+"""What a read is about: a collection, or a view with the stages that lead to its documents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson import Binary
+from bson.binary import UUID_SUBTYPE
+
+from tailrace.bson.compare import type_name
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import Catalog, Collection, View
+from tailrace.query.collation import Collation
+from tailrace.query.expressions.operands import is_string
+
+_MAX_VIEW_DEPTH: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A namespace, resolved in one state of the catalog."""
+
+    database: str
+    name: str
+    collection: Collection | None
+    """Where the documents are; None if there are none."""
+    view: View | None = None
+    stages: tuple[Mapping[str, Any], ...] = ()
+    """What the view, and the views it is on, do to the documents."""
+
+    @property
+    def ns(self) -> str:
+        """The name that replies show."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def has_only_records(self) -> bool:
+        """Whether its documents are the records of a collection, one for one."""
+        return self.view is None and (self.collection is None or not self.collection.is_timeseries)
+
+    def collation(self, given: Mapping[str, Any] | None) -> Collation | None:
+        """How strings compare: as the command says, else as the view or the collection does."""
+        if self.view is not None:
+            own = None if self.view.collation is None else Collation.parse(self.view.collation)
+            if given is not None and Collation.parse(given) != own:
+                raise CommandError(
+                    ErrorCode.OptionNotSupportedOnView, "Cannot override a view's default collation"
+                )
+            return own
+        if given is not None:
+            return Collation.parse(given)
+        return None if self.collection is None else default_collation(self.collection)
+
+
+def default_collation(collection: Collection) -> Collation | None:
+    """The collation of queries that bring none."""
+    spec = collection.options.get("collation")
+    return None if spec is None else Collation.parse(spec)
+
+
+def resolve(catalog: Catalog, database: str, name: str) -> Target:
+    """Follow views down to the collection under them."""
+    view = first = catalog.view(f"{database}.{name}")
+    stages: tuple[Mapping[str, Any], ...] = ()
+    below = name
+    for _ in range(_MAX_VIEW_DEPTH):
+        if view is None:
+            return Target(database, name, catalog.collection(f"{database}.{below}"), first, stages)
+        stages = (*view.pipeline, *stages)
+        below = view.view_on
+        view = catalog.view(f"{database}.{below}")
+    reason = f"View depth too deep or view cycle detected; maximum depth is {_MAX_VIEW_DEPTH}"
+    raise CommandError(ErrorCode.ViewDepthLimitExceeded, reason)
+
+
+def resolve_named(catalog: Catalog, database: str, named: object) -> Target:
+    """The same for what a command names in its first field: a collection's name or its UUID."""
+    if isinstance(named, Binary) and named.subtype == UUID_SUBTYPE and len(named) == 16:
+        collection = catalog.by_uuid(bytes(named))
+        if collection is None or collection.database != database:
+            raise CommandError(
+                ErrorCode.NamespaceNotFound, f"Unable to resolve {named.as_uuid()} in the database {database}"
+            )
+        return Target(database, collection.name, collection)
+    if not is_string(named):
+        reason = f"collection name has invalid type {type_name(named)}"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    if not named or named.startswith(".") or "\0" in named:
+        reason = f"Invalid namespace specified '{database}.{named}'"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    return resolve(catalog, database, named)

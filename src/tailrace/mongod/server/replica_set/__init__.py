@@ -1,0 +1,1 @@
+"""Members of a replica set and their elections."""

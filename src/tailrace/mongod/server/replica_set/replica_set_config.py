@@ -1,0 +1,55 @@
+"""The configuration of the set, which nobody can change."""
+
+from typing import TYPE_CHECKING, Any
+
+from bson import Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+CONFIG_VERSION = 1
+
+
+def check_replica_set(server: "Server") -> None:
+    """Refuse a command about the replica set on a server that is none."""
+    if not server.replication.is_replica_set:
+        raise CommandError(ErrorCode.NoReplicationEnabled, "not running with --replSet")
+
+
+def configuration(server: "Server") -> dict[str, Any]:
+    """As replSetGetConfig shows it."""
+    return {
+        "_id": server.replication.set_name,
+        "version": CONFIG_VERSION,
+        "term": server.replication.term,
+        "members": [
+            {
+                "_id": number,
+                "host": member.member,
+                "arbiterOnly": False,
+                "buildIndexes": True,
+                "hidden": False,
+                "priority": 1,
+                "tags": {},
+                "secondaryDelaySecs": Int64(0),
+                "votes": 1,
+            }
+            for number, member in enumerate(server.members)
+        ],
+        "protocolVersion": Int64(1),
+        "writeConcernMajorityJournalDefault": True,
+        "settings": {
+            "chainingAllowed": True,
+            "heartbeatIntervalMillis": 2000,
+            "heartbeatTimeoutSecs": 10,
+            "electionTimeoutMillis": 10000,
+            "catchUpTimeoutMillis": -1,
+            "catchUpTakeoverDelayMillis": 30000,
+            "getLastErrorModes": {},
+            "getLastErrorDefaults": {"w": 1, "wtimeout": 0},
+            "replicaSetId": server.store.set_id,
+        },
+    }

@@ -1,0 +1,1 @@
+"""Logical sessions and their transactions."""

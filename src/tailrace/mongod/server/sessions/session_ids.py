@@ -1,0 +1,25 @@
+"""Lists of sessions, as the commands about sessions carry them."""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.sessions import parse_session_id
+
+
+def session_ids(context: Context) -> list[bytes]:
+    """The ids in a command's first field, as BSON."""
+    arguments = context.arguments()
+    given = arguments.array(context.name)
+    arguments.finish()
+    return [parse_session_id(spec, context.name) for spec in given]
+
+
+def kill_session(context: Context, lsid: bytes) -> None:
+    """End what runs in a session and what it left open."""
+    server = context.server
+    error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session was killed")
+    for operation in list(server.operations.values()):
+        if operation.lsid == lsid and operation is not context:
+            operation.interrupt(error)
+    server.cursors.kill_session(lsid)
+    server.sessions.end(lsid)

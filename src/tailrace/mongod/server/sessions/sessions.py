@@ -1,0 +1,141 @@
+"""Logical sessions: who they belong to, when they were used last, and the transaction they are in.
+
+A session comes into being with its first use. It ends with endSessions, or when it was not used for half an
+hour; what it left open (cursors, a transaction) ends with it.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Binary
+from bson.binary import UUID_SUBTYPE
+
+from tailrace.bson.documents import encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.store.transactions.sessions import NO_USER
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.sessions.transaction import Transaction
+
+MAX_SESSIONS: Final = 1_000_000
+_UUID_SIZE: Final = 16
+_DIGEST_SIZE: Final = 32
+
+
+class Session:
+    """One logical session."""
+
+    __slots__ = ("last_use", "lock", "lsid", "transaction", "txn_number")
+
+    def __init__(self, lsid: bytes, now: float) -> None:
+        self.lsid = lsid
+        """The whole id as BSON, `{id, uid}`; what cursors and oplog entries are marked with."""
+        self.last_use = now
+        """Seconds since 1970."""
+        self.txn_number = -1
+        """The newest number of a transaction or retryable write."""
+        self.transaction: Transaction | None = None
+        """The one that ``txn_number`` belongs to, open or ended; None for retryable writes."""
+        self.lock = asyncio.Lock()
+        """Held by the command that uses the session's transaction number; others wait for it."""
+
+
+class Sessions:
+    """All sessions that were used since the server started and have not ended."""
+
+    def __init__(self, now: Callable[[], float], timeout_minutes: int = 30) -> None:
+        self._now = now
+        self.timeout_minutes = timeout_minutes
+        """How long a session lives without use."""
+        self._by_id: dict[bytes, Session] = {}
+        self.on_end: list[Callable[[Session], None]] = []
+        """Called for each session that ends, whatever ends it."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_id.values()))
+
+    def use(self, lsid: bytes) -> Session:
+        """The session of an id; a new one if it is not known."""
+        session = self._by_id.get(lsid)
+        if session is None:
+            if len(self._by_id) >= MAX_SESSIONS:
+                reason = f"Unable to add session; there are {MAX_SESSIONS} sessions already"
+                raise CommandError(ErrorCode.TooManyLogicalSessions, reason)
+            session = self._by_id[lsid] = Session(lsid, self._now())
+        session.last_use = self._now()
+        return session
+
+    def get(self, lsid: bytes) -> Session | None:
+        """The session of an id, if it is known."""
+        return self._by_id.get(lsid)
+
+    def end(self, lsid: bytes) -> bool:
+        """Forget a session with all it left open; whether it was there."""
+        session = self._by_id.pop(lsid, None)
+        if session is None:
+            return False
+        for listener in self.on_end:
+            listener(session)
+        return True
+
+    def forget_numbers(self) -> None:
+        """Have all numbers looked up in the store again; others may have written under higher ones."""
+        for session in self:
+            session.txn_number = -1
+            session.transaction = None
+
+    def reap(self) -> int:
+        """End the sessions that were not used for too long; how many."""
+        oldest = self._now() - self.timeout_minutes * 60
+        expired = [
+            session.lsid
+            for session in self._by_id.values()
+            if session.last_use < oldest and not session.lock.locked()
+        ]
+        for lsid in expired:
+            self.end(lsid)
+        return len(expired)
+
+
+def new_session_id() -> bytes:
+    """The id of a session that the server starts."""
+    return _lsid(uuid.uuid4().bytes, NO_USER)
+
+
+def parse_session_id(spec: object, path: str = "lsid") -> bytes:
+    """The whole id, as BSON, of what a client calls it: `{id: UUID}`."""
+    if isinstance(spec, dict) and len(spec) == 1:
+        identity = spec.get("id")
+        if type(identity) is Binary and identity.subtype == UUID_SUBTYPE and len(identity) == _UUID_SIZE:
+            return _LSID_HEAD + identity + _LSID_TAIL  # what drivers send, thousands of times a second
+    if not isinstance(spec, dict):
+        raise Arguments("OperationSessionInfo", {}).wrong_type(path, spec, "object")
+    fields = Arguments(path, spec)
+    identity = fields.value("id")
+    user = fields.value("uid", None)
+    inner = {name: spec[name] for name in ("txnNumber", "txnUUID") if fields.value(name, None) is not None}
+    fields.finish()
+    if not isinstance(identity, Binary) or identity.subtype != UUID_SUBTYPE:
+        raise fields.wrong_type("id", identity, "binData")
+    if len(identity) != _UUID_SIZE:
+        reason = f"BSON field '{path}.id' is not a UUID: {len(identity)} bytes"
+        raise CommandError(ErrorCode.InvalidUUID, reason)
+    if user is None:
+        user = NO_USER
+    elif not isinstance(user, bytes) or len(user) != _DIGEST_SIZE:
+        raise fields.wrong_type("uid", user, "binData")
+    return _lsid(bytes(identity), bytes(user), inner)
+
+
+def _lsid(identity: bytes, user: bytes, inner: dict[str, Any] | None = None) -> bytes:
+    return encode({"id": Binary(identity, UUID_SUBTYPE), "uid": Binary(user), **(inner or {})})
+
+
+_LSID_HEAD, _, _LSID_TAIL = _lsid(b"\1" * _UUID_SIZE, NO_USER).partition(b"\1" * _UUID_SIZE)

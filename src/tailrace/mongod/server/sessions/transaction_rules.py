@@ -1,0 +1,112 @@
+"""What may not be done inside a multi-document transaction, whatever the command itself allows."""
+
+from typing import Any, Final
+
+from tailrace.bson import documents
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import in_words
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.catalog import INTERNAL_DATABASES
+from tailrace.mongod.store.transactions.prepared import Prepared
+
+_NEVER_FIRST: Final = frozenset(
+    {
+        "getMore",
+        "killCursors",
+        "prepareTransaction",
+        "commitTransaction",
+        "abortTransaction",
+        "coordinateCommitTransaction",
+    }
+)
+_ON_PREPARED: Final = frozenset(
+    {"prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"}
+)
+_ON_COMMITTED: Final = frozenset({"commitTransaction", "coordinateCommitTransaction"})
+_REFUSED_STAGES: Final = frozenset(
+    {
+        "$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions",
+        "$merge", "$out", "$planCacheStats",
+    }
+)  # fmt: skip
+
+
+def check_allowed(context: Context) -> None:
+    """Refuse (263) a command that cannot be part of a transaction; the transaction goes on without it."""
+    name = context.entry.name
+    if context.starts_transaction and name in _NEVER_FIRST:
+        raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
+    if name in _ON_PREPARED:
+        return
+    for database in {ns.partition(".")[0] for ns in namespaces_of(context)}:
+        if database in INTERNAL_DATABASES:
+            raise _refused(f"Cannot run command against the '{database}' database in a transaction.")
+    if name == "aggregate":
+        _check_stages(context.command.get("pipeline"))
+
+
+def check_not_prepared(context: Context) -> None:
+    """Refuse (267) a statement of a transaction that is prepared: what it does is settled."""
+    if context.entry.name not in _ON_PREPARED:
+        raise CommandError(
+            ErrorCode.PreparedTransactionInProgress,
+            f"Cannot run {context.entry.name} in transaction {context.txn_number}: it is prepared, and can "
+            "only be committed or aborted.",
+        )
+
+
+def check_not_committed(context: Context) -> None:
+    """Refuse (256) what cannot be done with a transaction that is committed."""
+    if context.entry.name not in _ON_COMMITTED:
+        raise CommandError(
+            ErrorCode.TransactionCommitted, f"Transaction {context.txn_number} has been committed."
+        )
+
+
+def check_commit_time(commit_time: int | None, prepared: Prepared | None) -> None:
+    """Refuse (72) a commit with a time where none belongs, without one, or with one that is too early."""
+    if prepared is None:
+        if commit_time is not None:
+            raise _invalid("commitTimestamp is only for transactions that are prepared")
+    elif not commit_time:
+        raise _invalid("a prepared transaction is committed with a commitTimestamp, which is not null")
+    elif commit_time < prepared.time.ts:
+        raise _invalid(
+            f"commitTimestamp {in_words(commit_time)} is before the transaction was prepared, at "
+            f"{in_words(prepared.time.ts)}"
+        )
+
+
+def namespaces_of(context: Context) -> list[str]:
+    """What a command works on; bulkWrite is sent to `admin` and names it itself.
+
+    A command that names no collection works on its database.
+    """
+    if context.entry.name != "bulkWrite":
+        return [context.namespace or context.database]
+    spaces = context.request.sequences.get("nsInfo") or ()
+    named: Any = [documents.decode(raw) for raw in spaces] or context.command.get("nsInfo")
+    return [
+        space["ns"]
+        for space in (named if isinstance(named, list) else ())
+        if isinstance(space, dict) and isinstance(space.get("ns"), str)
+    ]
+
+
+def _check_stages(pipeline: Any) -> None:
+    for stage in pipeline if isinstance(pipeline, list) else ():
+        for operator in stage if isinstance(stage, dict) else ():
+            if operator in _REFUSED_STAGES:
+                raise _refused(
+                    "Operation not permitted in transaction :: caused by :: Aggregation stage "
+                    f"{operator} cannot run within a multi-document transaction"
+                )
+
+
+def _invalid(reason: str) -> CommandError:
+    return CommandError(ErrorCode.InvalidOptions, reason)
+
+
+def _refused(reason: str) -> CommandError:
+    return CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)

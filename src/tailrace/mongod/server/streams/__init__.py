@@ -1,0 +1,1 @@
+"""Change streams as clients open them, and the history they read."""

@@ -1,0 +1,320 @@
+"""Change streams as clients open them: `aggregate` with `$changeStream`, and the cursor behind it.
+
+Everything about events is decided by the stages and the event log; here are the command around them, the
+waiting, and what the server tells of its streams in its log and its counters.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.options import ChangeStreamOptions
+from tailrace.events.scope import Scope, ScopeKind
+from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.events.stages.stage import Row
+from tailrace.log.event_log import EventLog
+from tailrace.log.stream import LogStream
+from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Reply
+from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
+from tailrace.mongod.server.emulation.release import POST_BATCH_RESUME_TOKEN
+from tailrace.mongod.server.reads.batches import (
+    DEFAULT_FIRST_BATCH,
+    ELEMENT_OVERHEAD,
+    MAX_BATCH_BYTES,
+    cursor_reply,
+)
+from tailrace.mongod.server.reads.cursors import CursorBatch
+from tailrace.mongod.server.streams.stream_place import place_of_stream
+from tailrace.mongod.store.catalog import Catalog
+from tailrace.query.expressions.operands import is_string
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.dispatch.context import Context
+    from tailrace.mongod.server.server import Server
+
+STAGE: Final = "$changeStream"
+_UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
+_STREAM_UUID_NOT_ALLOWED: Final = 4928900
+_ONE_FIELD_PER_STAGE: Final = 40323
+_UNCOUNTED: Final = 1 << 31
+_LARGE_BATCH: Final = 1 << 18
+"""Bytes of a batch that take a client long enough to prepare the next one meanwhile"""
+_BYTES_AHEAD: Final = 1 << 19
+"""How much is prepared: little, as many streams may be behind, and what is sent soon is still in a cache"""
+
+
+def is_change_stream(pipeline: object) -> bool:
+    """Whether a pipeline, checked or not, begins with `$changeStream`."""
+    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(first, dict) and next(iter(first), None) == STAGE
+
+
+async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]]) -> Reply:
+    """Open a stream and give its first batch, or explain it."""
+    server = context.server
+    context.is_change_stream = True
+    arguments = context.arguments()
+    size = _read_arguments(context, arguments)
+    explain = arguments.boolean("explain", False)
+    let = arguments.document("let", None)
+    collation = arguments.document("collation", None)
+    raw_data = arguments.boolean("rawData", False)
+    place = place_of_stream(server, arguments)
+    arguments.finish()
+    if len(pipeline[0]) != 1:
+        raise CommandError(
+            _ONE_FIELD_PER_STAGE, "a pipeline's stage must be a document with exactly one field"
+        )
+    spec = pipeline[0][STAGE]
+    if not server.release.is_current:
+        server.release.check_stream(spec, pipeline[1:])
+    for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
+    scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
+    _check_api(context, spec)
+    plan = Plan.open(
+        scope,
+        _raw_spec(context) or spec,
+        pipeline[1:],
+        on_router=place.is_router,
+        is_replica_set=place.is_replicated,
+        raw_data=raw_data,
+        parameters={
+            END_OF_TRANSACTION_FLAG: place.parameters[END_OF_TRANSACTION_FLAG],
+            EMIT_FROM_MIGRATE: place.parameters[EMIT_FROM_MIGRATE],
+        },
+        collation=collation,
+        let=let,
+        release=server.release.stream,
+    )
+    _check_target(place.states.catalog, scope, raw_data=raw_data)
+    if explain:
+        return plan.explain()
+    cursor = ChangeStreamCursor(server, place.event_log, plan, comment=context.command.get("comment"))
+    try:
+        batch = await cursor.first_batch(size)
+    except BaseException:
+        cursor.close()
+        raise
+    cursor_id = server.cursors.register(context, cursor, batch)
+    return cursor_reply("firstBatch", batch, cursor_id, cursor.ns)
+
+
+def _collection(context: "Context") -> str | None:
+    """What the command names: a collection, or 1 for the whole database."""
+    name = context.command["aggregate"]
+    if is_string(name):
+        return name
+    if isinstance(name, bool) or not isinstance(name, int | float):
+        raise CommandError(
+            ErrorCode.TypeMismatch, "the field aggregate must be a collection's name, or 1 for a database"
+        )
+    if name != 1:
+        raise CommandError(ErrorCode.BadValue, f"the field aggregate is 1 for a whole database, not {name}")
+    return None
+
+
+def _read_arguments(context: "Context", arguments: Arguments) -> int:
+    """Check what concerns all change streams; the first batch's size."""
+    arguments.ignore("pipeline", "hint", "allowDiskUse", "bypassDocumentValidation", "aggregate")
+    cursor = arguments.nested("cursor")
+    size = DEFAULT_FIRST_BATCH
+    if cursor is not None:
+        size = cursor.integer("batchSize", DEFAULT_FIRST_BATCH, minimum=0)
+        cursor.finish()
+    elif not arguments.has("explain"):
+        raise CommandError(
+            ErrorCode.FailedToParse,
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        )
+    if arguments.has("collectionUUID"):
+        raise CommandError(_STREAM_UUID_NOT_ALLOWED, "a change stream takes no collectionUUID")
+    if arguments.boolean("allowPartialResults", False):
+        raise CommandError(ErrorCode.InvalidOptions, "a change stream cannot leave out what is not available")
+    if context.in_transaction:
+        raise CommandError(
+            ErrorCode.OperationNotSupportedInTransaction,
+            "$changeStream cannot be used in a multi-document transaction",
+        )
+    level = context.read_concern.level
+    if level not in (None, "majority") or context.read_concern.at_cluster_time is not None:
+        raise CommandError(
+            ErrorCode.InvalidOptions, f"$changeStream needs the read concern majority, not {level}"
+        )
+    return size
+
+
+def _check_api(context: "Context", spec: object) -> None:
+    if context.command.get("apiStrict") is True and isinstance(spec, Mapping):
+        for option in _UNSTABLE_OPTIONS:
+            if option in spec:
+                raise CommandError(
+                    ErrorCode.APIStrictError, f"the $changeStream option {option} is not in API Version 1"
+                )
+
+
+def _check_target(catalog: Catalog, scope: Scope, *, raw_data: bool) -> None:
+    """Refuse streams on views and on time series, whose documents nobody wrote as they look."""
+    if scope.kind is not ScopeKind.COLLECTION:
+        return
+    ns = f"{scope.db}.{scope.coll}"
+    if catalog.view(ns) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"$changeStream cannot watch the view {ns}")
+    collection = catalog.collection(ns)
+    if collection is not None and collection.is_timeseries and not raw_data:
+        raise CommandError(
+            ErrorCode.CommandNotSupported, f"$changeStream cannot watch the time series {ns} without rawData"
+        )
+
+
+def _raw_spec(context: "Context") -> bytes | None:
+    """The specification as it came, in which a repeated option shows."""
+    body = context.request.command
+    pipeline = rawbson.find(body, b"pipeline")
+    if pipeline is None or pipeline[0] != rawbson.ARRAY:
+        return None
+    first = next(rawbson.elements(body, pipeline[2]), None)
+    if first is None or first[0] != rawbson.DOCUMENT:
+        return None
+    return rawbson.subdocument(body[first[2] : first[3]], STAGE.encode())
+
+
+class ChangeStreamCursor:
+    """An open stream, as the registry of cursors keeps it."""
+
+    is_tailable = True
+    is_tailable_await = True
+    is_change_stream = True
+
+    def __init__(self, server: "Server", log: EventLog, plan: Plan, comment: object = None) -> None:
+        self.ns = plan.scope.cursor_ns
+        self._server = server
+        self._stream = LogStream(plan, log, log.lookups)
+        self._counters = server.counters.change_streams
+        self._attributes: dict[str, Any] = {"ns": self.ns, **_shown_options(plan.options)}
+        if comment is not None:
+            self._attributes["comment"] = comment
+        self._is_open = True
+        self._events = 0
+        self._splits = plan.splits
+        self._tells_position = server.release.has(POST_BATCH_RESUME_TOKEN)
+        self._ahead: asyncio.Task[None] | None = None
+        self._count_opening(plan)
+
+    async def first_batch(self, size: int) -> CursorBatch:
+        """What is there at once, without waiting."""
+        return self._batch([]) if size == 0 else await self._collect(size)
+
+    async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
+        """The next events; waits for the first of them."""
+        self._stop_work_ahead()
+        limit = size or _UNCOUNTED
+        stream = self._stream
+        end = monotonic() + wait_ms / 1000
+        while True:
+            if stream.has_news:
+                batch = await self._collect(limit)
+                if batch.documents or batch.exhausted:
+                    return batch
+            remaining = end - monotonic()
+            if remaining <= 0 or not await stream.wait(remaining):
+                return self._batch([])
+
+    async def _collect(self, limit: int) -> CursorBatch:
+        """The events that are there: as many as fit and can be found in a moment."""
+        rows: list[Row | InsertRow] = []
+        size = MAX_BATCH_BYTES
+        stream = self._stream
+        pause = 0.0
+        while True:
+            if stream.must_fetch:
+                await stream.fetch()
+            try:
+                taken = stream.take(
+                    limit - len(rows), size, overhead=ELEMENT_OVERHEAD, at_least=0 if rows else 1
+                )
+            except CommandError as error:
+                if rows:
+                    break  # they come first; the error is there again for the next getMore
+                self._failed(error)
+                raise self._server.release.stream_error(error) from None
+            rows += taken
+            if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
+                break
+            size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
+            if monotonic() >= pause:
+                if pause and rows:
+                    break  # the client can begin to read, and asks for the rest when it has
+                if pause:
+                    await asyncio.sleep(0)
+                pause = monotonic() + SECONDS_AT_ONCE
+        if stream.is_behind and sum([len(row.raw) for row in rows]) >= _LARGE_BATCH:
+            # The client has something to read; meanwhile the next batch is prepared.
+            self._ahead = asyncio.get_running_loop().create_task(self._work_ahead())
+        return self._batch(rows)
+
+    async def _work_ahead(self) -> None:
+        """Prepare some of the next batch, giving way to everything else."""
+        stream = self._stream
+        await asyncio.sleep(0)
+        if stream.must_fetch:
+            await stream.fetch()
+        while stream.work_ahead(_BYTES_AHEAD):
+            await asyncio.sleep(0)
+            if stream.must_fetch:
+                await stream.fetch()
+
+    def _stop_work_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
+
+    def _batch(self, rows: list[Row | InsertRow]) -> CursorBatch:
+        stream = self._stream
+        documents = [row.raw for row in rows]
+        if self._splits:
+            self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
+        self._events += len(rows)
+        is_done = stream.is_done
+        position = stream.position if self._tells_position else None
+        return CursorBatch(documents, position, exhausted=is_done, invalidated=is_done)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._stop_work_ahead()
+        if self._is_open:
+            self._is_open = False
+            self._counters.open -= 1
+            self._counters.closed += 1
+            self._log("Change stream closed", events=self._events)
+
+    # -- what the server tells of its streams -----------------------------------------------------------
+
+    def _count_opening(self, plan: Plan) -> None:
+        counters, options = self._counters, plan.options
+        counters.opened += 1
+        counters.open += 1
+        counters.scopes[plan.scope.kind.value] += 1
+        counters.show_expanded_events += options.show_expanded_events
+        for name in options.to_spec():
+            counters.options[name] = counters.options.get(name, 0) + 1
+        is_resumed = options.resume_after is not None or options.start_after is not None
+        counters.resumed += is_resumed
+        self._log("Change stream resumed" if is_resumed else "Change stream opened")
+
+    def _failed(self, error: CommandError) -> None:
+        self._counters.failed += 1
+        self._counters.large_events_failed += error.code == ErrorCode.BSONObjectTooLarge
+        self._log("Change stream failed", code=error.code, error=error.message)
+
+    def _log(self, message: str, **attributes: Any) -> None:
+        self._server.log.info("QUERY", message, **self._attributes, **attributes)
+
+
+def _shown_options(options: ChangeStreamOptions) -> dict[str, Any]:
+    return {"options": options.to_spec()} if options.to_spec() else {}

@@ -1,0 +1,107 @@
+"""A server's history: opened and followed while it runs, and what serverStatus tells of it.
+
+The packages that read it are imported only when a server has one.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Int64
+
+from tailrace.errors import UsageError
+from tailrace.events.cluster_time import in_words, to_timestamp
+from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.log.event_log import EventLog
+from tailrace.log.oplogs import Oplogs
+
+if TYPE_CHECKING:
+    from tailrace.log.history_log import HistoryLog
+    from tailrace.mongod.server.server import Server
+
+_TOLERATED: Final = 2
+"""How many times its size the oplog may have before somebody is told"""
+
+
+class ServedHistory:
+    """The history beside the oplogs of a deployment, and the event log of both."""
+
+    def __init__(self, server: "Server", oplogs: Oplogs, path: Path, head: EventLog | None) -> None:
+        """Open what is there; without a ``head``, streams see the history alone.
+
+        Raises `UsageError` for a history that cannot be this deployment's.
+        """
+        self._server = server
+        self._oplogs = oplogs
+        self._log = _new_log(oplogs, path, server, prompt=head is None)
+        self._has_warned = False
+        self._fault = ""
+        self._log.images_expired_before = lambda: server.expiry.images_expired_before
+        self._log.on_fault = self._report
+        self.event_log: EventLog = self._log
+        """What streams read"""
+        if head is not None:
+            from tailrace.log.tiers import Tiers
+
+            self.event_log = Tiers(head, self._log)
+        self._log.start()
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        await self._log.close()
+
+    async def warn_if_behind(self) -> None:
+        """Say once that the oplog has outgrown its size because the history does not take its entries."""
+        outgrown = self._oplogs.outgrown
+        is_too_large = outgrown > _TOLERATED
+        if is_too_large and not self._has_warned:
+            self._server.log.warning(
+                "HISTORY",
+                "The oplog grows because the history is behind; see that the pipeline runs",
+                timesItsSize=round(outgrown, 1),
+                historyThrough=in_words(self.through),
+            )
+        self._has_warned = is_too_large
+
+    async def look(self) -> None:
+        """Take over what was committed to the history since the last look."""
+        await self._log.look()
+
+    @property
+    def through(self) -> int:
+        """The cluster time up to which streams can be served from the history."""
+        return self._log.newest
+
+    def status(self) -> dict[str, Any]:
+        """The section `history` of serverStatus."""
+        table = self._log.table
+        shown: dict[str, Any] = {"path": str(self._log.path), "exists": table is not None}
+        if table is not None:
+            newest = self._oplogs.last_committed
+            behind = max((newest >> 32) - (self.through >> 32), 0)
+            shown |= {
+                "begins": to_timestamp(table.begins),
+                "through": to_timestamp(self.through),
+                "lagSeconds": Int64(behind if self.through < newest else 0),
+                "events": Int64(table.rows),
+                "files": len(table.files),
+                "bytes": Int64(table.size),
+                "version": Int64(table.version),
+            }
+        return shown
+
+    def _report(self, error: Exception) -> None:
+        """Say what is wrong, once as long as it is the same."""
+        if str(error) != self._fault:
+            self._fault = str(error)
+            self._server.log.warning("HISTORY", "The history could not be read", error=self._fault)
+
+
+def _new_log(oplogs: Oplogs, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
+    try:
+        from tailrace.log.history_log import HistoryLog
+    except ImportError as error:
+        raise UsageError(
+            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
+        ) from None
+    marks_end = bool(server.parameters[END_OF_TRANSACTION_FLAG])
+    return HistoryLog(oplogs, path, marks_end=marks_end, prompt=prompt)

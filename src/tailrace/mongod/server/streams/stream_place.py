@@ -1,0 +1,48 @@
+"""Where an aggregation runs: on the whole deployment, or, through a router, on one shard alone.
+
+A consumer with a worker for each shard opens a stream for each of them, through a router that it can reach.
+Such a stream is the shard's own: its events are those that a client of the shard would see.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER
+from tailrace.mongod.server.dispatch.arguments import Arguments
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.server import Server
+
+ONE_SHARD: Final = "$_passthroughToShard"
+_NOT_A_STREAM: Final = 6273801
+_CONFIG_SERVER: Final = 6273803
+
+
+def place_of_stream(server: "Server", arguments: Arguments) -> "Server":
+    """The server whose events a stream shows: the one that was asked, or the shard that it is to ask.
+
+    Servers that are no routers pay no attention to a shard's name.
+    """
+    fields = arguments.nested(ONE_SHARD)
+    if fields is None:
+        return server
+    name = fields.text("shard")
+    fields.finish()
+    if not server.is_router:
+        return server
+    if name == CONFIG_SERVER:
+        raise CommandError(_CONFIG_SERVER, f"{ONE_SHARD} is for shards; the config server has no streams")
+    shard = server.shards.get(name)
+    if shard is None:
+        raise CommandError(
+            ErrorCode.ShardNotFound, f"there is no shard '{name}'; listShards tells which there are"
+        )
+    return shard
+
+
+def check_whole_deployment(server: "Server", arguments: Arguments) -> None:
+    """Refuse to run a pipeline that is no stream on one shard."""
+    if arguments.has(ONE_SHARD) and server.is_router:
+        raise CommandError(_NOT_A_STREAM, f"{ONE_SHARD} is for pipelines that begin with $changeStream")
+    arguments.ignore(ONE_SHARD)

@@ -1,0 +1,143 @@
+"""What the statements of one write command have in common, and running them one after another."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.catalog_changes import collection_uuid
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.namespaces import Namespace
+from tailrace.mongod.server.writes.retries import is_numbered
+from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.mongod.server.writes.write_errors import WriteErrors
+from tailrace.mongod.store.unit import Unit
+
+MAX_BATCH_SIZE: Final = 100_000
+"""`maxWriteBatchSize`, as hello tells it."""
+
+_ENDS_COMMAND: Final = frozenset(
+    {
+        ErrorCode.MaxTimeMSExpired,
+        ErrorCode.LockTimeout,
+        ErrorCode.WriteConflict,
+        ErrorCode.IncompleteTransactionHistory,
+        ErrorCode.SnapshotUnavailable,
+        ErrorCode.NoSuchTransaction,
+        ErrorCode.NotWritablePrimary,
+        ErrorCode.InterruptedAtShutdown,
+        ErrorCode.Interrupted,
+        ErrorCode.InterruptedDueToReplStateChange,
+    }
+)
+"""Errors that are not a statement's own: the whole command fails, and nothing of it remains."""
+
+Statement = TypeVar("Statement")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The options that insert, update and delete share."""
+
+    context: Context
+    namespace: Namespace
+    ordered: bool
+    bypasses_validation: bool
+    statement_ids: Sequence[int]
+    """One for each statement; empty if the command is not a retryable write"""
+    fills_timestamps: bool
+    let: Mapping[str, Any] | None
+    raw_data: bool
+
+    @classmethod
+    def parse(cls, context: Context, arguments: Arguments, size: int) -> "Batch":
+        """Read the shared options of a command with that many statements."""
+        check_batch_size(size)
+        name = context.collection_name()
+        batch = cls(
+            context,
+            Namespace(context.database, name, collection_uuid(arguments)),
+            arguments.boolean("ordered", True),
+            arguments.boolean("bypassDocumentValidation", False),
+            read_statement_ids(context, arguments, size),
+            not arguments.boolean("bypassEmptyTsReplacement", False),
+            arguments.document("let", None),
+            arguments.boolean("rawData", False),
+        )
+        arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace")
+        return batch
+
+    def runner(self, unit: Unit) -> StatementRunner:
+        """What executes the statements on a unit."""
+        self.namespace.check_uuid(unit.catalog)
+        return StatementRunner(
+            unit,
+            self.context,
+            let=self.let,
+            bypasses_validation=self.bypasses_validation,
+            fills_timestamps=self.fills_timestamps,
+            raw_data=self.raw_data,
+        )
+
+    def statement_id(self, index: int) -> int | None:
+        """The id of the statement at that place; None if the command is not a retryable write."""
+        return self.statement_ids[index] if self.statement_ids else None
+
+    def run(self, statements: Sequence[Statement], execute: Callable[[int, Statement], None]) -> WriteErrors:
+        """Run statements in order and collect their errors; an ordered batch ends at the first.
+
+        Inside of a transaction any error ends the batch, because the transaction ends with it.
+        """
+        errors = WriteErrors()
+        stops = self.ordered or self.context.in_transaction
+        for index, statement in enumerate(statements):
+            try:
+                execute(index, statement)
+            except CommandError as error:
+                if ends_command(error):
+                    raise
+                errors.add(index, error)
+                if stops:
+                    break
+        return errors
+
+
+def check_batch_size(size: int) -> None:
+    """Refuse a command with no statement or with too many."""
+    if not 1 <= size <= MAX_BATCH_SIZE:
+        reason = f"Write batch sizes must be between 1 and {MAX_BATCH_SIZE}. Got {size} operations."
+        raise CommandError(ErrorCode.InvalidLength, reason)
+
+
+def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Sequence[int]:
+    """The ids by which the statements of a retryable write are known; numbered from 0 if not given."""
+    first = arguments.integer("stmtId", None)
+    listed = arguments.array("stmtIds", None)
+    if first is not None and listed is not None:
+        reason = "May not specify both stmtId and stmtIds in write command"
+        raise CommandError(ErrorCode.InvalidOptions, reason)
+    if listed is not None:
+        if len(listed) != size:
+            reason = (
+                "Number of statement ids must match the number of batch entries. "
+                f"Got {len(listed)} statement ids but {size} batch entries."
+            )
+            raise CommandError(ErrorCode.InvalidLength, reason)
+        for number in listed:
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise arguments.wrong_type("stmtIds", number, "int")
+    if not is_numbered(context):
+        return ()
+    if listed is not None:
+        return listed
+    if first is None and context.in_transaction:
+        return ()  # the router says which statements are to be known again
+    start = first or 0
+    return range(start, start + size)
+
+
+def ends_command(error: CommandError) -> bool:
+    """Whether an error ends the whole command instead of one statement."""
+    return error.code in _ENDS_COMMAND

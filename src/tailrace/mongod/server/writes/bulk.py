@@ -1,0 +1,121 @@
+"""The execution of bulkWrite: inserts, updates and deletes on several collections, one after another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailrace.bson.documents import encode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.batch import ends_command
+from tailrace.mongod.server.writes.namespaces import Namespace
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.mongod.store.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOperation:
+    """One operation: a document to insert, an update, or a delete."""
+
+    namespace: Namespace
+    work: bytes | UpdateSpec | DeleteSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BulkSpec:
+    """What a bulkWrite asks for."""
+
+    operations: Sequence[BulkOperation]
+    ordered: bool
+    errors_only: bool
+    bypasses_validation: bool
+    fills_timestamps: bool
+    statement_ids: Sequence[int]
+    let: Mapping[str, Any] | None
+    raw_data: bool
+
+    def statement_id(self, index: int) -> int | None:
+        """The id of the operation at that place; None if the command is not a retryable write."""
+        return self.statement_ids[index] if self.statement_ids else None
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """What a bulkWrite did."""
+
+    replies: list[bytes] = field(default_factory=list)
+    """One document for each operation that is told about"""
+    errors: int = 0
+    inserted: int = 0
+    matched: int = 0
+    modified: int = 0
+    upserted: int = 0
+    deleted: int = 0
+    retried: list[int] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """The counters as the reply has them."""
+        return {
+            "nErrors": self.errors,
+            "nInserted": self.inserted,
+            "nMatched": self.matched,
+            "nModified": self.modified,
+            "nUpserted": self.upserted,
+            "nDeleted": self.deleted,
+        }
+
+
+def run_bulk(unit: Unit, context: Context, spec: BulkSpec) -> BulkResult:
+    """Execute the operations; an ordered bulk ends at its first error, and so does one in a transaction."""
+    runner = StatementRunner(
+        unit,
+        context,
+        let=spec.let,
+        bypasses_validation=spec.bypasses_validation,
+        fills_timestamps=spec.fills_timestamps,
+        raw_data=spec.raw_data,
+    )
+    result = BulkResult()
+    for index, operation in enumerate(spec.operations):
+        try:
+            reply = _run(runner, operation, spec.statement_id(index), result)
+        except CommandError as error:
+            if ends_command(error):
+                raise
+            result.errors += 1
+            result.replies.append(encode(_failure(index, operation, error)))
+            if spec.ordered or context.in_transaction:
+                break
+            continue
+        if not spec.errors_only:
+            result.replies.append(encode({"ok": 1.0, "idx": index, **reply}))
+    result.retried = runner.retried
+    return result
+
+
+def _run(
+    runner: StatementRunner, operation: BulkOperation, statement_id: int | None, result: BulkResult
+) -> dict[str, Any]:
+    namespace, work = operation.namespace, operation.work
+    if isinstance(work, bytes):
+        runner.insert(namespace, work, statement_id)
+        result.inserted += 1
+        return {"n": 1}
+    if isinstance(work, DeleteSpec):
+        removed = runner.delete(namespace, work, statement_id).removed
+        result.deleted += removed
+        return {"n": removed}
+    outcome = runner.update(namespace, work, statement_id)
+    result.matched += outcome.matched
+    result.modified += outcome.modified
+    if outcome.upserted is None:
+        return {"n": outcome.matched, "nModified": outcome.modified}
+    result.upserted += 1
+    return {"n": 1, "nModified": 0, "upserted": {"_id": outcome.upserted_id}}
+
+
+def _failure(index: int, operation: BulkOperation, error: CommandError) -> dict[str, Any]:
+    reply: dict[str, Any] = {"ok": 0.0, "idx": index, "code": error.code, **error.details}
+    reply |= {"errmsg": error.message, "n": 0}
+    return reply | ({"nModified": 0} if isinstance(operation.work, UpdateSpec) else {})

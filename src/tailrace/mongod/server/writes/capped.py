@@ -1,0 +1,27 @@
+"""Capped collections: room for a new document is made by removing the oldest ones.
+
+The removal is logged as deletes behind the insert that needed the room. Each insert has its own entry, so
+that whoever reads the oplog never sees the collection beyond its limits for longer than that.
+"""
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.write_unit import WriteUnit
+
+
+def insert_capped(unit: Unit, collection: Collection, document: bytes, statement_id: int | None) -> None:
+    """Store a document, and remove the oldest until the collection is within its limits."""
+    assert isinstance(unit, WriteUnit), "capped collections are not written to in transactions"
+    most_bytes = int(collection.options["size"])
+    most = int(collection.options.get("max") or 0)
+    if len(document) > most_bytes:
+        raise CommandError(ErrorCode.BadValue, "object to insert exceeds cappedMaxSize")
+    unit.insert(collection, document, stmt_id=statement_id)
+    unit.end_group()
+    number, size = unit.count(collection)
+    while number > 1 and (size > most_bytes or 0 < most < number):
+        key, oldest = next(unit.records(collection))
+        unit.delete(collection, key, oldest)
+        number, size = number - 1, size - len(oldest)

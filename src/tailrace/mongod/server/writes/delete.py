@@ -1,0 +1,52 @@
+"""The execution of deletes."""
+
+from dataclasses import dataclass
+
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.targets import Selection
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.unit import Unit
+
+
+@dataclass(slots=True)
+class DeleteOutcome:
+    """What a delete did."""
+
+    removed: int = 0
+    before: bytes | None = None
+    """The last document that was removed"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteScope:
+    """What a delete works on and with."""
+
+    unit: Unit
+    context: Context
+    collection: Collection
+    statement_id: int | None = None
+    retry_image: str | None = None
+
+
+def run_delete(selection: Selection, scope: DeleteScope, *, multi: bool) -> DeleteOutcome:
+    """Remove what matches."""
+    unit, collection = scope.unit, scope.collection
+    outcome = DeleteOutcome()
+    if not multi:
+        found = selection.first(unit, collection, scope.context)
+        if found is not None:
+            unit.delete(
+                collection,
+                found.key,
+                found.raw,
+                stmt_id=scope.statement_id,
+                retry_image=scope.retry_image,
+            )
+            outcome.removed, outcome.before = 1, found.raw
+        return outcome
+    for target in selection.all(unit, collection, scope.context):
+        unit.delete(collection, target.key, target.raw, grouped=True)
+        outcome.removed += 1
+        outcome.before = target.raw
+    unit.end_group()
+    return outcome

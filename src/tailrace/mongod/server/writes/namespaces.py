@@ -1,0 +1,83 @@
+"""Which collections can be written to, and making one that is not there yet."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.ddl.lookup import check_uuid
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection
+from tailrace.mongod.store.unit import Unit
+
+_WRITABLE_SYSTEM: Final = frozenset(
+    {
+        "admin.system.backup_users", "admin.system.new_users", "admin.system.roles", "admin.system.users",
+        "admin.system.version", "config.system.sessions",
+    }
+)  # fmt: skip
+_WRITABLE_SYSTEM_ANYWHERE: Final = ("system.js", "system.buckets.")
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Where a statement writes to."""
+
+    database: str
+    name: str
+    uuid: bytes | None = None
+    """`collectionUUID`: which collection that must be, if the client says"""
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @classmethod
+    def parse(cls, ns: str, uuid: bytes | None = None) -> "Namespace":
+        """From a full name; raises if it cannot be one."""
+        database, _, name = ns.partition(".")
+        if not (database and name) or name.startswith(".") or "\0" in ns:
+            raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
+        return cls(database, name, uuid)
+
+    def check_uuid(self, catalog: Catalog) -> None:
+        """Refuse a collection that is not the one the client means."""
+        check_uuid(catalog, self.database, self.name, self.uuid)
+
+
+def existing_collection(catalog: Catalog, namespace: Namespace) -> Collection | None:
+    """The collection that a statement writes to; None if it is not there.
+
+    Raises for what cannot be written to: views, the server's own collections, reserved names.
+    """
+    ns, name = str(namespace), namespace.name
+    collection = catalog.collection(ns)
+    if collection is None and catalog.view(ns) is not None:
+        reason = f"Namespace {ns} is a view, not a collection"
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, reason)
+    is_reserved = name.startswith(SYSTEM_PREFIX) and not _is_writable_system(ns, name)
+    if is_reserved or (collection is not None and collection.is_internal):
+        raise CommandError(ErrorCode.InvalidNamespace, f"cannot write to '{ns}'")
+    return collection
+
+
+def check_in_transaction(collection: Collection) -> None:
+    """Refuse collections that a transaction cannot write to."""
+    if collection.is_capped:
+        reason = (
+            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are not allowed "
+            "on capped collections."
+        )
+        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+    if collection.is_timeseries:
+        reason = f"Cannot write to a time-series collection in a multi-document transaction: {collection.ns}"
+        raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
+
+
+def new_collection(unit: Unit, namespace: Namespace) -> Collection:
+    """Make the collection that a document is put into."""
+    check_new_collection(unit.catalog, namespace.database, namespace.name)
+    return unit.create_collection(namespace.database, namespace.name)
+
+
+def _is_writable_system(ns: str, name: str) -> bool:
+    return ns in _WRITABLE_SYSTEM or name.startswith(_WRITABLE_SYSTEM_ANYWHERE)

@@ -1,0 +1,175 @@
+"""Running single statements for the commands that write: insert, update, delete, findAndModify, bulkWrite.
+
+A `StatementRunner` lives as long as one command runs on one unit. It knows which statements of a retryable
+command were executed before, finds and makes collections, and keeps what several statements can share.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.capped import insert_capped
+from tailrace.mongod.server.writes.command_time import CommandTime
+from tailrace.mongod.server.writes.delete import DeleteOutcome, DeleteScope, run_delete
+from tailrace.mongod.server.writes.namespaces import (
+    Namespace,
+    check_in_transaction,
+    existing_collection,
+    new_collection,
+)
+from tailrace.mongod.server.writes.new_document import storable
+from tailrace.mongod.server.writes.retries import LoggedWrite, RetryHistory, is_retryable
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.server.writes.targets import Selection
+from tailrace.mongod.server.writes.timeseries import bucket_of
+from tailrace.mongod.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope
+from tailrace.mongod.server.writes.validation.validator import Validator
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.variables import variables_at
+
+
+class StatementRunner:
+    """Executes the statements of one command on a unit."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        context: Context,
+        *,
+        let: Mapping[str, Any] | None = None,
+        bypasses_validation: bool = False,
+        fills_timestamps: bool = True,
+        raw_data: bool = False,
+    ) -> None:
+        self.unit = unit
+        self.time = CommandTime(unit)
+        self.variables = variables_at(self.time.now, self.time.cluster_time, let)
+        self.retried: list[int] = []
+        """Ids of statements that had been executed before"""
+        self._context = context
+        self._history = RetryHistory.open(unit, context) if is_retryable(context) else None
+        self._bypasses_validation = bypasses_validation
+        self._fills_timestamps = fills_timestamps
+        self._raw_data = raw_data
+        self._opened: dict[Namespace, tuple[Collection, Validator | None]] = {}
+
+    def executed_before(self, statement_id: int | None) -> LoggedWrite | None:
+        """What a statement did when the command was sent before; None if it has not been executed."""
+        if self._history is None or statement_id is None:
+            return None
+        found = self._history.find(statement_id)
+        if found is not None:
+            self.retried.append(statement_id)
+        return found
+
+    def insert(self, namespace: Namespace, document: bytes, statement_id: int | None = None) -> None:
+        """Insert a document as a client sent it."""
+        if self._history is not None and self.executed_before(statement_id) is not None:
+            return
+        document = storable(document, self.unit.clock, fill_timestamps=self._fills_timestamps)
+        opened = self._opened.get(namespace)
+        collection, validator = opened if opened is not None else self._open(namespace)
+        self._put(collection, validator, document, statement_id)
+
+    def update(
+        self,
+        namespace: Namespace,
+        spec: UpdateSpec,
+        statement_id: int | None = None,
+        retry_image: str | None = None,
+    ) -> UpdateOutcome:
+        """Update what matches, or insert a document if nothing does and the statement wants that."""
+        logged = self.executed_before(statement_id)
+        if logged is not None:
+            return logged.update_outcome()
+        collection = self._existing(namespace)
+        compiled = CompiledUpdate(spec, collection, self.time, self.variables, raw_data=self._raw_data)
+        outcome = UpdateOutcome()
+        if collection is not None:
+            validator = self._opened[namespace][1]
+            outcome = compiled.run(
+                UpdateScope(self.unit, self._context, collection, validator, statement_id, retry_image)
+            )
+        if not outcome.matched and spec.upsert:
+            document = compiled.new_document()
+            # An upsert is an entry of its own; only the documents of an insert share one.
+            self.unit.end_group()
+            outcome.upserted = outcome.after = self._upsert(namespace, document, statement_id)
+            self.unit.end_group()
+        return outcome
+
+    def delete(
+        self,
+        namespace: Namespace,
+        spec: DeleteSpec,
+        statement_id: int | None = None,
+        retry_image: str | None = None,
+    ) -> DeleteOutcome:
+        """Delete what matches."""
+        logged = self.executed_before(statement_id)
+        if logged is not None:
+            return logged.delete_outcome()
+        collection = self._existing(namespace)
+        selection = Selection(
+            spec.query,
+            variables=self.variables,
+            collation=spec.collation,
+            sort=spec.sort,
+            hint=spec.hint,
+            collection=collection,
+            raw_data=self._raw_data,
+        )
+        if collection is None:
+            return DeleteOutcome()
+        scope = DeleteScope(self.unit, self._context, collection, statement_id, retry_image)
+        return run_delete(selection, scope, multi=spec.multi)
+
+    def _upsert(self, namespace: Namespace, document: bytes, statement_id: int | None) -> bytes:
+        document = storable(document, self.unit.clock, fill_timestamps=False)
+        collection, validator = self._open(namespace)
+        ownership = self._context.client.ownership
+        if ownership is not None:
+            ownership.check_upsert(collection, document)
+        self._put(collection, validator, document, statement_id)
+        return document
+
+    def _put(
+        self, collection: Collection, validator: Validator | None, document: bytes, statement_id: int | None
+    ) -> None:
+        if validator is not None:
+            validator.check_insert(document)
+        if collection.is_timeseries and not self._raw_data:
+            document = bucket_of(collection.options["timeseries"], document)
+        if collection.is_capped:
+            insert_capped(self.unit, collection, document, statement_id)
+        else:
+            self.unit.insert(collection, document, stmt_id=statement_id)
+
+    def _open(self, namespace: Namespace) -> tuple[Collection, Validator | None]:
+        """The collection to insert into, which is made if it is not there, with its rules."""
+        collection = self._existing(namespace)
+        if collection is None:
+            return self._remember(namespace, new_collection(self.unit, namespace))
+        return self._opened[namespace]
+
+    def _existing(self, namespace: Namespace) -> Collection | None:
+        opened = self._opened.get(namespace)
+        if opened is not None:
+            return opened[0]
+        namespace.check_uuid(self.unit.catalog)
+        collection = existing_collection(self.unit.catalog, namespace)
+        if collection is None:
+            return None
+        if not isinstance(self.unit, WriteUnit):
+            check_in_transaction(collection)
+        return self._remember(namespace, collection)[0]
+
+    def _remember(self, namespace: Namespace, collection: Collection) -> tuple[Collection, Validator | None]:
+        validator = None
+        if not self._bypasses_validation:
+            validator = Validator.of(collection, self._context.server.log, self.time.variables)
+        opened = collection, validator
+        self._opened[namespace] = opened
+        return opened

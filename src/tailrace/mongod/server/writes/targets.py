@@ -1,0 +1,173 @@
+"""Finding the documents that an update or a delete is about."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from bson import Binary, DatetimeMS, Int64, ObjectId
+
+from tailrace.bson.documents import decode, encode_value
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.reads.access.access_paths import AccessPath, CollectionScan
+from tailrace.mongod.server.reads.access.planner import NATURAL, Wanted, check_hint, choose_access
+from tailrace.mongod.server.writes.timeseries import only_measurement
+from tailrace.mongod.server.writes.validation.validator import collation_of
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.indexes.id_keys import id_key
+from tailrace.mongod.store.reader import Reader, Record
+from tailrace.query.collation import Collation
+from tailrace.query.match import Matcher, compile_match
+from tailrace.query.sorting import Ordering, TopSelector, compile_sort
+
+_READ_AT_ONCE: Final = 256
+"""Records read ahead of the changes: a scan must not be under way while what it reads is changed"""
+
+_BYTES_AT_ONCE: Final = 4 << 20
+_PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary, DatetimeMS})
+"""Types of an `_id` that a filter can only mean as it is written"""
+
+
+@dataclass(slots=True)
+class Target:
+    """A document that matched."""
+
+    key: bytes
+    raw: bytes
+    _document: dict[str, Any] | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document's values."""
+        if self._document is None:
+            self._document = decode(self.raw)
+        return self._document
+
+
+class Selection:
+    """A statement's filter with everything that says what it means."""
+
+    def __init__(
+        self,
+        query: Mapping[str, Any],
+        *,
+        variables: Mapping[str, Any],
+        collation: Mapping[str, Any] | None = None,
+        sort: Mapping[str, Any] | None = None,
+        hint: Any = None,
+        collection: Collection | None = None,
+        raw_data: bool = False,
+    ) -> None:
+        """Compile a filter; without a collation of its own it has the collection's.
+
+        With ``raw_data`` the documents of a time-series collection are its buckets.
+        """
+        if collation is not None:
+            self.collation = Collation.parse(collation)
+        else:
+            self.collation = None if collection is None else collation_of(collection)
+        self.timeseries: Mapping[str, Any] | None = None
+        """The option of a time-series collection, whose documents are buckets of what the filter is about"""
+        if collection is not None and not raw_data:
+            self.timeseries = collection.options.get("timeseries")
+        self._query = query
+        self._variables = variables
+        self._sort = sort or {}
+        self._ordering: Ordering | None = None
+        if sort and NATURAL not in sort:
+            self._ordering = compile_sort(sort, self.collation)
+        self._hint = hint
+        check_hint(hint)
+        # Most statements name one `_id`. What they mean is clear without a plan and without a matcher.
+        self._id_key = None if hint is not None or self.timeseries is not None else self._only_id()
+        if self._id_key is None:
+            self.matcher  # noqa: B018 - a filter that makes no sense is refused now
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """Tells whether a document matches."""
+        return compile_match(self._query, variables=self._variables, collation=self.collation)
+
+    def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
+        """The first document, in the order asked for."""
+        owns = _ownership(collection, context)
+        if self._id_key is not None:
+            record = reader.find_id(collection, self._id_key)
+            return None if record is None or (owns and not owns(record[1])) else Target(*record)
+        access = self._access(reader, collection)
+        found = self._matching(access, _unhurried(access.records(reader), context), owns)
+        if self._ordering is None or access.is_ordered:
+            return next(found, None)
+        selector: TopSelector[Target] = TopSelector(self._ordering, 1)
+        for target in found:
+            selector.add(target.document, target)
+        return next(selector.items(), None)
+
+    def all(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
+        """Every document, each once, whatever is done to those that have come already."""
+        access = self._access(reader, collection)
+        seen: set[bytes] = set()
+        owns = _ownership(collection, context)
+        for target in self._matching(access, _in_batches(access, reader, context), owns):
+            # A change may move a document forward in the index that is being read.
+            if target.key not in seen:
+                seen.add(target.key)
+                yield target
+
+    def _only_id(self) -> bytes | None:
+        """The key of the `_id`, if that is all the filter names."""
+        if self.collation is not None or len(self._query) != 1 or "_id" not in self._query:
+            return None
+        value = self._query["_id"]
+        return id_key(*encode_value(value)) if type(value) in _PLAIN_IDS else None
+
+    def _access(self, reader: Reader, collection: Collection) -> AccessPath:
+        if self.timeseries is not None:
+            return CollectionScan(collection)
+        wanted = Wanted(self._query, self._sort, self._ordering, self._hint, self.collation)
+        return choose_access(reader, collection, wanted)
+
+    def _matching(
+        self, access: AccessPath, records: Iterator[Record], owns: Callable[[bytes], bool] | None
+    ) -> Iterator[Target]:
+        if owns is not None:
+            records = (record for record in records if owns(record[1]))
+        if access.is_exact:
+            for key, raw in records:
+                yield Target(key, raw)
+            return
+        matches, timeseries = self.matcher, self.timeseries
+        for key, raw in records:
+            document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
+            if matches(document):
+                yield Target(key, raw, document)
+
+
+def _ownership(collection: Collection, context: Context) -> Callable[[bytes], bool] | None:
+    """Tells the documents that a statement may see from those that belong to another shard."""
+    ownership = context.client.ownership
+    return None if ownership is None else ownership.filter(collection)
+
+
+def _unhurried(records: Iterator[Record], context: Context) -> Iterator[Record]:
+    """The records, with a look at the clock now and then."""
+    for number, record in enumerate(records):
+        if not number % _READ_AT_ONCE:
+            context.check_deadline()
+        yield record
+
+
+def _in_batches(access: AccessPath, reader: Reader, context: Context) -> Iterator[Record]:
+    """The records of an access path, read so that changes between them do no harm."""
+    while True:
+        context.check_deadline()
+        ahead: list[Record] = []
+        size = 0
+        for record in access.records(reader):
+            ahead.append(record)
+            size += len(record[1])
+            if len(ahead) >= _READ_AT_ONCE or size >= _BYTES_AT_ONCE:
+                break
+        if not ahead:
+            return
+        yield from ahead

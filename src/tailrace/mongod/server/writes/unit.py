@@ -1,0 +1,21 @@
+"""Running a command's write statements: as a job of the store's writer, or in the open transaction."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.unit import Unit
+
+T = TypeVar("T")
+
+
+async def run_write(context: Context, work: Callable[[Unit], T]) -> T:
+    """Run the statements of one command; when this returns outside of a transaction, they are on disk.
+
+    ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit
+    and to what it returns.
+    """
+    if context.transaction is not None:
+        return await context.transaction.unit.write(work)
+    store = context.server.store
+    return await store.write(work, deadline=context.deadline, waiting=context.waiting)

@@ -1,0 +1,188 @@
+"""The execution of updates: finding, changing, validating, storing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import decode_value, encode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.update import Update, UpdateResult, compile_update
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.command_time import CommandTime
+from tailrace.mongod.server.writes.logged import logged_difference, logged_update
+from tailrace.mongod.server.writes.specs import UpdateSpec
+from tailrace.mongod.server.writes.targets import Selection, Target
+from tailrace.mongod.server.writes.timeseries import check_update, with_meta
+from tailrace.mongod.server.writes.upsert import document_of_query
+from tailrace.mongod.server.writes.validation.validator import Validator
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.unit import Unit
+
+
+@dataclass(slots=True)
+class UpdateOutcome:
+    """What an update did."""
+
+    matched: int = 0
+    modified: int = 0
+    upserted: bytes | None = None
+    """The document that was inserted"""
+    before: bytes | None = None
+    """The last document that matched, as it was"""
+    after: bytes | None = None
+    """The same as it is now"""
+
+    @property
+    def upserted_id(self) -> Any:
+        """The `_id` of the document that was inserted."""
+        return None if self.upserted is None else id_of(self.upserted)
+
+
+def id_of(document: bytes) -> Any:
+    """The `_id` of a document or of a document key."""
+    found = rawbson.find(document, b"_id")
+    return None if found is None else decode_value(document, found[0], found[2], found[3])
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateScope:
+    """What an update works on and with."""
+
+    unit: Unit
+    context: Context
+    collection: Collection
+    validator: Validator | None
+    statement_id: int | None = None
+    retry_image: str | None = None
+
+
+class CompiledUpdate:
+    """An update whose filter and changes were found to make sense; it can be run on a collection."""
+
+    def __init__(
+        self,
+        spec: UpdateSpec,
+        collection: Collection | None,
+        time: CommandTime,
+        variables: Mapping[str, Any],
+        *,
+        raw_data: bool = False,
+    ) -> None:
+        """With ``raw_data`` the documents of a time-series collection are its buckets."""
+        variables = {**variables, **(spec.constants or {})}
+        self._spec = spec
+        self._time = time
+        self.selection = Selection(
+            spec.query,
+            variables=variables,
+            collation=spec.collation,
+            sort=spec.sort,
+            hint=spec.hint,
+            collection=collection,
+            raw_data=raw_data,
+        )
+        self._update = compile_update(
+            spec.update,
+            array_filters=spec.array_filters,
+            variables=variables,
+            collation=self.selection.collation,
+        )
+        self._needs_position = _is_positional(spec.update)
+        _check(spec, self._update)
+        if self.selection.timeseries is not None:
+            check_update(self.selection.timeseries, spec)
+
+    def run(self, scope: UpdateScope) -> UpdateOutcome:
+        """Change what matches."""
+        outcome = UpdateOutcome()
+        if self._spec.multi:
+            for target in self.selection.all(scope.unit, scope.collection, scope.context):
+                self._change(scope, target, outcome)
+        else:
+            found = self.selection.first(scope.unit, scope.collection, scope.context)
+            if found is not None:
+                self._change(scope, found, outcome)
+        return outcome
+
+    def new_document(self) -> bytes:
+        """The document to insert because none matched."""
+        spec = self._spec
+        if spec.supplies_document:
+            return encode(self._supplied())
+        start = document_of_query(spec.query, is_replacement=self._update.is_replacement)
+        result = self._update.apply(
+            start, is_upsert_insert=True, now=self._time.now, cluster_time=self._time.cluster_time
+        )
+        return encode(result.document)
+
+    def preview(self, target: Target) -> bytes:
+        """A document as the update would leave it."""
+        result = self._applied(target.document)
+        return encode(result.document) if result.modified else target.raw
+
+    def _supplied(self) -> dict[str, Any]:
+        document = (self._spec.constants or {}).get("new")
+        if not isinstance(document, dict):
+            reason = "the parameter 'c.new' must be an object if 'upsertSupplied' is set"
+            raise CommandError(ErrorCode.FailedToParse, reason)
+        return document
+
+    def _change(self, scope: UpdateScope, target: Target, outcome: UpdateOutcome) -> None:
+        result = self._applied(target.document)
+        outcome.matched += 1
+        outcome.before = outcome.after = target.raw
+        if not result.modified:
+            return
+        measured = self.selection.timeseries
+        if measured is None:
+            after = encode(result.document)
+            logged = logged_update(result, target.raw, after, scope.context.server.release)
+        else:
+            after = with_meta(measured, target.raw, result.document)
+            logged = logged_difference(target.raw, after)
+        if len(after) > rawbson.MAX_USER_SIZE:
+            reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
+            raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+        ownership = scope.context.client.ownership
+        if ownership is not None:
+            ownership.check_update(scope.context, scope.collection, target.raw, after, multi=self._spec.multi)
+        if scope.validator is not None:
+            scope.validator.check_update(target.document, result.document)
+        scope.unit.update(
+            scope.collection,
+            target.key,
+            target.raw,
+            after,
+            logged,
+            stmt_id=scope.statement_id,
+            retry_image=scope.retry_image,
+        )
+        outcome.modified += 1
+        outcome.after = after
+
+    def _applied(self, document: dict[str, Any]) -> UpdateResult:
+        position = self.selection.matcher.array_position(document) if self._needs_position else None
+        return self._update.apply(
+            document, array_position=position, now=self._time.now, cluster_time=self._time.cluster_time
+        )
+
+
+def _check(spec: UpdateSpec, update: Update) -> None:
+    if spec.multi and update.is_replacement:
+        reason = "multi update is not supported for replacement-style update"
+        raise CommandError(ErrorCode.FailedToParse, reason)
+    if spec.constants is not None and not isinstance(spec.update, list):
+        raise CommandError(51198, "Constant values may only be specified for pipeline updates")
+    if spec.multi and spec.sort:
+        raise CommandError(ErrorCode.FailedToParse, "Cannot specify sort with multi=true")
+
+
+def _is_positional(spec: Any) -> bool:
+    """Whether an update has the positional operator, which needs the element that the query found."""
+    if not isinstance(spec, Mapping):
+        return False
+    return any(
+        "$" in path.split(".") for paths in spec.values() if isinstance(paths, Mapping) for path in paths
+    )

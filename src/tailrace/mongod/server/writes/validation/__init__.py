@@ -1,0 +1,1 @@
+"""Validation of documents against a collection's rules."""

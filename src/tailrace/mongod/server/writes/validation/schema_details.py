@@ -1,0 +1,170 @@
+"""Which keywords of a `$jsonSchema` a value breaks, and how."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tailrace.bson.compare import type_name
+from tailrace.query.match.json_schema import compile_schema
+from tailrace.query.pcre import compile_pattern
+
+_REASONS: Final = {
+    "type": "type did not match",
+    "bsonType": "type did not match",
+    "minimum": "comparison failed",
+    "maximum": "comparison failed",
+    "multipleOf": "considered value is not a multiple of the specified value",
+    "minLength": "specified string length was not satisfied",
+    "maxLength": "specified string length was not satisfied",
+    "pattern": "regular expression did not match",
+    "enum": "value was not found in enum",
+    "minItems": "array did not match specified length",
+    "maxItems": "array did not match specified length",
+    "uniqueItems": "found a duplicate item",
+    "encrypt": "value was not encrypted",
+    "not": "child expression matched",
+}
+_WITH_NEIGHBOURS: Final = {
+    "minimum": ("exclusiveMinimum",),
+    "maximum": ("exclusiveMaximum",),
+    "additionalProperties": ("properties", "patternProperties"),
+    "additionalItems": ("items",),
+}
+"""Keywords whose meaning depends on others beside them"""
+_NO_RULE: Final = frozenset(
+    {"exclusiveMinimum", "exclusiveMaximum", "title", "description", "encryptMetadata"}
+)
+"""Keywords that are no rule by themselves"""
+
+
+def schema_details(schema: Mapping[str, Any], value: Any) -> list[dict[str, Any]]:
+    """One entry for each keyword that the value breaks.
+
+    >>> schema_details({"required": ["a", "b"], "maxProperties": 5}, {"a": 1})
+    [{'operatorName': 'required', 'specifiedAs': {'required': ['a', 'b']}, 'missingProperties': ['b']}]
+    """
+    return [
+        _details(name, argument, schema, value)
+        for name, argument in schema.items()
+        if name not in _NO_RULE and not _holds(name, argument, schema, value)
+    ]
+
+
+def _holds(name: str, argument: Any, schema: Mapping[str, Any], value: Any) -> bool:
+    part = {name: argument}
+    for neighbour in _WITH_NEIGHBOURS.get(name, ()):
+        if neighbour in schema:
+            part[neighbour] = schema[neighbour]
+    if name in ("additionalProperties", "additionalItems"):
+        # The neighbours say only what is additional; whether they hold is told under their own names.
+        part = {key: _anything(key, spec) if key != name else spec for key, spec in part.items()}
+    return compile_schema(part)(value)
+
+
+def _anything(name: str, spec: Any) -> Any:
+    if name == "items":
+        return [{} for _ in spec] if isinstance(spec, list) else {}
+    return {key: {} for key in spec}
+
+
+def _details(name: str, argument: Any, schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    if name == "properties":
+        return {"operatorName": name, "propertiesNotSatisfied": _properties(argument, value)}
+    if name in ("allOf", "anyOf", "oneOf"):
+        return _combination(name, argument, value)
+    if name == "items":
+        return _items(argument, value)
+    details: dict[str, Any] = {"operatorName": name, "specifiedAs": {name: argument}}
+    for neighbour in ("exclusiveMinimum", "exclusiveMaximum"):
+        if neighbour in schema and neighbour in _WITH_NEIGHBOURS.get(name, ()):
+            details["specifiedAs"][neighbour] = schema[neighbour]
+    if name == "required":
+        return {**details, "missingProperties": [field for field in argument if field not in value]}
+    if name == "additionalProperties":
+        return {**details, "additionalProperties": _additional(argument, schema, value)}
+    if name in ("minProperties", "maxProperties"):
+        reason = "specified number of properties was not satisfied"
+        return {**details, "reason": reason, "numberOfProperties": len(value)}
+    if name == "dependencies":
+        return {**details, "failingDependencies": _failing_dependencies(argument, value)}
+    if name == "patternProperties":
+        return {"operatorName": name, "propertiesNotSatisfied": _pattern_properties(argument, value)}
+    details |= {"reason": _REASONS.get(name, "schema did not match"), "consideredValue": value}
+    if name in ("type", "bsonType"):
+        details["consideredType"] = type_name(value)
+    return details
+
+
+def _property(name: str, schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    shown = {key: schema[key] for key in ("title", "description") if key in schema}
+    return {"propertyName": name, **shown, "details": schema_details(schema, value)}
+
+
+def _properties(schemas: Mapping[str, Any], value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        _property(name, schema, value[name])
+        for name, schema in schemas.items()
+        if name in value and not compile_schema(schema)(value[name])
+    ]
+
+
+def _pattern_properties(schemas: Mapping[str, Any], value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {**_property(name, schema, value[name]), "regexMatched": pattern}
+        for pattern, schema in schemas.items()
+        for name in value
+        if compile_pattern(pattern, "").search(name) and not compile_schema(schema)(value[name])
+    ]
+
+
+def _additional(argument: Any, schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[str]:
+    patterns = [compile_pattern(pattern, "") for pattern in schema.get("patternProperties", {})]
+    fits = compile_schema(argument) if isinstance(argument, Mapping) else None
+    return [
+        name
+        for name, item in value.items()
+        if name not in schema.get("properties", {})
+        and not any(pattern.search(name) for pattern in patterns)
+        and (fits is None or not fits(item))
+    ]
+
+
+def _failing_dependencies(dependencies: Mapping[str, Any], value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    failing: list[dict[str, Any]] = []
+    for name, dependency in dependencies.items():
+        if name not in value:
+            continue
+        if isinstance(dependency, Mapping):
+            details = schema_details(dependency, value)
+            if details:
+                failing.append({"conditionalProperty": name, "details": details})
+        else:
+            missing = [other for other in dependency if other not in value]
+            if missing:
+                failing.append({"conditionalProperty": name, "missingProperties": missing})
+    return failing
+
+
+def _combination(name: str, schemas: list[Mapping[str, Any]], value: Any) -> dict[str, Any]:
+    matching = [index for index, schema in enumerate(schemas) if compile_schema(schema)(value)]
+    if name == "oneOf" and matching:
+        reason = "more than one subschema matched"
+        return {"operatorName": name, "reason": reason, "matchingSchemaIndexes": matching}
+    failed = [
+        {"index": index, "details": schema_details(schema, value)}
+        for index, schema in enumerate(schemas)
+        if index not in matching
+    ]
+    return {"operatorName": name, "schemasNotSatisfied": failed}
+
+
+def _items(argument: Any, value: list[Any]) -> dict[str, Any]:
+    schemas = [argument] * len(value) if isinstance(argument, Mapping) else argument
+    for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
+        if not compile_schema(schema)(item):
+            return {
+                "operatorName": "items",
+                "reason": "At least one item did not match the sub-schema",
+                "itemIndex": index,
+                "details": schema_details(schema, item),
+            }
+    return {"operatorName": "items"}

@@ -1,0 +1,80 @@
+"""Document validation: what a collection's validator says about a document that is to be stored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.writes.validation.validation_details import validation_details
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.shell_notation import shell
+from tailrace.query.collation import Collation
+from tailrace.query.match import compile_match
+
+
+class Validator:
+    """The rules of one collection, compiled."""
+
+    def __init__(
+        self, collection: Collection, rules: dict[str, Any], log: Logbook, variables: Mapping[str, Any]
+    ) -> None:
+        options = collection.options
+        self._ns = collection.ns
+        self._rules = rules
+        self._collation = collation_of(collection)
+        self._variables = variables
+        self._matches = compile_match(rules, variables=variables, collation=self._collation)
+        self._is_moderate = options.get("validationLevel") == "moderate"
+        self._action = options.get("validationAction", "error")
+        self._log = log
+
+    @classmethod
+    def of(cls, collection: Collection, log: Logbook, variables: Mapping[str, Any]) -> "Validator | None":
+        """The validator of a collection; None if it has none, or one that is switched off.
+
+        ``variables`` are what its expressions can refer to with `$$`.
+        """
+        rules = collection.options.get("validator")
+        if not rules or collection.options.get("validationLevel") == "off":
+            return None
+        return cls(collection, rules, log, variables)
+
+    def check_insert(self, document: bytes) -> None:
+        """Refuse a new document that breaks the rules."""
+        self._check(decode(document))
+
+    def check_update(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """Refuse a change that breaks the rules; the moderate level allows it where they were broken."""
+        if self._matches(after) or (self._is_moderate and not self._matches(before)):
+            return
+        self._check(after)
+
+    def _check(self, document: dict[str, Any]) -> None:
+        if self._matches(document):
+            return
+        details = {
+            "failingDocumentId": document.get("_id"),
+            "details": validation_details(
+                self._rules, document, variables=self._variables, collation=self._collation
+            ),
+        }
+        if self._action != "error":
+            self._log.warning(
+                "STORAGE",
+                "Document would fail validation",
+                namespace=self._ns,
+                errInfo=shell(details),
+            )
+        if self._action == "warn":
+            return
+        error = CommandError(ErrorCode.DocumentValidationFailure, "Document failed validation")
+        error.details = {"errInfo": details}
+        raise error
+
+
+def collation_of(collection: Collection) -> Collation | None:
+    """The collation that a collection was made with."""
+    spec = collection.options.get("collation")
+    return None if spec is None else Collation.parse(spec)

@@ -1,0 +1,223 @@
+"""What collections, indexes and views there are: frozen values, replaced as a whole when one changes.
+
+A `Catalog` belongs to a state of the store. Readers keep the one of their snapshot; a writer makes a new one,
+which others see once it is committed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tailrace.bson import documents
+from tailrace.mongod.store.indexes.id_keys import document_key, sharded_document_key
+from tailrace.mongod.store.tables import pack_ident
+
+ID_INDEX_NAME: Final = "_id_"
+ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": ID_INDEX_NAME}
+INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
+OPLOG_NS: Final = "local.oplog.rs"
+PRE_IMAGES_NS: Final = "config.system.preimages"
+SESSIONS_NS: Final = "config.transactions"
+IMAGES_NS: Final = "config.image_collection"
+VIEWS: Final = "system.views"
+
+
+def id_index_spec(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of the index on `_id` of a collection with these options."""
+    collation = options.get("collation")
+    return dict(ID_INDEX) if collation is None else {**ID_INDEX, "collation": collation}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """One index; ``spec`` is what listIndexes shows."""
+
+    ident: int
+    spec: Mapping[str, Any]
+    prefix: bytes = field(init=False)
+    name: str = field(init=False)
+    key: tuple[tuple[str, Any], ...] = field(init=False)
+    """Paths and directions: 1, -1, or the name of a special kind"""
+    unique: bool = field(init=False)
+    takes_duplicates: bool = field(init=False)
+    """Whether two documents may have the same key; not those of an index that is to become unique either"""
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "prefix", pack_ident(self.ident))
+        put(self, "name", self.spec["name"])
+        put(self, "key", tuple(self.spec["key"].items()))
+        put(self, "unique", bool(self.spec.get("unique")) or self.spec["name"] == ID_INDEX_NAME)
+        put(self, "takes_duplicates", not self.unique and not self.spec.get("prepareUnique"))
+
+    @property
+    def is_id(self) -> bool:
+        """Whether this is the index on `_id`."""
+        return self.name == ID_INDEX_NAME
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collection:
+    """One collection. ``options`` are those of `create`, in catalog order and without the UUID."""
+
+    database: str
+    name: str
+    uuid: bytes
+    ident: int
+    options: Mapping[str, Any]
+    indexes: tuple[Index, ...]
+    table: str = "records"
+    """Where its documents are; the server's own collections have tables of their own"""
+    shard_key: tuple[str, ...] = ()
+    """The paths of its shard key on a shard, which document keys begin with; clients do not see them here"""
+    ns: str = field(init=False)
+    prefix: bytes = field(init=False)
+    """What its record keys begin with in the table"""
+    records_images: bool = field(init=False)
+    is_capped: bool = field(init=False)
+    is_clustered: bool = field(init=False)
+    is_timeseries: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "ns", f"{self.database}.{self.name}")
+        put(self, "prefix", pack_ident(self.ident) if self.table == "records" else b"")
+        images = self.options.get("changeStreamPreAndPostImages")
+        put(self, "records_images", bool(images and images.get("enabled")))
+        put(self, "is_capped", bool(self.options.get("capped")))
+        put(self, "is_clustered", bool(self.options.get("clusteredIndex")))
+        put(self, "is_timeseries", "timeseries" in self.options)
+
+    @property
+    def id_index(self) -> Index | None:
+        """The index on `_id`; None where the record key itself is made of `_id`, or nothing is."""
+        return self.indexes[0] if self.indexes and self.indexes[0].is_id else None
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one of the server's own, which clients cannot write to."""
+        return self.table != "records"
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether its changes go into the oplog; those of the database `local` do not."""
+        return self.database != "local"
+
+    def index(self, name: str) -> Index | None:
+        """The index of that name."""
+        return next((index for index in self.indexes if index.name == name), None)
+
+    def document_key(self, document: bytes) -> bytes:
+        """By what the oplog names a document: the fields of the shard key, if there is one, and `_id`."""
+        paths = self.shard_key
+        return sharded_document_key(document, paths) if paths else document_key(document)
+
+    def having(self, **changes: Any) -> "Collection":
+        """A copy with other options, indexes or names."""
+        return replace(self, **changes)
+
+    def to_bson(self) -> bytes:
+        """The catalog's document."""
+        entry: dict[str, Any] = {
+            "db": self.database,
+            "coll": self.name,
+            "uuid": self.uuid,
+            "ident": self.ident,
+            "options": dict(self.options),
+            "indexes": [{"ident": index.ident, "spec": dict(index.spec)} for index in self.indexes],
+            "table": self.table,
+        }
+        if self.shard_key:
+            entry["shardKey"] = list(self.shard_key)
+        return documents.encode(entry)
+
+    @classmethod
+    def from_bson(cls, raw: bytes) -> "Collection":
+        """The collection of a catalog document."""
+        found = documents.decode(raw)
+        indexes = tuple(Index(index["ident"], index["spec"]) for index in found["indexes"])
+        return cls(
+            found["db"],
+            found["coll"],
+            bytes(found["uuid"]),
+            found["ident"],
+            found["options"],
+            indexes,
+            found["table"],
+            tuple(found.get("shardKey", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A stored pipeline on another collection or view."""
+
+    database: str
+    name: str
+    view_on: str
+    pipeline: tuple[Mapping[str, Any], ...]
+    collation: Mapping[str, Any] | None = None
+
+    @property
+    def ns(self) -> str:
+        """Its full name."""
+        return f"{self.database}.{self.name}"
+
+
+class Catalog:
+    """All collections and views by namespace."""
+
+    __slots__ = ("_by_uuid", "_collections", "_views")
+
+    def __init__(
+        self, collections: Mapping[str, Collection] | None = None, views: Mapping[str, View] | None = None
+    ) -> None:
+        self._collections = dict(collections or {})
+        self._views = dict(views or {})
+        self._by_uuid = {collection.uuid: collection for collection in self._collections.values()}
+
+    def collection(self, ns: str) -> Collection | None:
+        """The collection of that name."""
+        return self._collections.get(ns)
+
+    def by_uuid(self, uuid: bytes) -> Collection | None:
+        """The collection of that UUID."""
+        return self._by_uuid.get(uuid)
+
+    def view(self, ns: str) -> View | None:
+        """The view of that name."""
+        return self._views.get(ns)
+
+    def collections(self, database: str | None = None) -> Iterator[Collection]:
+        """The collections of one database or of all, in the order of their names."""
+        for ns in sorted(self._collections):
+            collection = self._collections[ns]
+            if database is None or collection.database == database:
+                yield collection
+
+    def views(self, database: str | None = None) -> Iterator[View]:
+        """The views of one database or of all, in the order of their names."""
+        for ns in sorted(self._views):
+            view = self._views[ns]
+            if database is None or view.database == database:
+                yield view
+
+    def databases(self) -> list[str]:
+        """Databases that have something in them, in the order of their names."""
+        return sorted({collection.database for collection in self._collections.values()})
+
+    def with_collection(self, collection: Collection) -> "Catalog":
+        """A catalog that has this collection, in place of one of the same name."""
+        return Catalog({**self._collections, collection.ns: collection}, self._views)
+
+    def without_collection(self, ns: str) -> "Catalog":
+        """A catalog that lacks this collection."""
+        return Catalog({k: c for k, c in self._collections.items() if k != ns}, self._views)
+
+    def with_view(self, view: View) -> "Catalog":
+        """A catalog that has this view, in place of one of the same name."""
+        return Catalog(self._collections, {**self._views, view.ns: view})
+
+    def without_view(self, ns: str) -> "Catalog":
+        """A catalog that lacks this view."""
+        return Catalog(self._collections, {k: v for k, v in self._views.items() if k != ns})

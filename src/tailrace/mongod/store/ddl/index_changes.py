@@ -1,0 +1,181 @@
+"""Other options for an index that is there: when documents expire, whether it is hidden or unique.
+
+An index becomes unique in two steps. With `prepareUnique` it takes no further duplicates; once the old ones
+are gone, `unique` makes it one, or tells which documents are still in the way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bson import Int64
+
+from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.ddl.collection_options import invalid
+from tailrace.mongod.store.ddl.index_spec import check_expiry
+from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.shell_notation import shell
+from tailrace.mongod.store.write_unit import WriteUnit
+
+_MOST_VIOLATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """What collMod is asked for in `index`; None is left as it is."""
+
+    name: str | None = None
+    key_pattern: Mapping[str, Any] | None = None
+    expire_after_seconds: int | None = None
+    hidden: bool | None = None
+    unique: bool | None = None
+    prepare_unique: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedIndex:
+    """The collection with the changed index, and what is said about the change."""
+
+    collection: Collection
+    logged: dict[str, Any]
+    before: dict[str, Any]
+    reply: dict[str, Any]
+
+
+def change_index(unit: WriteUnit, collection: Collection, change: IndexChange) -> ChangedIndex:
+    """Change an index; the caller puts the collection into the catalog and logs it."""
+    index = _find(collection, change)
+    spec = dict(index.spec)
+    logged: dict[str, Any] = {"name": index.name}
+    before: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
+    if change.expire_after_seconds is not None:
+        _change_expiry(index, change.expire_after_seconds, spec, logged, before, reply)
+    if change.hidden is not None:
+        if index.is_id:
+            raise CommandError(ErrorCode.BadValue, "can't hide _id index")
+        _change_flag("hidden", change.hidden, spec, logged, before, reply)
+    if change.prepare_unique is not None:
+        if index.is_id:
+            raise invalid("cannot set 'prepareUnique' for the _id index")
+        _change_flag("prepareUnique", change.prepare_unique, spec, logged, before, reply)
+    changed = Index(index.ident, spec)
+    if change.unique is not None:
+        changed = _made_unique(unit, collection, index, change, spec)
+        logged["unique"] = reply["unique_new"] = True
+    indexes = tuple(changed if other is index else other for other in collection.indexes)
+    return ChangedIndex(collection.having(indexes=indexes), logged, before, reply)
+
+
+def _find(collection: Collection, change: IndexChange) -> Index:
+    if (change.name is None) == (change.key_pattern is None):
+        raise invalid(
+            "Must specify either index name or key pattern."
+            if change.name is None
+            else "Cannot specify both key pattern and name."
+        )
+    wanted = (change.expire_after_seconds, change.hidden, change.unique, change.prepare_unique)
+    if all(value is None for value in wanted):
+        raise invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    if change.name is not None:
+        index = collection.index(change.name)
+        if index is None:
+            raise CommandError(
+                ErrorCode.IndexNotFound, f"cannot find index {change.name} for ns {collection.ns}"
+            )
+        return index
+    pattern = dict(change.key_pattern or {})
+    found = [
+        index for index in collection.indexes if list(index.spec["key"].items()) == list(pattern.items())
+    ]
+    if not found:
+        raise CommandError(
+            ErrorCode.IndexNotFound, f"cannot find index {shell(pattern)} for ns {collection.ns}"
+        )
+    if len(found) > 1:
+        raise CommandError(
+            ErrorCode.AmbiguousIndexKeyPattern,
+            f"index keyPattern {shell(pattern)} matches {len(found)} indexes, must use index name",
+        )
+    return found[0]
+
+
+def _change_expiry(
+    index: Index,
+    seconds: int,
+    spec: dict[str, Any],
+    logged: dict[str, Any],
+    before: dict[str, Any],
+    reply: dict[str, Any],
+) -> None:
+    if index.is_id:
+        raise invalid("the _id field does not support TTL indexes")
+    old = spec.get("expireAfterSeconds")
+    spec["expireAfterSeconds"] = Int64(seconds)
+    try:
+        check_expiry(spec)
+    except CommandError as error:
+        raise invalid(error.message) from None
+    if old is not None:
+        before["expireAfterSeconds"] = reply["expireAfterSeconds_old"] = Int64(int(old))
+    logged["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = Int64(seconds)
+
+
+def _change_flag(
+    option: str,
+    value: bool,
+    spec: dict[str, Any],
+    logged: dict[str, Any],
+    before: dict[str, Any],
+    reply: dict[str, Any],
+) -> None:
+    before[option] = reply[f"{option}_old"] = bool(spec.get(option))
+    logged[option] = reply[f"{option}_new"] = value
+    if value:
+        spec[option] = True
+    else:
+        spec.pop(option, None)
+
+
+def _made_unique(
+    unit: WriteUnit, collection: Collection, index: Index, change: IndexChange, spec: dict[str, Any]
+) -> Index:
+    if not change.unique:
+        raise CommandError(ErrorCode.BadValue, "a unique index cannot be made non-unique")
+    if index.unique:
+        return index
+    if not spec.get("prepareUnique"):
+        raise invalid("Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.")
+    violations = _violations(unit, collection, index)
+    if violations:
+        error = CommandError(
+            ErrorCode.CannotConvertIndexToUnique,
+            "Cannot convert the index to unique. Please resolve conflicting documents before running collMod "
+            "again.",
+        )
+        error.details = {"violations": violations}
+        raise error
+    spec.pop("prepareUnique")
+    unique = Index(unit.new_ident(), {**spec, "unique": True})
+    for key, document in unit.records(collection):
+        unit.list_in_index(collection, unique, key, document)
+    unit.discard("index", index.ident)
+    return unique
+
+
+def _violations(unit: WriteUnit, collection: Collection, index: Index) -> list[dict[str, Any]]:
+    """The `_id` values of documents that have a key in common."""
+    by_key: dict[bytes, list[bytes]] = {}
+    for key, document in unit.records(collection):
+        for index_key in index_keys(index, document):
+            by_key.setdefault(index_key, []).append(key)
+    groups = [keys for keys in by_key.values() if len(keys) > 1][:_MOST_VIOLATIONS]
+    return [{"ids": [_id_at(unit, collection, key) for key in keys]} for keys in groups]
+
+
+def _id_at(unit: WriteUnit, collection: Collection, key: bytes) -> Any:
+    return documents.decode(unit.record(collection, key) or rawbson.EMPTY).get("_id")

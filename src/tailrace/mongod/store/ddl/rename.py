@@ -1,0 +1,168 @@
+"""`renameCollection` and `convertToCapped`, which ends in a rename."""
+
+import secrets
+import string
+from collections.abc import Iterable
+from typing import Any, Final
+
+from bson import Binary, Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.entry_bytes import command
+from tailrace.mongod.store.catalog import OPLOG_NS, VIEWS, Collection
+from tailrace.mongod.store.ddl.collection_options import check_capped_size, in_catalog_order
+from tailrace.mongod.store.ddl.create import check_no_view
+from tailrace.mongod.store.ddl.drop import count_document, drop_collection
+from tailrace.mongod.store.ddl.lookup import check_unused, check_uuid, check_writable, existing_collection
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection, is_legal_system_name
+from tailrace.mongod.store.write_unit import WriteUnit
+
+_NEVER_RENAMED: Final = frozenset({VIEWS, "system.js"})
+_RANDOM_LETTERS: Final = 5
+
+
+def rename_collection(
+    unit: WriteUnit,
+    source: tuple[str, str],
+    target: tuple[str, str],
+    *,
+    drop_target: bool | bytes = False,
+    stay_temp: bool = False,
+) -> None:
+    """Give a collection another name, in its database or in another one.
+
+    ``drop_target`` allows a collection of the new name to be dropped; as a UUID, that one alone.
+    """
+    collection = _source(unit, *source)
+    _check_target(unit, collection, *target)
+    replaced = unit.catalog.collection(f"{target[0]}.{target[1]}")
+    if replaced is not None:
+        if drop_target is False:
+            raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {replaced.ns}")
+        if isinstance(drop_target, bytes):
+            check_uuid(unit.catalog, *target, drop_target)
+        check_writable(replaced)
+        check_unused(unit, replaced)
+    check_unused(unit, collection)
+    if source[0] == target[0]:
+        replace_collection(unit, collection, target[1], replaced, stay_temp=stay_temp)
+        return
+    copied = _copy(unit, collection, target[0])
+    replace_collection(unit, copied, target[1], replaced, stay_temp=stay_temp)
+    drop_collection(unit, collection)
+
+
+def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> None:
+    """Replace a collection by a capped one with as many of its newest documents as fit; indexes are lost."""
+    collection = existing_collection(unit.catalog, database, name)
+    check_writable(collection)
+    check_unused(unit, collection)
+    if collection.is_clustered:
+        raise CommandError(ErrorCode.InvalidOptions, "Clustered collections cannot be converted to capped")
+    limit = check_capped_size(database, name, size)
+    options = {**collection.options, "capped": True, "size": limit, "temp": True}
+    options.pop("max", None)
+    capped = unit.create_collection(
+        database, _temporary_name(f"convertToCapped.{name}"), in_catalog_order(options)
+    )
+    for document in _newest(unit, collection, limit):
+        unit.insert(capped, document)
+    replace_collection(unit, capped, name, collection, stay_temp=False)
+
+
+def _source(unit: WriteUnit, database: str, name: str) -> Collection:
+    ns = f"{database}.{name}"
+    if unit.catalog.view(ns) is not None:
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {ns}")
+    collection = unit.catalog.collection(ns)
+    if collection is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {ns} does not exist")
+    if collection.ns == OPLOG_NS:
+        raise CommandError(ErrorCode.IllegalOperation, "can't rename live oplog while replicating")
+    _check_renamable(collection, name)
+    if collection.is_timeseries:
+        raise CommandError(
+            ErrorCode.IllegalOperation, f"Renaming a timeseries collection is not allowed: {ns}"
+        )
+    return collection
+
+
+def _check_target(unit: WriteUnit, collection: Collection, database: str, name: str) -> None:
+    if (database, name) == (collection.database, collection.name):
+        raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
+    if (database == "local") != (collection.database == "local"):
+        raise CommandError(
+            ErrorCode.IllegalOperation,
+            "Cannot rename collections between a replicated and an unreplicated database",
+        )
+    check_new_collection(unit.catalog, database, name)
+    _check_renamable(collection, name)
+    check_no_view(unit.catalog, f"{database}.{name}")
+
+
+def _check_renamable(collection: Collection, name: str) -> None:
+    check_writable(collection)
+    is_system = name.startswith(SYSTEM_PREFIX)
+    if name in _NEVER_RENAMED or (is_system and not is_legal_system_name(collection.database, name)):
+        raise CommandError(
+            ErrorCode.IllegalOperation, f"renaming {name} collection or renaming to {name} is not allowed"
+        )
+
+
+def replace_collection(
+    unit: WriteUnit,
+    collection: Collection,
+    name: str,
+    replaced: Collection | None,
+    *,
+    stay_temp: bool = False,
+) -> None:
+    """Let a collection have a name of its database, in place of the one that had it; the caller has checked.
+
+    ``replaced`` is that one, if there is one.
+    """
+    number = 0 if replaced is None else unit.count(replaced)[0]
+    if replaced is not None:
+        unit.remove_collection(replaced)
+    unit.remove_collection(collection, keep_records=True)
+    options = dict(collection.options)
+    if not stay_temp:
+        options.pop("temp", None)
+    renamed = collection.having(name=name, options=options)
+    unit.put_collection(renamed)
+    if not collection.is_logged:
+        return
+    o: dict[str, Any] = {"renameCollection": collection.ns, "to": renamed.ns, "stayTemp": stay_temp}
+    if replaced is not None:
+        o["dropTarget"] = Binary(replaced.uuid, 4)
+    o2 = None if replaced is None else count_document(number)
+    unit.log(command(collection.database, o, uuid=collection.uuid, o2=o2))
+
+
+def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
+    """The collection with its indexes and documents under a temporary name in another database."""
+    options = in_catalog_order({"temp": True, **collection.options})
+    copy = unit.create_collection(database, _temporary_name("renameCollection"), options)
+    for index in collection.indexes:
+        if not index.is_id:
+            copy = unit.add_index(copy, index.spec)
+    for _, document in unit.records(collection):
+        unit.insert(copy, document)
+    return copy
+
+
+def _newest(unit: WriteUnit, collection: Collection, limit: Int64) -> Iterable[bytes]:
+    size = 0
+    newest = []
+    for _, document in unit.records(collection, reverse=True):
+        size += len(document)
+        if size > limit:
+            break
+        newest.append(document)
+    return reversed(newest)
+
+
+def _temporary_name(purpose: str) -> str:
+    letters = string.ascii_letters + string.digits
+    return f"tmp{''.join(secrets.choice(letters) for _ in range(_RANDOM_LETTERS))}.{purpose}"

@@ -1,0 +1,187 @@
+"""Views: documents in the `system.views` of their database, made, changed and dropped.
+
+The oplog shows them as inserts, replacements and deletes there; there is no command entry for a view.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from bson import DatetimeMS, Timestamp
+
+from tailrace.bson import documents
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation import PipelineContext, compile_pipeline
+from tailrace.mongod.store.catalog import VIEWS, Catalog, Collection, View
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_collection_name, check_new_collection
+from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.collation import Collation
+
+MAX_VIEW_DEPTH: Final = 20
+_WRITING_STAGES: Final = ("$out", "$merge")
+# A definition is compiled only to find its faults, so the values of these make no difference.
+_VARIABLES: Final[Mapping[str, Any]] = {
+    "NOW": DatetimeMS(0),
+    "CLUSTER_TIME": Timestamp(0, 1),
+    "USER_ROLES": [],
+}
+
+
+def create_view(
+    unit: WriteUnit,
+    database: str,
+    name: str,
+    view_on: str,
+    pipeline: Sequence[Any],
+    collation: Mapping[str, Any] | None = None,
+) -> None:
+    """Make a view; one that is there with the very same definition is left as it is."""
+    check_new_collection(unit.catalog, database, name)
+    if name.startswith(SYSTEM_PREFIX):
+        raise CommandError(ErrorCode.InvalidNamespace, f"View name cannot start with 'system.': {name}")
+    if unit.catalog.collection(f"{database}.{name}") is not None:
+        raise CommandError(ErrorCode.NamespaceExists, f"Collection already exists. NS: {database}.{name}")
+    view = _checked(unit.catalog, database, name, view_on, pipeline, collation)
+    existing = unit.catalog.view(view.ns)
+    if existing is not None:
+        if existing == view:
+            return
+        raise CommandError(
+            ErrorCode.NamespaceExists, f"A view already exists. NS: {view.ns}, with another definition"
+        )
+    definitions = unit.catalog.collection(f"{database}.{VIEWS}") or unit.create_collection(database, VIEWS)
+    unit.insert(definitions, definition_of(view))
+    unit.publish(unit.catalog.with_view(view))
+
+
+def modify_view(
+    unit: WriteUnit, view: View, view_on: str | None = None, pipeline: Sequence[Any] | None = None
+) -> None:
+    """Replace a view's definition; what is not given stays."""
+    changed = _checked(
+        unit.catalog,
+        view.database,
+        view.name,
+        view.view_on if view_on is None else view_on,
+        view.pipeline if pipeline is None else pipeline,
+        view.collation,
+    )
+    definitions, key, before = _stored(unit, view)
+    after = definition_of(changed)
+    unit.update(definitions, key, before, after, after)
+    unit.publish(unit.catalog.with_view(changed))
+
+
+def drop_view(unit: WriteUnit, database: str, name: str) -> None:
+    """Drop a view that is there."""
+    view = unit.catalog.view(f"{database}.{name}")
+    if view is None:
+        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no view {database}.{name}")
+    definitions, key, before = _stored(unit, view)
+    unit.delete(definitions, key, before)
+    unit.publish(unit.catalog.without_view(view.ns))
+
+
+def forget_views(unit: WriteUnit, database: str) -> None:
+    """Take the views of a database out of the catalog, whose definitions are gone."""
+    catalog = unit.catalog
+    for view in list(catalog.views(database)):
+        catalog = catalog.without_view(view.ns)
+    unit.publish(catalog)
+
+
+def definition_of(view: View) -> bytes:
+    """The document in `system.views`."""
+    definition: dict[str, Any] = {
+        "_id": view.ns,
+        "viewOn": view.view_on,
+        "pipeline": [dict(stage) for stage in view.pipeline],
+    }
+    if view.collation is not None:
+        definition["collation"] = dict(view.collation)
+    return documents.encode(definition)
+
+
+def _stored(unit: WriteUnit, view: View) -> tuple[Collection, bytes, bytes]:
+    definitions = unit.catalog.collection(f"{view.database}.{VIEWS}")
+    by_id = id_key_of(documents.encode({"_id": view.ns}))
+    found = None if definitions is None or by_id is None else unit.find_id(definitions, by_id)
+    if definitions is None or found is None:
+        raise CommandError(ErrorCode.InvalidViewDefinition, f"the definition of {view.ns} is missing")
+    return definitions, *found
+
+
+def _checked(
+    catalog: Catalog,
+    database: str,
+    name: str,
+    view_on: str,
+    pipeline: Sequence[Any],
+    collation: Mapping[str, Any] | None,
+) -> View:
+    try:
+        check_collection_name(database, view_on)
+    except CommandError:
+        raise CommandError(ErrorCode.BadValue, f"Invalid name for 'viewOn': {database}.{view_on}") from None
+    parsed = None if collation is None else Collation.parse(collation)
+    foreign = _check_pipeline(f"{database}.{name}", view_on, pipeline, parsed)
+    shown = None if parsed is None else parsed.to_document()
+    view = View(database, name, view_on, tuple(pipeline), shown)
+    _check_graph(catalog, view, [view_on, *foreign], [view.ns])
+    return view
+
+
+def _check_pipeline(ns: str, view_on: str, pipeline: Sequence[Any], collation: Collation | None) -> list[str]:
+    """Refuse what cannot be a view's pipeline; the other collections it reads."""
+    for position, stage in enumerate(pipeline):
+        name = next(iter(stage), "") if isinstance(stage, Mapping) else ""
+        if name == "$changeStream":
+            raise CommandError(
+                ErrorCode.OptionNotSupportedOnView, "$changeStream cannot be used in a view definition"
+            )
+        if name in _WRITING_STAGES:
+            raise CommandError(
+                ErrorCode.OptionNotSupportedOnView,
+                f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the "
+                f"view definition of {ns} because it writes to disk",
+            )
+    database = ns.partition(".")[0]
+    context = PipelineContext(database, view_on, dict(_VARIABLES), collation)
+    compiled = compile_pipeline(pipeline, context)
+    if not compiled.reads_collection:
+        raise CommandError(
+            ErrorCode.InvalidNamespace, f"the pipeline of the view {ns} has to read the collection it is on"
+        )
+    return sorted(collection for other, collection in compiled.foreign if other == database)
+
+
+def _check_graph(catalog: Catalog, view: View, sources: Sequence[str], path: list[str]) -> None:
+    """Follow the views a view is made of: no circle, not too deep, all under one collation."""
+    if len(path) > MAX_VIEW_DEPTH:
+        raise CommandError(
+            ErrorCode.ViewDepthLimitExceeded,
+            f"View depth limit exceeded; maximum depth is {MAX_VIEW_DEPTH}",
+        )
+    for source in sources:
+        ns = f"{view.database}.{source}"
+        if ns in path:
+            circle = " => ".join([*path, ns])
+            raise CommandError(ErrorCode.GraphContainsCycle, f"View cycle detected: {circle}")
+        below = catalog.view(ns)
+        if below is None:
+            continue
+        if below.collation != view.collation:
+            raise CommandError(
+                ErrorCode.OptionNotSupportedOnView,
+                f"View {view.ns} has conflicting collation with view {ns}",
+            )
+        _check_graph(catalog, view, list(_sources(below)), [*path, ns])
+
+
+def _sources(view: View) -> Iterator[str]:
+    yield view.view_on
+    context = PipelineContext(view.database, view.view_on, dict(_VARIABLES))
+    for database, collection in sorted(compile_pipeline(view.pipeline, context).foreign):
+        if database == view.database:
+            yield collection

@@ -1,0 +1,1 @@
+"""Index keys and the values they list."""

@@ -1,0 +1,56 @@
+"""Strings under a collation as bytes: whatever compares equal has equal bytes, and the order is the same.
+
+An index with a collation keeps these in place of the strings, also of those inside of documents and arrays.
+"""
+
+from typing import Any
+
+from tailrace.bson import raw as rawbson
+from tailrace.query.collation import Collation
+
+_ITEM = b"\x01"
+_LEVEL_END = b"\x00"
+
+
+def collated(collation: Collation, raw: bytes, kind: int, start: int, end: int) -> tuple[int, bytes]:
+    """A BSON value with its strings replaced by what stands for them: type byte and value bytes."""
+    if kind in (rawbson.STRING, rawbson.SYMBOL):
+        text = collation_key(collation, rawbson.string_value(raw, start, end))
+        return rawbson.STRING, rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
+    if kind in (rawbson.DOCUMENT, rawbson.ARRAY):
+        parts = []
+        for item_kind, name, item_start, item_end in rawbson.elements(raw, start):
+            new_kind, value = collated(collation, raw, item_kind, item_start, item_end)
+            parts.append(rawbson.element(new_kind, name, value))
+        return kind, rawbson.document(*parts)
+    return kind, raw[start:end]
+
+
+def collation_key(collation: Collation, text: str) -> bytes:
+    """The bytes of one string.
+
+    >>> collation = Collation.parse({"locale": "en", "strength": 2})
+    >>> collation_key(collation, "Ab") == collation_key(collation, "aB") < collation_key(collation, "abc")
+    True
+    """
+    return b"".join(_level(level) for level in collation.string_key(text))
+
+
+def _level(level: Any) -> bytes:
+    # A level that is a beginning of another one sorts first, because its end is less than any further item.
+    if isinstance(level, str):
+        return b"".join(_ITEM + _number(ord(char)) for char in level) + _LEVEL_END
+    return b"".join(_ITEM + _weight(item) for item in level) + _LEVEL_END
+
+
+def _weight(item: Any) -> bytes:
+    if isinstance(item, tuple):
+        return b"".join(_number(int(part)) for part in item)
+    return _number(int(item))
+
+
+def _number(value: int) -> bytes:
+    size = (value.bit_length() + 7) // 8
+    # Numbers made of many digits can be of any size; a size of 255 bytes says that its size follows.
+    head = bytes([size]) if size < 0xFF else b"\xff" + size.to_bytes(4, "big")
+    return head + value.to_bytes(size, "big")

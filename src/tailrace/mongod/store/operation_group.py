@@ -1,0 +1,103 @@
+"""Operations that share an oplog entry: the inserts of a batch, the deletes of a statement.
+
+A group holds operations of one kind on one collection as the bytes they will have in the entry. What all of
+them begin with is put together once, because a batch may have a thousand of them.
+"""
+
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.events.entry_bytes import Operation, operations_array, uuid_element
+from tailrace.mongod.store.catalog import Collection
+
+MAX_GROUP: Final = 500
+"""Operations in one vectored entry; MongoDB's `internalInsertMaxBatchSize`."""
+MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
+_OVERHEAD: Final = 256
+"""What an operation may take besides its document"""
+_KEY: Final = b"\x03o2\0"
+_TIMESERIES: Final = b"\x08isTimeseries\0\x01"
+_FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
+_STATEMENT: Final = b"\x10stmtId\0"
+_pack: Final = rawbson.INT32_LE.pack
+
+
+class OperationGroup:
+    """Inserts or deletes that are to be logged together."""
+
+    __slots__ = (
+        "_bytes",
+        "_elements",
+        "_from_migrate",
+        "_marks",
+        "_pre_images",
+        "_start",
+        "collection",
+        "op",
+    )
+
+    def __init__(self, op: str, collection: Collection, *, from_migrate: bool = False) -> None:
+        self.op = op
+        self.collection = collection
+        self._start = (
+            rawbson.string(b"op", op.encode())
+            + rawbson.string(b"ns", collection.ns.encode())
+            + uuid_element(b"ui", collection.uuid)
+            + b"\x03o\0"
+        )
+        self._from_migrate = from_migrate
+        # A document that is moved is no statement of anybody's, so nothing comes between the two marks.
+        self._marks = (_TIMESERIES if collection.is_timeseries else b"") + (
+            _FROM_MIGRATE if from_migrate else b""
+        )
+        self._elements: list[bytes] = []
+        self._pre_images: list[bytes] = []
+        self._bytes = 0
+
+    def takes(self, op: str, collection: Collection, size: int) -> bool:
+        """Whether a document of that size may be added for such an operation."""
+        return (
+            self.op == op
+            and self.collection is collection
+            and len(self._elements) < MAX_GROUP
+            and self._bytes + size + _OVERHEAD <= MAX_GROUP_BYTES
+        )
+
+    def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> None:
+        """Add the insert of a document."""
+        if statement_id is None:
+            self._elements.append(b"%b%b%b%b%b" % (self._start, document, _KEY, key, self._marks))
+        else:
+            self._elements.append(
+                b"%b%b%b%b%b%b%b"
+                % (self._start, document, _KEY, key, self._marks, _STATEMENT, _pack(statement_id))
+            )
+        self._bytes += len(document) + _OVERHEAD
+
+    def add_delete(self, key: bytes, statement_id: int | None, pre_image: bytes | None) -> None:
+        """Add the delete of the document with this key."""
+        statement = b"" if statement_id is None else _STATEMENT + _pack(statement_id)
+        self._elements.append(b"%b%b%b%b" % (self._start, key, self._marks, statement))
+        self._bytes += len(key) + _OVERHEAD
+        if pre_image is not None:
+            self._pre_images.append(pre_image)
+            self._bytes += len(pre_image)
+
+    @property
+    def is_vectored(self) -> bool:
+        """Whether it is more than one operation, which then are the elements of an `applyOps`."""
+        return len(self._elements) > 1
+
+    def elements(self) -> bytes:
+        """The fields of the entry between the session's and the time's."""
+        if not self.is_vectored:
+            return self._elements[0]
+        # Batched deletes are listed in reverse of the order they happened.
+        operations = self._elements[::-1] if self.op == "d" else self._elements
+        array = rawbson.element(rawbson.ARRAY, b"applyOps", operations_array(operations))
+        from_migrate = True if self._from_migrate else None
+        return Operation("c", "admin.$cmd", rawbson.document(array), from_migrate=from_migrate).elements()
+
+    def pre_images(self) -> list[bytes]:
+        """The documents as they were, in the order of the operations in the entry; empty if none is kept."""
+        return self._pre_images[::-1] if self.op == "d" else self._pre_images

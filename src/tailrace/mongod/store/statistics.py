@@ -1,0 +1,58 @@
+"""How much there is in collections and indexes."""
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.reader import Reader
+
+PAGE: Final = 4096
+_SAMPLE: Final = 200
+_ABOVE_ALL_KEYS: Final = b"\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStatistics:
+    """The figures of one collection, in bytes where they are not counts."""
+
+    count: int
+    size: int
+    storage_size: int
+    index_sizes: dict[str, int]
+
+    @property
+    def average_size(self) -> int:
+        """Bytes of a document."""
+        return self.size // self.count if self.count else 0
+
+    @property
+    def total_index_size(self) -> int:
+        """Bytes of all indexes."""
+        return sum(self.index_sizes.values())
+
+
+def collection_statistics(reader: Reader, collection: Collection) -> CollectionStatistics:
+    """The figures of a collection as of a state."""
+    count, size = reader.count(collection)
+    sizes = {index.name: _index_size(reader, collection, index, count) for index in collection.indexes}
+    return CollectionStatistics(count, size, in_pages(size), sizes)
+
+
+def in_pages(size: int) -> int:
+    """What that many bytes take on disk; a collection without documents has a page too.
+
+    >>> in_pages(0), in_pages(5000)
+    (4096, 8192)
+    """
+    return max(1, -(-size // PAGE)) * PAGE
+
+
+def _index_size(reader: Reader, collection: Collection, index: Index, count: int) -> int:
+    """Estimated from the first keys: nobody counts the bytes of keys, and walking over all takes too long."""
+    sample = list(islice(reader.index_entries(collection, index, b"", _ABOVE_ALL_KEYS), _SAMPLE))
+    if not sample:
+        return PAGE
+    average = sum(len(index.prefix) + len(key) + len(record) for key, record in sample) / len(sample)
+    number = len(sample) if len(sample) < _SAMPLE else max(count, len(sample))
+    return in_pages(int(average * number))

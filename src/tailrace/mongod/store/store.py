@@ -1,0 +1,379 @@
+"""The store: documents, catalog, oplog and images of one replica set, in one LMDB environment.
+
+Reads work on snapshots, in any thread; writes are jobs of one writer (`writer.py`). Bound to an event loop,
+the store tells its listeners and the waiting coroutines of each commit in the loop's thread, listeners first:
+when a writer hears that its change is durable, everybody who watches has it already.
+"""
+
+import asyncio
+import threading
+import uuid as uuids
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from bson import ObjectId
+
+from tailrace.bson import documents
+from tailrace.errors import UsageError
+from tailrace.events.entry_bytes import Operation
+from tailrace.mongod.store.catalog import (
+    IMAGES_NS,
+    OPLOG_NS,
+    PRE_IMAGES_NS,
+    SESSIONS_NS,
+    VIEWS,
+    Catalog,
+    Collection,
+    View,
+)
+from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.oplog_truncation import keep_within, remove_before, truncated_through
+from tailrace.mongod.store.reader import Snapshot, TableReader
+from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
+from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE, FORMAT, TIME, Tables, Transaction, pack_time
+from tailrace.mongod.store.transactions.locks import Blocked, LockTable
+from tailrace.mongod.store.transactions.prepared import PreparedTransactions
+from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.mongod.store.writer import Commit, Job, Writer
+
+T = TypeVar("T")
+
+DEFAULT_OPLOG_SIZE: Final = 256 << 20
+_NO_TERM: Final = -1
+"""The term before the first election"""
+_REAP_AT_ONCE: Final = 5000
+_KEPT_CATALOGS: Final = 16
+"""Of the newest states: commits may come between a snapshot and the question for its catalog"""
+_OWN_COLLECTIONS: Final = (
+    (OPLOG_NS, "oplog", OPLOG_IDENT),
+    (PRE_IMAGES_NS, "preimages", PRE_IMAGES_IDENT),
+    (SESSIONS_NS, "sessions", 3),
+    (IMAGES_NS, "images", 4),
+)
+
+
+class Store:
+    """An open data directory.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store.open(Path(folder))
+    ...     created = store.write_now(lambda unit: unit.create_collection("shop", "orders"))
+    ...     print(created.ns, [c.ns for c in store.catalog.collections("shop")])
+    ...     store.close()
+    shop.orders ['shop.orders']
+    """
+
+    def __init__(self, tables: Tables, clock: ClusterClock, oplog_size: int) -> None:
+        self.tables = tables
+        self.locks = LockTable()
+        self.oplog_size = oplog_size
+        self.on_commit: list[Callable[[Commit], None]] = []
+        """called in the event loop's thread for every commit, before its writers are told"""
+        self.on_settled: list[Callable[[], None]] = []
+        """called there whenever `promised` may have moved on: also when jobs have changed nothing"""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next_keys: dict[int, int] = {}
+        self.prepared = PreparedTransactions()
+        self.held_through: int | None = None
+        """cluster time before which entries may be removed, as a history holds them; None is no such limit"""
+        self.logs_batches = True
+        """whether the inserts or deletes of a statement share oplog entries, as from MongoDB 8.0 on"""
+        transaction = tables.begin()
+        with Snapshot(tables, transaction, Catalog()) as reader:
+            self._check_format(reader)
+            catalog = _load_catalog(reader, tables, transaction)
+            last = _last_entry(tables, transaction)
+            self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
+            term = reader.meta("term")
+            truncated = truncated_through(reader)
+            self.set_id = documents.decode(reader.meta("replicaSet") or documents.encode({"id": ObjectId()}))[
+                "id"
+            ]
+            self._catalogs = [(transaction.id(), catalog)]
+        with Snapshot(tables, tables.begin(), catalog) as reader:
+            self.prepared.restore(self, reader, self._next_keys)
+        self.term = 0 if term is None else int(TIME.unpack(term)[0])
+        self.catalog = catalog
+        self.last_committed = last
+        self.truncated_through = truncated
+        """cluster time of the newest entry that was removed from the oplog"""
+        clock.go_on_behind(last)
+        self.clock = clock
+        self._promised = last
+        self._writer = Writer(self, self._published)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        wall: WallClock | None = None,
+        clock: ClusterClock | None = None,
+        oplog_size: int = DEFAULT_OPLOG_SIZE,
+        map_size: int = DEFAULT_MAP_SIZE,
+        held_through: int | None = None,
+    ) -> "Store":
+        """Open or make a data directory; raises `UsageError` if it cannot be used.
+
+        Stores that are given the same ``clock`` write oplogs of one order. With 0 for ``held_through`` no
+        entry of the oplog is removed before somebody says that a history holds it: opening is a write
+        already.
+        """
+        tables = Tables(path, map_size=map_size)
+        try:
+            store = cls(tables, clock or ClusterClock(wall or WallClock()), oplog_size)
+        except BaseException:
+            tables.close()
+            raise
+        store.held_through = held_through
+        store.write_now(store._start_term)
+        return store
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Deliver commits and results in this loop's thread from now on."""
+        self._loop = loop
+
+    def close(self) -> None:
+        """Finish the queued writes and close the files."""
+        self._writer.stop()
+        self.tables.close()
+
+    # -- reading and writing ----------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The newest committed state; to be closed."""
+        transaction = self.tables.begin()
+        version = transaction.id()
+        # A changed catalog is noted before its commit: the right one is the newest not ahead of the state.
+        catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
+        return Snapshot(self.tables, transaction, catalog)
+
+    def for_reader(self) -> "Store":
+        """See `States`: here every document is in one place."""
+        return self
+
+    @property
+    def oldest(self) -> int:
+        """The cluster time of the oldest entry the oplog has; 0 if it has none."""
+        with self.snapshot() as snapshot:
+            found = snapshot.oldest_entry()
+        return 0 if found is None else found[0]
+
+    @property
+    def promised(self) -> int:
+        """A cluster time behind which all entries are that listeners have not been told of.
+
+        It moves on with the clock, also while nothing is written here, so that whoever merges the oplogs of
+        several stores never waits for an idle one. To be asked in the thread that is told of commits.
+        """
+        # The order matters: a commit that begins behind the first line takes its times behind this one.
+        now = self.clock.now
+        pending = self._writer.pending_since
+        self._promised = max(self._promised, now if pending is None else pending)
+        return self._promised
+
+    async def write(
+        self,
+        work: Callable[[WriteUnit], T],
+        *,
+        deadline: float | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> T:
+        """Run a job; when this returns, its changes are on disk.
+
+        A job that meets the lock of an open transaction is run again when that has ended; ``deadline``, in
+        the event loop's time, limits how long it waits for that. ``waiting`` is entered meanwhile: nothing of
+        the job exists then, so that is when it may be cancelled.
+        """
+        with ExitStack() as wants:
+            while True:
+                loop = asyncio.get_running_loop()
+                future: asyncio.Future[T] = loop.create_future()
+
+                def done(
+                    result: Any, error: BaseException | None, future: "asyncio.Future[T]" = future
+                ) -> None:
+                    if future.cancelled():
+                        return
+                    if error is None:
+                        future.set_result(result)
+                    else:
+                        future.set_exception(error)
+
+                self._writer.submit(Job(work, done))
+                try:
+                    return await future
+                except Blocked as blocked:
+                    if blocked.collection is not None:
+                        wants.enter_context(self.locks.wanting(blocked.collection))
+                    with waiting():
+                        await blocked.holder.wait_ended(deadline)
+
+    def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
+        """Queue a job that cannot fail and that nobody waits for; ``then`` is called behind it."""
+        self._writer.submit(Job(work, lambda _result, _error: then()))
+
+    def write_now(self, work: Callable[[WriteUnit], T]) -> T:
+        """Run a job and wait for it in this thread; for start-up and for tools, never in the event loop."""
+        finished = threading.Event()
+        outcome: list[Any] = []
+
+        def done(result: Any, error: BaseException | None) -> None:
+            outcome.extend((result, error))
+            finished.set()
+
+        self._writer.submit(Job(work, done))
+        finished.wait()
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    # -- the writer's side ------------------------------------------------------------------------------
+
+    def begin_write(self, transaction: Transaction) -> WriteState:
+        """What the units of one LMDB transaction share."""
+        catalog = self._catalogs[-1][1]
+        return WriteState(
+            self.tables,
+            transaction,
+            catalog,
+            self.clock,
+            self.term,
+            self.locks,
+            self._next_keys,
+            has_garbage=self.has_garbage,
+            logs_batches=self.logs_batches,
+        )
+
+    def retire(self, state: WriteState) -> None:
+        """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
+        keep_within(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
+        if state.has_garbage:
+            self._reap(state)
+
+    def commit(self, transaction: Transaction, state: WriteState) -> None:
+        """Commit, and let what the units have changed besides the tables count from now on."""
+        before = self._catalogs
+        if state.catalog is not before[-1][1]:
+            # Noted first: a snapshot may have the new state before this thread goes on.
+            self._catalogs = [*before[1 - _KEPT_CATALOGS :], (transaction.id(), state.catalog)]
+        try:
+            transaction.commit()
+        except BaseException:
+            # Nothing of it is on disk, so nobody may work with its catalog.
+            self._catalogs = before
+            raise
+        self.term = state.term
+        self.has_garbage = state.has_garbage
+
+    def _reap(self, state: WriteState) -> None:
+        left = _REAP_AT_ONCE
+        with state.transaction.cursor(db=self.tables.garbage) as garbage:
+            found = garbage.first()
+            while found and left > 0:
+                item = garbage.key()
+                table = (self.tables.records, self.tables.index)[item[0]]
+                with state.transaction.cursor(db=table) as cursor:
+                    more = cursor.set_range(item[1:])
+                    while more and left > 0 and cursor.key().startswith(item[1:]):
+                        more = cursor.delete()
+                        left -= 1
+                    if left > 0:
+                        # Behind the last one LMDB stands at an empty key and calls it a success.
+                        found = garbage.delete() and garbage.key() != b""
+        state.changes += 1
+        state.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
+
+    def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
+        """A job that removes the entries older than a cluster time, for tests and tools."""
+        return lambda unit: remove_before(unit, before, self.prepared.oldest_needed(self.held_through))
+
+    def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
+        loop = self._loop
+        if loop is None:
+            self._deliver(commit, jobs)
+            return
+        try:
+            loop.call_soon_threadsafe(self._deliver, commit, jobs)
+        except RuntimeError:
+            # The loop is closed: the server ended while these were written. Nobody waits any more.
+            self._loop = None
+
+    def _deliver(self, commit: Commit | None, jobs: list[Job]) -> None:
+        if commit is not None:
+            self.catalog = commit.catalog
+            self.truncated_through = max(self.truncated_through, commit.truncated_through)
+            if commit.entries:
+                self.last_committed = commit.entries[-1][0]
+            for listener in self.on_commit:
+                listener(commit)
+        self._writer.settle()
+        for notice in self.on_settled:
+            notice()
+        for job in jobs:
+            job.done(job.result, job.error)
+
+    # -- the beginning ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _check_format(reader: TableReader) -> None:
+        found = reader.meta("format")
+        if found is not None and TIME.unpack(found)[0] != FORMAT:
+            raise UsageError(
+                f"the data directory has format {TIME.unpack(found)[0]}, this version reads format {FORMAT}; "
+                "use the version that wrote it, or another directory"
+            )
+
+    def _start_term(self, unit: WriteUnit) -> None:
+        """Every start is an election won: a new term, and an entry that says so."""
+        first = unit.meta("format") is None
+        if first:
+            unit.put_meta("format", pack_time(FORMAT))
+            unit.put_meta("replicaSet", documents.encode({"id": self.set_id}))
+            for ns, table, ident in _OWN_COLLECTIONS:
+                database, _, name = ns.partition(".")
+                unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
+            unit.state.term = _NO_TERM
+            unit.log(no_op({"msg": "initiating set"}))
+        self.begin_term(unit)
+
+    def begin_term(self, unit: WriteUnit) -> None:
+        """Become primary in a new term; part of a job."""
+        term = unit.state.term = max(self.term, unit.state.term) + 1
+        unit.put_meta("term", pack_time(term))
+        unit.log(no_op({"msg": "new primary"}))
+
+
+def no_op(message: dict[str, Any]) -> Operation:
+    """An entry that changes nothing."""
+    return Operation("n", "", documents.encode(message))
+
+
+def _load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) -> Catalog:
+    collections = {}
+    for _, raw in transaction.cursor(db=tables.catalog):
+        collection = Collection.from_bson(raw)
+        collections[collection.ns] = collection
+    views = {}
+    for collection in collections.values():
+        if collection.name == VIEWS:
+            for _, raw in reader.records(collection):
+                view = view_of(raw)
+                views[view.ns] = view
+    return Catalog(collections, views)
+
+
+def view_of(definition: bytes) -> View:
+    """The view of a document in `system.views`."""
+    found = documents.decode(definition)
+    database, _, name = found["_id"].partition(".")
+    return View(database, name, found["viewOn"], tuple(found["pipeline"]), found.get("collation"))
+
+
+def _last_entry(tables: Tables, transaction: Transaction) -> int:
+    with transaction.cursor(db=tables.oplog) as cursor:
+        return int(TIME.unpack(cursor.key())[0]) if cursor.last() else 0

@@ -1,0 +1,248 @@
+"""Changing the tables: records, their index keys and counters stay in step. Nothing is logged here.
+
+Transactions put what they have collected through this when they commit, and log it themselves; everybody else
+writes through `write_unit.py`, which logs each change.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index
+from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
+from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.reader import TableReader, multikey_mark
+from tailrace.mongod.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
+from tailrace.mongod.store.transactions.locks import Blocked, Holder, LockTable
+
+OPLOG_IDENT: Final = 1
+PRE_IMAGES_IDENT: Final = 2
+
+
+class WriteState:
+    """What the units of one LMDB transaction share; published when it is committed."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        transaction: Transaction,
+        catalog: Catalog,
+        clock: ClusterClock,
+        term: int,
+        locks: LockTable,
+        next_keys: dict[int, int],
+        *,
+        has_garbage: bool,
+        logs_batches: bool = True,
+    ) -> None:
+        self.tables = tables
+        self.transaction = transaction
+        self.catalog = catalog
+        self.clock = clock
+        self.term = term
+        self.locks = locks
+        self.next_keys = next_keys
+        self.entries: list[tuple[int, bytes]] = []
+        self.truncated_through = 0
+        """Cluster time of the newest entry that was removed from the oplog"""
+        self.changes = 0
+        """How often something was put or deleted: tells whether a job that failed had changed anything"""
+        self.logs_batches = logs_batches
+        self.has_garbage = has_garbage
+        """Whether there is something to be removed in the background"""
+
+
+class TableWriter(TableReader):
+    """Reads and changes the tables within one LMDB transaction."""
+
+    def __init__(self, state: WriteState) -> None:
+        super().__init__(state.tables, state.transaction)
+        self.state = state
+        """For what is kept beside documents and indexes: the oplog, the images, the term"""
+        self.acts_for: Holder | None = None
+        """Whose locks do not count, because this is the commit of that transaction"""
+        self._counts: dict[int, list[int]] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The collections as of now."""
+        return self.state.catalog
+
+    def count(self, collection: Collection) -> tuple[int, int]:
+        """How many records there are with this unit's changes, and their bytes."""
+        number, size = self.count_of(collection.ident)
+        more = self._counts.get(collection.ident, (0, 0))
+        return number + more[0], size + more[1]
+
+    def put_new(self, collection: Collection, document: bytes, key: bytes | None = None) -> bytes:
+        """Store a document and list it in the indexes; ``key`` is a record key given out before."""
+        state = self.state
+        by_id = id_key_of(document)
+        if by_id is None:
+            raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
+        tables, put = state.tables, state.transaction.put
+        id_index = collection.id_index
+        if id_index is not None and len(collection.indexes) == 1:
+            # By far the most documents: one look at the index tells whether the `_id` is new, and enters it.
+            listed = id_index.prefix + by_id
+            self._check_free(listed)
+            if key is None:
+                key = self.new_record_key(collection)
+            if not put(listed, key, overwrite=False, db=tables.index):
+                raise duplicate_key(collection, ID_INDEX, document)
+            put(collection.prefix + key, document, db=tables.records)
+        else:
+            added = self._keys_to_add(collection, document, by_id)
+            if key is None:
+                key = by_id if collection.is_clustered else self.new_record_key(collection)
+            put(collection.prefix + key, document, db=tables.records)
+            for index_key, needs_mark in added:
+                put(index_key + mark_of(key) if needs_mark else index_key, key, db=tables.index)
+        self.add_to_count(collection.ident, 1, len(document))
+        return key
+
+    def put_changed(self, collection: Collection, key: bytes, before: bytes, after: bytes) -> None:
+        """Replace a record and bring the indexes up to date."""
+        state = self.state
+        self._check_free(collection.prefix + key)
+        gone: list[bytes] = []
+        added: list[bytes] = []
+        for index in collection.indexes:
+            if index.is_id:
+                continue
+            old, new = index_keys(index, before), index_keys(index, after)
+            if old == new:
+                continue
+            if len(new) > 1:
+                self._note_multikey(index)
+            for index_key in new:
+                if index_key not in old:
+                    self._check_unique(collection, index, index_key, after)
+                    added.append(self._stored(index, index_key, key))
+            gone += [self._stored(index, index_key, key) for index_key in old if index_key not in new]
+        # Everything that can fail has not failed: a statement that fails leaves its document as it was.
+        for stored in gone:
+            state.transaction.delete(stored, db=state.tables.index)
+        for stored in added:
+            state.transaction.put(stored, key, db=state.tables.index)
+        state.transaction.put(collection.prefix + key, after, db=state.tables.records)
+        self.add_to_count(collection.ident, 0, len(after) - len(before))
+
+    def put_removed(self, collection: Collection, key: bytes, before: bytes) -> None:
+        """Remove a record and its index keys."""
+        state = self.state
+        self._check_free(collection.prefix + key)
+        for index in collection.indexes:
+            keys = [id_key_of(before) or b""] if index.is_id else index_keys(index, before)
+            for index_key in keys:
+                state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
+        state.transaction.delete(collection.prefix + key, db=state.tables.records)
+        self.add_to_count(collection.ident, -1, -len(before))
+
+    def list_in_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
+        """List one stored record in an index that is being built."""
+        keys = index_keys(index, document)
+        if len(keys) > 1:
+            self._note_multikey(index)
+        for index_key in keys:
+            self._check_unique(collection, index, index_key, document)
+            stored = self._stored(index, index_key, key)
+            self.state.transaction.put(stored, key, db=self.state.tables.index)
+        self.state.changes += 1
+
+    def new_record_key(self, collection: Collection) -> bytes:
+        """A key behind all that were given out for this collection."""
+        next_keys = self.state.next_keys
+        number = next_keys.get(collection.ident)
+        if number is None:
+            last = next(self.records(collection, reverse=True), None)
+            number = 1 if last is None else TIME.unpack(last[0])[0] + 1
+        next_keys[collection.ident] = number + 1
+        return pack_time(number)
+
+    def _keys_to_add(
+        self, collection: Collection, document: bytes, by_id: bytes
+    ) -> Sequence[tuple[bytes, bool]]:
+        """Index keys of a new document, each with whether it needs the record's mark."""
+        if collection.is_clustered:
+            self._check_free(collection.prefix + by_id)
+            if self.record(collection, by_id) is not None:
+                raise duplicate_key(collection, ID_INDEX, document)
+        found: list[tuple[bytes, bool]] = []
+        multikey: list[Index] = []
+        for index in collection.indexes:
+            keys = [by_id] if index.is_id else index_keys(index, document)
+            for index_key in keys:
+                self._check_unique(collection, index, index_key, document)
+                found.append((index.prefix + index_key, not index.unique))
+            if len(keys) > 1:
+                multikey.append(index)
+        for index in multikey:
+            self._note_multikey(index)
+        return found
+
+    def _note_multikey(self, index: Index) -> None:
+        """Remember that a document has several keys: queries read such an index more carefully."""
+        if not self.is_multikey(index):
+            self.put_meta(multikey_mark(index.ident), b"")
+
+    def _check_unique(self, collection: Collection, index: Index, index_key: bytes, document: bytes) -> None:
+        if index.takes_duplicates:
+            return
+        stored = index.prefix + index_key
+        self._check_free(stored)
+        if self._is_listed(index, stored):
+            raise duplicate_key(collection, index.spec, document, index_key)
+
+    def _is_listed(self, index: Index, stored: bytes) -> bool:
+        table = self.state.tables.index
+        if index.unique:
+            return self.state.transaction.get(stored, db=table) is not None
+        with self.state.transaction.cursor(db=table) as cursor:
+            return cursor.set_range(stored) and cursor.key().startswith(stored)
+
+    def _check_free(self, key: bytes) -> None:
+        """Wait for the transaction that has locked this, if there is one."""
+        locks = self.state.locks
+        if locks:
+            holder = locks.holder(key)
+            if holder is not None and holder is not self.acts_for:
+                raise Blocked(holder)
+
+    @staticmethod
+    def _stored(index: Index, index_key: bytes, record_key: bytes) -> bytes:
+        if index.unique:
+            return index.prefix + index_key
+        return index.prefix + index_key + mark_of(record_key)
+
+    def add_to_count(self, ident: int, number: int, size: int) -> None:
+        """Count what was put or removed, which may be less than nothing."""
+        self.state.changes += 1
+        counts = self._counts.setdefault(ident, [0, 0])
+        counts[0] += number
+        counts[1] += size
+
+    def put_counts(self) -> None:
+        """Store the counters that have changed."""
+        counts, self._counts = self._counts, {}
+        for ident, (number, size) in counts.items():
+            old_number, old_size = self.count_of(ident)
+            stored = COUNT.pack(old_number + number, old_size + size)
+            self.state.transaction.put(pack_ident(ident), stored, db=self.state.tables.counts)
+
+    def forget_count(self, collection: Collection) -> None:
+        """Remove the counter of a collection that is dropped."""
+        self.state.transaction.delete(pack_ident(collection.ident), db=self.state.tables.counts)
+        self._counts.pop(collection.ident, None)
+
+    def put_meta(self, name: str, value: bytes | None) -> None:
+        """Store a fact about the whole store, or remove it."""
+        state = self.state
+        if value is None:
+            state.transaction.delete(name.encode(), db=state.tables.meta)
+        else:
+            state.transaction.put(name.encode(), value, db=state.tables.meta)
+        state.changes += 1

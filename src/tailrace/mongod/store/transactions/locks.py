@@ -1,0 +1,111 @@
+"""Which documents, index keys and collections the open transactions have written.
+
+A transaction locks what it changes until it ends. Another transaction that wants the same gets a write
+conflict at once; a write outside of transactions waits. The writer's thread alone looks at this table.
+
+A change of a collection waits until no transaction uses it. Meanwhile no other transaction may begin to use
+it, or it would wait for ever on a busy server.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from tailrace.mongod.store.tables import pack_ident
+
+
+class Holder(Protocol):
+    """An open transaction, as somebody who waits for its end sees it."""
+
+    async def wait_ended(self, deadline: float | None) -> None:
+        """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
+
+
+class Blocked(Exception):  # noqa: N818 - not an error: the write is tried again
+    """A write met a lock: nothing of it remains, and it is tried again when the holder has ended."""
+
+    def __init__(self, holder: Holder, collection: bytes | None = None) -> None:
+        super().__init__("waiting for a transaction")
+        self.holder = holder
+        self.collection = collection
+        """The prefix of a collection that is to be changed itself; None if it is about documents"""
+
+
+def name_key(ns: str) -> bytes:
+    """The key by which the name of a collection that a transaction makes is locked."""
+    return pack_ident(0) + ns.encode()
+
+
+class LockTable:
+    """Locked keys with their holders.
+
+    A key is the ident of a collection or an index followed by the record key or index key; the ident alone
+    stands for the use of the collection, which many transactions may share.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[bytes, Holder] = {}
+        self._users: dict[bytes, dict[Holder, None]] = {}
+        self._held: dict[Holder, dict[bytes, None]] = {}
+        self._used: dict[Holder, dict[bytes, None]] = {}
+        self._wanted: Counter[bytes] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._holders) or bool(self._users)
+
+    def holder(self, key: bytes) -> Holder | None:
+        """Who has locked a key."""
+        return self._holders.get(key)
+
+    def lock(self, key: bytes, holder: Holder) -> None:
+        """Lock a key that is free or the holder's own."""
+        self._holders[key] = holder
+        self._held.setdefault(holder, {})[key] = None
+
+    def use(self, prefix: bytes, holder: Holder) -> None:
+        """Note that a transaction uses a collection."""
+        self._users.setdefault(prefix, {})[holder] = None
+        self._used.setdefault(holder, {})[prefix] = None
+
+    def user(self, prefix: bytes) -> Holder | None:
+        """A transaction that uses a collection, so that it must stay as it is."""
+        return next(iter(self._users.get(prefix, ())), None)
+
+    @contextmanager
+    def wanting(self, prefix: bytes) -> Iterator[None]:
+        """While somebody waits to change a collection itself; entered in any thread."""
+        self._wanted[prefix] += 1
+        try:
+            yield
+        finally:
+            self._wanted[prefix] -= 1
+            if not self._wanted[prefix]:
+                del self._wanted[prefix]
+
+    def is_wanted(self, prefix: bytes) -> bool:
+        """Whether somebody waits to change a collection itself."""
+        return prefix in self._wanted
+
+    def held(self, holder: Holder) -> tuple[list[bytes], list[bytes]]:
+        """The keys a transaction has locked, and the collections it uses."""
+        return list(self._held.get(holder, ())), list(self._used.get(holder, ()))
+
+    def hand_over(self, holder: Holder, heir: Holder) -> None:
+        """Let another have everything that a transaction has locked."""
+        locked, used = self.held(holder)
+        self.release(holder)
+        for key in locked:
+            self.lock(key, heir)
+        for prefix in used:
+            self.use(prefix, heir)
+
+    def release(self, holder: Holder) -> None:
+        """Free everything a transaction has locked."""
+        for key in self._held.pop(holder, ()):
+            del self._holders[key]
+        for prefix in self._used.pop(holder, ()):
+            users = self._users[prefix]
+            del users[holder]
+            if not users:
+                del self._users[prefix]

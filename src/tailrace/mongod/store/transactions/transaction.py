@@ -1,0 +1,344 @@
+"""An open multi-document transaction: a snapshot, and its own changes over it.
+
+It reads the state of its first statement with what it has changed since. What it changes is locked until it
+ends, and stays in memory until it commits. Statements that write run as jobs of the writer, although they
+write nothing: only there are the newest documents and the locks of the other transactions to be seen. A
+document that is locked, or has another state than in the snapshot, is a write conflict, which ends the
+transaction; it never waits, so transactions cannot block each other.
+
+Reading a collection does not lock it: whatever happens to it, the snapshot has it as it was.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.entry_bytes import Operation
+from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection
+from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
+from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.tables import pack_time
+from tailrace.mongod.store.transactions.claims import Claims
+from tailrace.mongod.store.transactions.limits import check_writable, not_supported
+from tailrace.mongod.store.transactions.overlaid_reader import OverlaidReader
+from tailrace.mongod.store.transactions.overlay import Overlay, keys_in, unique_keys
+from tailrace.mongod.store.transactions.prepared import Prepared, prepare_changes
+from tailrace.mongod.store.transactions.sessions import SessionWrites, session_key
+from tailrace.mongod.store.transactions.transaction_log import Change, Effects, commit_changes
+from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.write_unit import WriteUnit
+
+T = TypeVar("T")
+
+_HIGHEST_IDENT: Final = 2**32 - 1
+
+
+class TransactionUnit(OverlaidReader, Unit):
+    """One open transaction. It is used by one statement at a time, here or in the writer's thread."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.snapshot())
+        self._store = store
+        self._claims = Claims(self, self._snapshot)
+        self._changes: list[Change] = []
+        self.read_time = self._snapshot.newest_time()
+        """The cluster time of the state it reads"""
+        self._kept: tuple[int, Catalog] = (0, self._catalog)
+        # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
+        self._idents = itertools.count(_HIGHEST_IDENT, -1)
+        self._has_locks = False
+        self._ending: asyncio.Task[None] | None = None
+        self.prepared: Prepared | None = None
+        """What became of it, if it was prepared"""
+        self._ended = asyncio.Event()
+        self.is_over = False
+        """Whether there is nothing to be read any more"""
+        self.wall = store.clock.wall.milliseconds()
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    async def write(self, work: Callable[[Unit], T]) -> T:
+        """Run a statement that writes.
+
+        ``work`` gets this unit; it may be run again after it was undone, when another job of the same commit
+        has failed. Raises WriteConflict (112) or LockTimeout (24), even if ``work`` took it for the error of
+        a single statement.
+        """
+        for overlay in self._overlays.values():
+            overlay.keep()
+        self._kept = (len(self._changes), self._catalog)
+        self._has_locks = True
+
+        def job(writer: WriteUnit) -> T:
+            self._undo()
+            self.wall = writer.wall
+            with self._claims.against(writer):
+                return work(self)
+
+        result = await self._store.write(job)
+        if self._claims.failure is not None:
+            raise self._claims.failure
+        return result
+
+    def _undo(self) -> None:
+        number, self._catalog = self._kept
+        del self._changes[number:]
+        self._claims.undo(self._catalog)
+        for ident, overlay in list(self._overlays.items()):
+            overlay.undo()
+            if self._catalog.by_uuid(overlay.collection.uuid) is None:
+                del self._overlays[ident]
+
+    async def commit(self, lsid: bytes, txn_number: int) -> None:
+        """Make the changes visible and durable, all at once; nothing is written if there are none.
+
+        A commit that was handed in cannot be taken back: it goes on if this call is cancelled, and calling
+        again waits for the same outcome.
+        """
+        await self._end_by(lambda: self._run_commit(lsid, txn_number))
+
+    async def prepare(self, lsid: bytes, txn_number: int) -> Prepared:
+        """Log the changes and keep them locked, so that a later decision can make them visible or not.
+
+        What is returned takes the place of this unit, which has ended. It cannot be taken back either.
+        """
+        await self._end_by(lambda: self._run_prepare(lsid, txn_number))
+        if self.prepared is None:
+            raise RuntimeError("a transaction was prepared that had ended")
+        return self.prepared
+
+    async def _end_by(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(end())
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._ending)
+
+    async def _run_commit(self, lsid: bytes, txn_number: int) -> None:
+        if not self._changes:
+            self.abort()
+            return
+        effects = self._effects()
+
+        def job(writer: WriteUnit) -> None:
+            # The documents must be free for the commit itself; nobody can come between in this thread.
+            writer.locks.release(self)
+            commit_changes(writer, self._changes, effects, SessionWrites(lsid, txn_number))
+
+        try:
+            await self._store.write(job)
+        except BaseException:
+            self.abort()
+            raise
+        self.is_over = True
+        self._snapshot.close()
+        self._ended.set()
+
+    async def _run_prepare(self, lsid: bytes, txn_number: int) -> None:
+        effects = self._effects()
+
+        def job(writer: WriteUnit) -> Prepared:
+            session = SessionWrites(lsid, txn_number)
+            prepared = prepare_changes(self._store, writer, self._changes, effects, session)
+            # The writer may run this again: the locks are handed over when it is done for good.
+            locked, used = writer.locks.held(self)
+            writer.put_prepared(session_key(lsid), prepared.to_bson(locked, used))
+            self._store.prepared.hold(prepared)
+            return prepared
+
+        self._has_locks = True
+        try:
+            prepared = self.prepared = await self._store.write(job)
+        except BaseException:
+            self._store.prepared.forget(lsid)
+            self.abort()
+            raise
+        # Whoever waits for this unit is woken behind that, and waits for its heir.
+        self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
+        self.is_over = True
+        self._snapshot.close()
+
+    def _effects(self) -> Effects:
+        created = [c for c in map(self._catalog.by_uuid, self._claims.created) if c is not None]
+        return Effects.of(created, self._overlays.values())
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it leaves anything if it commits."""
+        return bool(self._changes)
+
+    def abort(self) -> None:
+        """Give up all changes and free what is locked. Does nothing if the transaction has ended."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if self._has_locks:
+            # A statement that was given up may still run in the writer's thread: it is finished before this.
+            self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)
+        else:
+            self._snapshot.close()
+        self._ended.set()
+
+    async def wait_ended(self, deadline: float | None) -> None:
+        """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._ended.wait()
+        except TimeoutError:
+            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit") from None
+
+    @property
+    def clock(self) -> ClusterClock:
+        """Where cluster times come from."""
+        return self._store.clock
+
+    # -- documents --------------------------------------------------------------------------------------
+
+    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
+        """Store a document that has its `_id`; returns its record key.
+
+        Raises DuplicateKey (11000) for a key the transaction can see, WriteConflict (112) for one it cannot.
+        """
+        overlay = self._opened(collection)
+        by_id = id_key_of(document)
+        if by_id is None:
+            raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
+        if collection.is_clustered:
+            self._claims.claim_record(overlay, by_id)
+            if self.record(collection, by_id) is not None:
+                raise duplicate_key(collection, ID_INDEX, document)
+        self._claims.claim_keys(overlay, unique_keys(collection.indexes, document), document)
+        key = by_id if collection.is_clustered else self._new_record_key(overlay)
+        overlay.put(key, None, document)
+        self._change("i", collection, document, collection.document_key(document), stmt_id=stmt_id)
+        return key
+
+    def update(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        after: bytes,
+        o: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+    ) -> None:
+        """Replace a record; ``o`` is what is logged."""
+        overlay = self._opened(collection)
+        self._claims.claim_record(overlay, key)
+        for index in collection.indexes:
+            if not index.takes_duplicates and not index.is_id:
+                old, new = keys_in(index, before), keys_in(index, after)
+                self._claims.claim_keys(overlay, [(index, k) for k in new if k not in old], after)
+                self._claims.lock_keys(collection, [(index, k) for k in old if k not in new])
+        overlay.put(key, before, after)
+        image = before if retry_image == "preImage" else after
+        key_document = collection.document_key(before)
+        self._change(
+            "u", collection, o, key_document, before, stmt_id=stmt_id, retry_image=retry_image, image=image
+        )
+
+    def delete(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+        grouped: bool = False,  # noqa: ARG002 - all of a transaction's operations share entries
+    ) -> None:
+        """Remove a record."""
+        overlay = self._opened(collection)
+        self._claims.claim_record(overlay, key)
+        self._claims.lock_keys(collection, unique_keys(collection.indexes, before))
+        overlay.put(key, before, None)
+        key_document = collection.document_key(before)
+        self._change(
+            "d",
+            collection,
+            key_document,
+            None,
+            before,
+            stmt_id=stmt_id,
+            retry_image=retry_image,
+            image=before,
+        )
+
+    def _change(
+        self,
+        op: str,
+        collection: Collection,
+        o: bytes,
+        o2: bytes | None,
+        before: bytes | None = None,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+        image: bytes | None = None,
+    ) -> None:
+        """Note an operation; its statement has an id if a router runs a retryable write as a transaction."""
+        operation = Operation(
+            op,
+            collection.ns,
+            o,
+            collection.uuid,
+            o2,
+            needs_retry_image=retry_image,
+            statement_ids=() if stmt_id is None else (stmt_id,),
+        )
+        pre_image = before if collection.records_images else None
+        self._changes.append(Change(operation, pre_image, image if retry_image is not None else None))
+
+    def _opened(self, collection: Collection) -> Overlay:
+        """The overlay of a collection that is to be changed."""
+        overlay = self._overlays.get(collection.ident)
+        if overlay is None:
+            check_writable(collection)
+            self._claims.claim_use(collection)
+            overlay = self._overlays[collection.ident] = Overlay(collection)
+        return overlay
+
+    def _new_record_key(self, overlay: Overlay) -> bytes:
+        if overlay.collection.uuid not in self._claims.created:
+            return self._claims.current.new_record_key(overlay.collection)
+        last = overlay.records.next_key(None, reverse=True)
+        return pack_time(1 if last is None else int.from_bytes(last, "big") + 1)
+
+    # -- the catalog ------------------------------------------------------------------------------------
+
+    def new_ident(self) -> int:
+        """A number for a collection or an index that the transaction makes; others have never heard of it."""
+        return next(self._idents)
+
+    def put_collection(self, collection: Collection) -> None:
+        """Enter a new collection, or one that the transaction made and left empty with more indexes."""
+        known = self._catalog.by_uuid(collection.uuid)
+        if known is None:
+            if collection.is_timeseries:
+                raise not_supported(
+                    f"Cannot create a time-series collection in a multi-document transaction: {collection.ns}"
+                )
+            self._claims.claim_name(collection)
+        elif collection.uuid not in self._claims.created:
+            raise not_supported(
+                f"Cannot create new indexes on existing collection {collection.ns} "
+                "in a multi-document transaction"
+            )
+        elif self.count(known)[0]:
+            raise not_supported(
+                f"Cannot create new indexes on non-empty collection {collection.ns} "
+                "in a multi-document transaction"
+            )
+        else:
+            self._overlays.pop(known.ident, None)
+        self._catalog = self._catalog.with_collection(collection)
+
+    def log(self, operation: Operation) -> None:
+        """Have an operation in the transaction's entry."""
+        self._changes.append(Change(operation, None))

@@ -1,0 +1,209 @@
+"""The end of a transaction: its changes put into the tables, its operations into the oplog.
+
+All operations are one `applyOps` entry, or a chain of them if they do not fit into one; the times of a chain
+are consecutive. Pre-images are stored under the entry that holds their operation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.entry_bytes import Operation, apply_ops
+from tailrace.events.oplog_entry import OpTime
+from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.transactions.overlay import Overlay, keys_in
+from tailrace.mongod.store.transactions.sessions import COMMITTED, SessionWrites
+from tailrace.mongod.store.write_unit import WriteUnit
+
+MAX_ENTRY_BYTES: Final = rawbson.MAX_USER_SIZE
+"""The most that the operations of one entry have together, unless it is a single one"""
+TRANSIENT: Final = "TransientTransactionError"
+"""The label of errors after which the whole transaction may be tried again"""
+_OPERATION_FRAME: Final = 96
+"""No less than what an operation takes besides its namespace, `o` and `o2`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One operation of a transaction, and the document before it if the collection records images."""
+
+    operation: Operation
+    pre_image: bytes | None
+    retry_image: bytes | None = None
+    """What a findAndModify has told, to tell it again"""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes in an entry, at most."""
+        operation = self.operation
+        return len(operation.o) + len(operation.o2 or b"") + 4 * len(operation.ns) + _OPERATION_FRAME
+
+    @property
+    def namespace(self) -> str:
+        """What it changes: for a command, the collection that is named first."""
+        operation = self.operation
+        if operation.op != "c":
+            return operation.ns
+        target = next(iter(documents.decode(operation.o).values()))
+        return f"{operation.ns.partition('.')[0]}.{target}"
+
+
+class PreImage(NamedTuple):
+    """A document before one operation of a transaction, and where that operation is logged."""
+
+    uuid: bytes
+    ts: int
+    position: int
+    document: bytes
+
+
+class RetryImage(NamedTuple):
+    """What a findAndModify inside of a transaction has told."""
+
+    ts: int
+    kind: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What is kept of a transaction besides its entries."""
+
+    before: Sequence[PreImage]
+    """for streams"""
+    retry: RetryImage | None
+    """for a retry; there is one findAndModify at most in a transaction that is a retryable write"""
+
+    def put(self, writer: WriteUnit, session: SessionWrites, wall: int | None = None) -> None:
+        """Store them; ``wall`` is when the operations were logged, if that was not now."""
+        for image in self.before:
+            collection = writer.catalog.by_uuid(image.uuid)
+            if collection is not None:
+                writer.put_pre_image(collection, image.ts, image.position, image.document, wall=wall)
+        if self.retry is not None:
+            writer.keep_image(session, *self.retry)
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a transaction leaves in the tables."""
+
+    created: Sequence[Collection]
+    """The collections it made, with numbers of its own for them and their indexes"""
+    records: Mapping[bytes, Sequence[tuple[bytes, bytes | None]]]
+    """By the UUIDs of collections: record keys and the documents they lead to from now on; None is none"""
+
+    @classmethod
+    def of(cls, created: Iterable[Collection], overlays: Iterable[Overlay]) -> "Effects":
+        """What overlays hold."""
+        return cls(
+            list(created),
+            {
+                overlay.collection.uuid: [(key, overlay.records.get(key)) for key in overlay.records]
+                for overlay in overlays
+            },
+        )
+
+    def apply(self, writer: WriteUnit) -> None:
+        """Put everything into the tables."""
+        for collection in self.created:
+            _create(writer, collection)
+        for uuid, records in self.records.items():
+            _apply(writer, uuid, records)
+
+
+def commit_changes(
+    writer: WriteUnit, changes: Sequence[Change], effects: Effects, session: SessionWrites
+) -> None:
+    """Apply and log a transaction; part of a job that has nothing else to do.
+
+    ``session`` is new: it has no entry under this transaction number.
+    """
+    effects.apply(writer)
+    log_changes(writer, changes, session).put(writer, session)
+    session.state = COMMITTED
+    writer.put_session(session)
+
+
+def _create(writer: WriteUnit, collection: Collection) -> None:
+    if writer.catalog.view(collection.ns) is not None:
+        raise CommandError(
+            ErrorCode.WriteConflict, f"Write conflict: a view {collection.ns} has been created.", [TRANSIENT]
+        )
+    indexes = tuple(Index(writer.new_ident(), index.spec) for index in collection.indexes)
+    writer.put_collection(collection.having(ident=writer.new_ident(), indexes=indexes))
+
+
+def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    collection = writer.catalog.by_uuid(uuid)
+    if collection is None:
+        raise RuntimeError(f"the collection {uuid.hex()} has gone although a transaction uses it")
+    # Documents may have exchanged keys of unique indexes: all are taken away before one is given.
+    to_put: list[tuple[bytes, bytes]] = []
+    for key, after in records:
+        before = writer.record(collection, key)
+        if before is None:
+            if after is not None:
+                to_put.append((key, after))
+        elif after is None:
+            writer.put_removed(collection, key, before)
+        elif _moves(collection, before, after):
+            writer.put_removed(collection, key, before)
+            to_put.append((key, after))
+        elif before != after:
+            writer.put_changed(collection, key, before, after)
+    for key, document in to_put:
+        writer.put_new(collection, document, key)
+
+
+def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
+    return any(
+        not index.takes_duplicates and not index.is_id and keys_in(index, before) != keys_in(index, after)
+        for index in collection.indexes
+    )
+
+
+def log_changes(
+    writer: WriteUnit, changes: Sequence[Change], session: SessionWrites, *, prepares: bool = False
+) -> Images:
+    """Log the operations, to be committed at once or later; what they need of images is returned."""
+    parts = list(_parts(changes))
+    first = writer.clock.tick(len(parts))
+    if prepares:
+        session.start = OpTime(first, writer.term)
+    before: list[PreImage] = []
+    retry: RetryImage | None = None
+    for number, part in enumerate(parts):
+        flags: dict[str, bool | int] = {}
+        if number < len(parts) - 1:
+            flags["partialTxn"] = True
+        else:
+            if prepares:
+                flags["prepare"] = True
+            if number:
+                flags["count"] = len(changes)
+        entry = apply_ops([change.operation for change in part], from_migrate=None, **flags)
+        ts = writer.log(entry, session=session, ts=first + number)
+        for index, change in enumerate(part):
+            uuid, kind = change.operation.uuid, change.operation.needs_retry_image
+            if change.pre_image is not None and uuid is not None:
+                before.append(PreImage(uuid, ts, index, change.pre_image))
+            if change.retry_image is not None and kind is not None:
+                retry = RetryImage(ts, kind, change.retry_image)
+    return Images(before, retry)
+
+
+def _parts(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    part: list[Change] = []
+    size = 0
+    for change in changes:
+        if part and size + change.size > MAX_ENTRY_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(change)
+        size += change.size
+    yield part

@@ -1,0 +1,106 @@
+"""What statements that write work on: a job of the writer, or the open transaction of a session.
+
+Both read like any state of the store and take the same changes. They differ in when others see them: a job's
+changes at the end of the job, a transaction's when it commits.
+"""
+
+import uuid as uuids
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.events.entry_bytes import Operation, command
+from tailrace.mongod.store.catalog import Collection, Index, id_index_spec
+from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.reader import Reader
+
+
+class Unit(Reader):
+    """A state of the store that can be changed."""
+
+    wall: int
+    """Milliseconds since 1970 when the job began"""
+
+    @property
+    @abstractmethod
+    def clock(self) -> ClusterClock:
+        """Where cluster times come from."""
+
+    @abstractmethod
+    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
+        """Store a document that has its `_id`; returns its record key."""
+
+    @abstractmethod
+    def update(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        after: bytes,
+        o: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+    ) -> None:
+        """Replace a record; ``o`` is what is logged: the whole new document, or `{$v: 2, diff}`."""
+
+    @abstractmethod
+    def delete(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+        grouped: bool = False,
+    ) -> None:
+        """Remove a record."""
+
+    def end_group(self) -> None:
+        """Let what follows not share an entry with what came before; a transaction is one entry anyway."""
+
+    def create_collection(
+        self,
+        database: str,
+        name: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        uuid: bytes | None = None,
+        logged: bool = True,
+    ) -> Collection:
+        """Add a collection and log its creation; the caller has checked the name and the options."""
+        options = dict(options or {})
+        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), id_index_spec(options)),)
+        collection = Collection(
+            database, name, uuid or uuids.uuid4().bytes, self.new_ident(), options, indexes
+        )
+        self.put_collection(collection)
+        if logged and collection.is_logged:
+            o: dict[str, Any] = {"create": name, **options}
+            if indexes:
+                o["idIndex"] = dict(indexes[0].spec)
+            self.log(command(database, o, uuid=collection.uuid, is_timeseries=collection.is_timeseries))
+        return collection
+
+    def add_index(self, collection: Collection, spec: Mapping[str, Any]) -> Collection:
+        """Add an index to a collection without documents and log it; the caller has checked the spec."""
+        added = collection.having(indexes=(*collection.indexes, Index(self.new_ident(), spec)))
+        self.put_collection(added)
+        if collection.is_logged:
+            o = {"createIndexes": collection.name, **spec}
+            is_timeseries = collection.is_timeseries
+            self.log(command(collection.database, o, uuid=collection.uuid, is_timeseries=is_timeseries))
+        return added
+
+    @abstractmethod
+    def new_ident(self) -> int:
+        """A number for a collection or an index that is being made."""
+
+    @abstractmethod
+    def put_collection(self, collection: Collection) -> None:
+        """Enter a new or changed collection into the catalog; nothing is logged."""
+
+    @abstractmethod
+    def log(self, operation: Operation) -> Any:
+        """Have an operation in the oplog that the other methods do not log themselves."""

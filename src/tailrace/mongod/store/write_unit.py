@@ -1,0 +1,336 @@
+"""One atomic change of the store: documents, indexes, counters, pre-images and the oplog move together.
+
+A job of the writer gets a `WriteUnit`. What it inserts, updates and deletes is logged in the order it
+happens. Consecutive inserts into one collection become one vectored entry, and so do the deletes of one
+statement, as the oplog format says; a group ends when something else is logged, when it is full, and with the
+unit.
+"""
+
+from typing import Final
+
+from bson import Binary, DatetimeMS, Int64
+
+from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.entry_bytes import APPLIED_SEPARATELY, Operation, entry_around
+from tailrace.events.oplog_entry import OpTime
+from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.operation_group import OperationGroup
+from tailrace.mongod.store.reader import multikey_mark
+from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, TableWriter, WriteState
+from tailrace.mongod.store.tables import TIME, pack_ident, pack_time
+from tailrace.mongod.store.transactions.locks import Blocked, LockTable, name_key
+from tailrace.mongod.store.transactions.sessions import (
+    SessionWrites,
+    is_part_of_write,
+    keys_of_older_parts,
+    session_key,
+)
+from tailrace.mongod.store.unit import Unit
+
+FIRST_IDENT: Final = 16
+_TABLES_WITH_GARBAGE: Final = ("records", "index")
+
+
+class WriteUnit(TableWriter, Unit):
+    """One job's changes."""
+
+    def __init__(self, state: WriteState) -> None:
+        super().__init__(state)
+        self.wall = state.clock.wall.milliseconds()
+        """Milliseconds since 1970, the same for all of this unit's entries"""
+        self.session: SessionWrites | None = None
+        """Set by `open_session` for retryable writes: entries then carry the session's fields"""
+        self.moves_data = False
+        """Whether what follows only moves documents between shards: its entries say `fromMigrate`"""
+        self._group: OperationGroup | None = None
+
+    # -- what others need ---------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> ClusterClock:
+        """Where cluster times come from."""
+        return self.state.clock
+
+    @property
+    def term(self) -> int:
+        """The primary's term."""
+        return self.state.term
+
+    @property
+    def locks(self) -> LockTable:
+        """What open transactions have written."""
+        return self.state.locks
+
+    # -- documents ----------------------------------------------------------------------------------
+
+    def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
+        """Store and log a document that has its `_id`; returns its record key.
+
+        Raises DuplicateKey (11000) before anything is changed.
+        """
+        key = self.put_new(collection, document)
+        if collection.is_logged:
+            self._group_for("i", collection, len(document)).add_insert(
+                document, collection.document_key(document), stmt_id
+            )
+        return key
+
+    def update(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        after: bytes,
+        o: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+    ) -> None:
+        """Replace a record; ``o`` is what is logged: the whole new document, or `{$v: 2, diff}`.
+
+        ``retry_image`` is `preImage` or `postImage` for a retryable findAndModify, whose image is kept.
+        """
+        self.put_changed(collection, key, before, after)
+        if collection.is_logged:
+            operation = Operation(
+                "u",
+                collection.ns,
+                o,
+                collection.uuid,
+                collection.document_key(before),
+                is_timeseries=collection.is_timeseries,
+                needs_retry_image=retry_image,
+                statement_ids=() if stmt_id is None else (stmt_id,),
+            )
+            self._log_change(collection, operation, before, before if retry_image == "preImage" else after)
+
+    def delete(
+        self,
+        collection: Collection,
+        key: bytes,
+        before: bytes,
+        *,
+        stmt_id: int | None = None,
+        retry_image: str | None = None,
+        grouped: bool = False,
+    ) -> None:
+        """Remove a record; ``grouped`` for the deletes of one statement, which share entries."""
+        self.put_removed(collection, key, before)
+        if not collection.is_logged:
+            return
+        if grouped:
+            # Pre-images wait for the entry of their group, so they count: a group must not fill the memory.
+            pre_image = before if collection.records_images and not self.moves_data else None
+            group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
+            group.add_delete(collection.document_key(before), stmt_id, pre_image)
+            return
+        operation = Operation(
+            "d",
+            collection.ns,
+            collection.document_key(before),
+            collection.uuid,
+            is_timeseries=collection.is_timeseries,
+            needs_retry_image=retry_image,
+            statement_ids=() if stmt_id is None else (stmt_id,),
+        )
+        self._log_change(collection, operation, before, before)
+
+    def _log_change(self, collection: Collection, operation: Operation, before: bytes, image: bytes) -> None:
+        if operation.needs_retry_image is not None:
+            self.clock.tick()  # the slot in front, where a migration would put the image
+        # What is no statement of the client's, like making room in a capped collection, is not the session's.
+        ts = self.log(operation, session=self.session if operation.statement_ids else None)
+        if collection.records_images and not self.moves_data:
+            self.put_pre_image(collection, ts, 0, before)
+        if operation.needs_retry_image is not None and self.session is not None:
+            self.keep_image(self.session, ts, operation.needs_retry_image, image)
+
+    # -- pre-images and sessions ----------------------------------------------------------------------
+
+    def put_pre_image(
+        self, collection: Collection, ts: int, index: int, before: bytes, *, wall: int | None = None
+    ) -> None:
+        """Keep the document as it was before a change, for streams that show it.
+
+        ``wall`` is that of the change's entry, if this unit did not write it.
+        """
+        key = {"nsUUID": Binary(collection.uuid, 4), "ts": to_timestamp(ts), "applyOpsIndex": Int64(index)}
+        time = DatetimeMS(self.wall if wall is None else wall)
+        head = documents.encode({"_id": key, "operationTime": time})
+        image = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"preImage", before))
+        stored = collection.uuid + pack_time(ts) + pack_time(index)
+        self.state.transaction.put(stored, image, db=self.state.tables.preimages)
+        self.add_to_count(PRE_IMAGES_IDENT, 1, len(image))
+
+    def open_session(self, lsid: bytes, txn_number: int) -> SessionWrites:
+        """Log what follows as retryable writes of a session; what it wrote before under this number is known.
+
+        Raises TransactionTooOld (225) if the session has gone on to a higher number.
+        """
+        found = self.session_record(session_key(lsid))
+        known = None if found is None else SessionWrites.from_bson(found)
+        if known is not None and known.txn_number > txn_number:
+            raise CommandError(
+                ErrorCode.TransactionTooOld,
+                f"the transaction number {txn_number} is older than {known.txn_number}, which this session "
+                "has used since",
+            )
+        if known is None or known.txn_number < txn_number:
+            known = SessionWrites(lsid, txn_number)
+        self.session = known
+        return known
+
+    def put_session(self, session: SessionWrites) -> None:
+        """Store where a session stands."""
+        state = self.state
+        key = session_key(session.lsid)
+        state.transaction.put(key, session.to_bson(self.wall), db=state.tables.sessions)
+        state.changes += 1
+        if is_part_of_write(session.lsid):
+            for older in keys_of_older_parts(self, session.lsid):
+                state.transaction.delete(older, db=state.tables.sessions)
+                state.transaction.delete(older, db=state.tables.images)
+
+    def put_prepared(self, key: bytes, record: bytes | None) -> None:
+        """Store what the prepared transaction of a session needs to end; None if it has ended."""
+        state = self.state
+        if record is None:
+            state.transaction.delete(key, db=state.tables.prepared)
+        else:
+            state.transaction.put(key, record, db=state.tables.prepared)
+        state.changes += 1
+
+    def keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
+        """Keep what a retryable findAndModify has told, for when it is sent again."""
+        head = documents.encode(
+            {
+                "_id": documents.decode(session.lsid),
+                "txnNum": Int64(session.txn_number),
+                "ts": to_timestamp(ts),
+                "imageKind": kind,
+                "invalidated": False,
+            }
+        )
+        kept = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"image", image))
+        self.state.transaction.put(session_key(session.lsid), kept, db=self.state.tables.images)
+
+    # -- the oplog ------------------------------------------------------------------------------------
+
+    def log(
+        self,
+        operation: Operation,
+        *,
+        session: SessionWrites | None = None,
+        multi_op_type: int | None = None,
+        ts: int | None = None,
+    ) -> int:
+        """Append an entry and return its cluster time; ``session`` is whose write it is, if that matters."""
+        self.end_group()
+        if self.moves_data:
+            operation.from_migrate = True
+        return self._append(operation.elements(), session, multi_op_type, ts)
+
+    def _append(
+        self, elements: bytes, session: SessionWrites | None, multi_op_type: int | None, ts: int | None
+    ) -> int:
+        state = self.state
+        time = OpTime(state.clock.tick() if ts is None else ts, state.term)
+        entry = entry_around(
+            elements,
+            time,
+            self.wall,
+            session=b"" if session is None else session.elements,
+            previous=None if session is None else session.last,
+            multi_op_type=None if session is None else multi_op_type,
+        )
+        state.transaction.put(pack_time(time.ts), entry, db=state.tables.oplog, append=True)
+        state.entries.append((time.ts, entry))
+        self.add_to_count(OPLOG_IDENT, 1, len(entry))
+        if session is not None:
+            session.last = time
+            session.changed = True
+        return time.ts
+
+    def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
+        """The group that takes a document of that size; one that does not is logged."""
+        group = self._group
+        if group is None or not (self.state.logs_batches and group.takes(op, collection, size)):
+            self.end_group()
+            group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
+        return group
+
+    def end_group(self) -> None:
+        """Log the operations collected so far."""
+        group, self._group = self._group, None
+        if group is None:
+            return
+        multi_op_type = APPLIED_SEPARATELY if group.is_vectored else None
+        ts = self._append(group.elements(), self.session, multi_op_type, None)
+        for index, pre_image in enumerate(group.pre_images()):
+            self.put_pre_image(group.collection, ts, index, pre_image)
+
+    # -- the catalog ----------------------------------------------------------------------------------
+
+    def new_ident(self) -> int:
+        """A number that no collection or index has ever had."""
+        found = self.meta("nextIdent")
+        ident = FIRST_IDENT if found is None else TIME.unpack(found)[0]
+        self.put_meta("nextIdent", pack_time(ident + 1))
+        return int(ident)
+
+    def put_collection(self, collection: Collection) -> None:
+        """Enter a new or changed collection into the catalog; nothing is logged."""
+        state = self.state
+        self.end_group()
+        # An open transaction may have made a collection of this name, or rely on this one as it is.
+        self._check_free(name_key(collection.ns))
+        user = state.locks.user(collection.prefix) if state.locks else None
+        if user is not None:
+            raise Blocked(user, collection.prefix)
+        state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
+        self.publish(state.catalog.with_collection(collection))
+
+    def remove_collection(self, collection: Collection, *, keep_records: bool = False) -> None:
+        """Take a collection out of the catalog; nothing is logged. A rename keeps its records."""
+        state = self.state
+        self.end_group()
+        if not keep_records:
+            user = state.locks.user(collection.prefix) if state.locks else None
+            if user is not None:
+                raise Blocked(user, collection.prefix)
+        state.transaction.delete(collection.ns.encode(), db=state.tables.catalog)
+        self.publish(state.catalog.without_collection(collection.ns))
+        if not keep_records:
+            self.discard("records", collection.ident)
+            for index in collection.indexes:
+                self.discard("index", index.ident)
+            self.forget_count(collection)
+
+    def publish(self, catalog: Catalog) -> None:
+        """Replace the catalog, for this unit now and for everybody once it is committed."""
+        self.state.catalog = catalog
+        self.state.changes += 1
+
+    def discard(self, table: str, ident: int) -> None:
+        """Leave records or index keys to be removed in the background."""
+        if table == "index":
+            self.put_meta(multikey_mark(ident), None)
+        number = _TABLES_WITH_GARBAGE.index(table)
+        self.state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self.state.tables.garbage)
+        self.state.has_garbage = True
+        self.state.changes += 1
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Log what is still to be logged, store counters and the session."""
+        self.end_group()
+        if self.session is not None and self.session.changed:
+            self.put_session(self.session)
+            self.session.changed = False
+        self.put_counts()

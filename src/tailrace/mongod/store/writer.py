@@ -1,0 +1,161 @@
+"""The writer: one thread that changes the store, many writes to a commit.
+
+Whoever wants to write hands in a job. The thread takes all jobs that wait, runs them in one LMDB
+transaction, commits it, which syncs the file, and only then tells the callers; while the disk works, new jobs
+gather for the next commit. So an answer means that the change is on disk, and writers share a sync.
+
+A job is all or nothing. If one raises after it changed something, the transaction is given up and the jobs
+run again, each on its own; jobs therefore keep their effects to the unit they are given.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import lmdb
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.store.catalog import Catalog
+from tailrace.mongod.store.table_writer import WriteState
+from tailrace.mongod.store.tables import Transaction
+from tailrace.mongod.store.transactions.locks import Blocked
+from tailrace.mongod.store.write_unit import WriteUnit
+
+if TYPE_CHECKING:
+    from tailrace.mongod.store.store import Store
+
+Work: TypeAlias = Callable[[WriteUnit], Any]
+
+
+@dataclass(slots=True)
+class Job:
+    """Some work, and where its outcome goes."""
+
+    work: Work
+    done: Callable[[Any, BaseException | None], None]
+    result: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What became visible and durable at once."""
+
+    entries: Sequence[tuple[int, bytes]]
+    """new oplog entries with their cluster times, in order"""
+    catalog: Catalog
+    truncated_through: int
+    """cluster time of the newest entry that was removed; 0 if none was"""
+
+
+class Writer:
+    """The thread and its queue."""
+
+    def __init__(self, store: "Store", publish: Callable[[Commit | None, list[Job]], None]) -> None:
+        self._store = store
+        self._publish = publish
+        self._waiting: list[Job] = []
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._began: deque[int] = deque()
+        """the cluster times at which the commits began that were not delivered yet, oldest first"""
+        self._thread = threading.Thread(target=self._run, name="tailrace-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; its outcome is published after the commit that holds it."""
+        with self._wake:
+            if self._stopping:
+                raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
+            self._waiting.append(job)
+            self._wake.notify()
+
+    @property
+    def pending_since(self) -> int | None:
+        """A cluster time before all entries that were not delivered; None if nothing is under way."""
+        try:
+            return self._began[0]
+        except IndexError:
+            return None
+
+    def settle(self) -> None:
+        """Take note that the oldest outcome was delivered."""
+        self._began.popleft()
+
+    def stop(self) -> None:
+        """Finish what is queued and end the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting and not self._stopping:
+                    # With nothing else to do, space of dropped collections is given back bit by bit.
+                    if not self._wake.wait(timeout=0.1 if self._store.has_garbage else None):
+                        break
+                jobs, self._waiting = self._waiting, []
+                if not jobs and self._stopping:
+                    return
+            self._commit(jobs)
+
+    def _commit(self, jobs: list[Job]) -> None:
+        store = self._store
+        self._began.append(store.clock.now)
+        try:
+            transaction = store.tables.begin(write=True)
+            state = store.begin_write(transaction)
+            try:
+                for job in jobs:
+                    self._run_job(job, state)
+                store.retire(state)
+                commit = self._finish(transaction, state)
+            except BaseException:
+                transaction.abort()
+                raise
+        except BaseException as error:
+            # Nothing of this transaction remains; whose fault it is shows when each job runs alone.
+            if len(jobs) > 1:
+                self._began.pop()
+                for job in jobs:
+                    job.result = job.error = None
+                    self._commit([job])
+                return
+            for job in jobs:
+                job.error = _translated(error)
+            commit = None
+        self._publish(commit, jobs)
+
+    def _run_job(self, job: Job, state: WriteState) -> None:
+        before = state.changes
+        unit = WriteUnit(state)
+        try:
+            job.result = job.work(unit)
+            unit.finish()
+        except (CommandError, Blocked) as error:
+            if state.changes != before:
+                raise
+            job.error = error
+
+    def _finish(self, transaction: Transaction, state: WriteState) -> Commit | None:
+        if not state.changes:
+            transaction.abort()
+            return None
+        self._store.commit(transaction, state)
+        return Commit(state.entries, state.catalog, state.truncated_through)
+
+
+def _translated(error: BaseException) -> BaseException:
+    if isinstance(error, lmdb.MapFullError):
+        return CommandError(
+            ErrorCode.OutOfDiskSpace,
+            "the data directory has reached its largest size; start the server with a larger --max-size",
+        )
+    if isinstance(error, lmdb.DiskError | OSError):
+        return CommandError(ErrorCode.OutOfDiskSpace, f"the data directory cannot be written: {error}")
+    return error

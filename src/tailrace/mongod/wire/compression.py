@@ -1,0 +1,135 @@
+"""OP_COMPRESSED: another message, packed.
+
+::
+
+    int32 original opcode | int32 size when unpacked | uint8 compressor | the packed payload
+
+The header of the original message is not packed; its size and opcode follow from these fields. The size is
+checked before anything is unpacked, and no compressor is allowed to produce more than that.
+"""
+
+import sys
+import zlib
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+import cramjam
+
+from tailrace.errors import WireError
+from tailrace.mongod.wire.header import HEADER_SIZE, MAX_MESSAGE_SIZE, Header, OpCode, frame, op_code
+from tailrace.mongod.wire.header import decode as decode_header
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+NEVER_COMPRESSED: Final = frozenset(
+    {
+        "hello", "ismaster", "saslstart", "saslcontinue", "getnonce", "authenticate",
+        "createuser", "updateuser", "copydbsaslstart", "copydbgetnonce", "copydb",
+    }
+)  # fmt: skip
+"""Commands a client sends as they are, in lower case: the handshake itself, and whatever holds secrets."""
+
+_LAYOUT: Final = Struct("<iiB")
+# A snappy element of three bytes copies at most 64.
+_BEST_SNAPPY_RATIO: Final = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Compressor:
+    """A way to pack bytes; ``unpack`` gets the size to expect and returns at most one byte more."""
+
+    name: str
+    id: int
+    pack: Callable[[memoryview], bytes]
+    unpack: Callable[[bytes, int], bytes]
+
+
+def _unpack_snappy(packed: bytes, size: int) -> bytes:
+    # The packed bytes begin with the size; snappy allocates that much before it reads on.
+    if size > len(packed) * _BEST_SNAPPY_RATIO or cramjam.snappy.decompress_raw_len(packed) != size:
+        raise WireError(f"{len(packed)} bytes of snappy do not hold {size} bytes")
+    return bytes(cramjam.snappy.decompress_raw(packed))
+
+
+def _unpack_zlib(packed: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(packed, size + 1)
+    _check_end(unpacker.eof, unpacker.unused_data)
+    return content
+
+
+def _unpack_zstd(packed: bytes, size: int) -> bytes:
+    unpacker = zstd.ZstdDecompressor()
+    content = unpacker.decompress(packed, size + 1)
+    _check_end(unpacker.eof, unpacker.unused_data)
+    return content
+
+
+def _check_end(at_end: bool, rest: bytes) -> None:
+    if not at_end or rest:
+        raise WireError("a compressed message does not end where its content does")
+
+
+COMPRESSORS: Final = {
+    compressor.name: compressor
+    for compressor in (
+        Compressor("noop", 0, bytes, lambda packed, _: packed),
+        Compressor("snappy", 1, lambda content: bytes(cramjam.snappy.compress_raw(content)), _unpack_snappy),
+        Compressor("zlib", 2, zlib.compress, _unpack_zlib),
+        Compressor("zstd", 3, zstd.compress, _unpack_zstd),
+    )
+}
+"""Every compressor, by the name it is negotiated with; `noop` is for tests, as it is on a server."""
+
+_BY_ID: Final = {compressor.id: compressor for compressor in COMPRESSORS.values()}
+_FAULTS: Final = (cramjam.DecompressionError, zlib.error, zstd.ZstdError)
+
+
+def negotiate(client: Iterable[str], server: Iterable[str]) -> list[str]:
+    """What both sides can do, the client's favourite first; what `hello` answers as `compression`.
+
+    >>> negotiate(["zstd", "lz4", "snappy"], ["snappy", "zstd", "zlib"])
+    ['zstd', 'snappy']
+    """
+    known = set(server)
+    return [name for name in dict.fromkeys(client) if name in known]
+
+
+def compress(message: bytes, compressor: Compressor) -> bytes:
+    """A whole message as OP_COMPRESSED; as it is if that would make it too large to send."""
+    _, request_id, response_to, code = decode_header(message, 0)
+    packed = compressor.pack(memoryview(message)[HEADER_SIZE:])
+    if HEADER_SIZE + _LAYOUT.size + len(packed) > MAX_MESSAGE_SIZE:
+        return message
+    fields = _LAYOUT.pack(code, len(message) - HEADER_SIZE, compressor.id)
+    return frame(OpCode.OP_COMPRESSED, request_id, response_to, fields + packed)
+
+
+def decompress(
+    header: Header, payload: bytes, accepted: Container[str] = COMPRESSORS
+) -> tuple[Header, bytes, Compressor]:
+    """Header and payload of the message inside, and what it was packed with: one of ``accepted``."""
+    if len(payload) < _LAYOUT.size:
+        raise WireError("an OP_COMPRESSED ends before its content")
+    code, size, compressor_id = _LAYOUT.unpack_from(payload)
+    original = op_code(code)
+    if original is OpCode.OP_COMPRESSED:
+        raise WireError("an OP_COMPRESSED holds an OP_COMPRESSED")
+    if not 0 <= size <= MAX_MESSAGE_SIZE - HEADER_SIZE:
+        raise WireError(f"an OP_COMPRESSED claims to hold {size} bytes")
+    compressor = _BY_ID.get(compressor_id)
+    if compressor is None or compressor.name not in accepted:
+        raise WireError(f"compressor {compressor_id} is not available")
+    try:
+        content = compressor.unpack(payload[_LAYOUT.size :], size)
+    except _FAULTS as fault:
+        raise WireError(f"a message is not valid {compressor.name}: {fault}") from None
+    if len(content) != size:
+        raise WireError(f"a message should unpack to {size} bytes and does not")
+    unpacked = Header(HEADER_SIZE + size, header.request_id, header.response_to, original)
+    return unpacked, content, compressor

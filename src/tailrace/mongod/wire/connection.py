@@ -1,0 +1,88 @@
+"""The server's end of one connection.
+
+A reply follows its request: OP_REPLY answers OP_QUERY, a checksum a checksum, and it is packed the way the
+request was. Requests may be answered in any order, although clients send the next one when they have the
+reply.
+
+>>> from tailrace.mongod.wire.client import ClientConnection
+>>> from tailrace.bson.documents import decode, encode
+>>> client, server = ClientConnection(), Connection()
+>>> server.receive_data(client.send(encode({"ping": 1, "$db": "admin"})))
+>>> request = server.next_message()
+>>> request.name, request.database
+('ping', 'admin')
+>>> client.receive_data(server.send(request, encode({"ok": 1.0})))
+>>> decode(client.next_message().document)
+{'ok': 1.0}
+>>> server.next_message()
+<NeedData.NEED_DATA: 'NEED_DATA'>
+"""
+
+from collections.abc import Iterable
+
+from tailrace.bson.documents import encode
+from tailrace.errors import WireError
+from tailrace.mongod.wire import op_msg, op_reply
+from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, compress
+from tailrace.mongod.wire.endpoint import Endpoint
+from tailrace.mongod.wire.header import Header, OpCode, check_size
+from tailrace.mongod.wire.op_reply import OpReply
+from tailrace.mongod.wire.repeated_command import RepeatedCommand
+from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation
+
+
+class Connection(Endpoint[Request]):
+    """Bytes from a client become requests; replies become bytes for it."""
+
+    def __init__(self, compressors: Iterable[str] = COMPRESSORS) -> None:
+        super().__init__(compressors)
+        self._repeated = RepeatedCommand()
+        self._exhausting: dict[int, int] = {}  # request id to the id of the last reply, until the last reply
+
+    def send(self, request: Request, document: bytes, *, more_to_come: bool = False) -> bytes:
+        """The bytes that answer a request; none if the client does not wait for an answer.
+
+        With ``more_to_come`` the client will not ask again, and `send` is called again for the same request.
+        The client follows such a stream from reply to reply: each names the one before as what it answers.
+        """
+        self._check_usable()
+        if not request.expects_reply:
+            return b""
+        if more_to_come and not request.exhaust_allowed:
+            raise ValueError(f"the client of request {request.request_id} takes one reply only")
+        reply_id = self._new_request_id()
+        response_to = self._exhausting.get(request.request_id, request.request_id)
+        if request.op_code is OpCode.OP_MSG:
+            flags = request.flags & op_msg.CHECKSUM_PRESENT | (op_msg.MORE_TO_COME if more_to_come else 0)
+            message = op_msg.encode_body(document, flags, reply_id, response_to)
+        else:
+            flags = op_reply.QUERY_FAILURE if is_removed_operation(request) else op_reply.AWAIT_CAPABLE
+            message = op_reply.encode(OpReply((document,), flags), reply_id, response_to)
+        check_size(message)
+        if more_to_come:
+            self._exhausting[request.request_id] = reply_id
+        else:
+            self._exhausting.pop(request.request_id, None)
+        return message if request.compressor is None else compress(message, request.compressor)
+
+    def refuse(self, request: Request) -> bytes:
+        """The bytes that answer a request which came with an error."""
+        error = request.error
+        if error is None:
+            raise ValueError(f"request {request.request_id} has no error")
+        if is_removed_operation(request):
+            return self.send(request, encode({"$err": error.message, "code": error.code, "ok": 0.0}))
+        return self.send(request, encode(error_document(error)))
+
+    def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+        if header.op_code is OpCode.OP_MSG:
+            repeated = self._repeated.read(header, payload, compressor)
+            if repeated is not None:
+                return repeated
+        reader = READERS.get(header.op_code)
+        if reader is None:
+            raise WireError(f"a server does not take {header.op_code.name} since MongoDB 5.1")
+        request = reader(header, payload, compressor)
+        if header.op_code is OpCode.OP_MSG:
+            self._repeated.note(payload, request)
+        return request

@@ -1,0 +1,140 @@
+"""Documents inside messages: where one ends, and whether it is one.
+
+Everything behind this check may trust the bytes it is handed: lengths fit, text is UTF-8 and ends where it
+says, nesting stays within the server's limit. Two kinds of faults are told apart. If the end of a document
+cannot be found, the frame around it is broken, and with it the connection (`WireError`). If a document with
+an end is not BSON, the next message can still be found, and the server answers with a code (`CommandError`).
+"""
+
+from typing import Any, Final
+
+import bson
+from bson import Code, CodecOptions, DBRef
+from bson.codec_options import DatetimeConversion
+
+from tailrace.bson import raw
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import BsonError, CommandError, WireError
+
+MAX_DEPTH: Final = 200
+"""How many documents and arrays may lie around a value, the outermost not counted."""
+
+_OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
+    document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
+)
+_read_length: Final = raw.INT32_LE.unpack_from
+_OLD_BINARY: Final = 2
+_NESTING_TYPES: Final = (raw.DOCUMENT, raw.ARRAY, raw.CODE_WITH_SCOPE)
+_LEVEL_SIZE: Final = 1 + 1 + 4 + 1
+
+
+def document_end(payload: bytes, start: int, limit: int) -> int:
+    """Where the document at ``start`` ends; that must be at ``limit`` or before."""
+    if start + 4 <= limit:
+        length: int = _read_length(payload, start)[0]
+        if 5 <= length <= limit - start:
+            return start + length
+        raise WireError(f"a document of {length} bytes does not fit the {limit - start} bytes left for it")
+    raise WireError(f"a document cannot begin in the last {limit - start} bytes of its section")
+
+
+def check_document(document: bytes) -> dict[str, Any] | None:
+    """Raise what a server answers if these bytes, of the right length, are not a document it takes.
+
+    Gives what PyMongo decodes it to, for those who want that anyway; None if PyMongo does not take it. It is
+    not all there is to know of a document: deprecated types and repeated names are lost in it.
+    """
+    if len(document) > raw.MAX_INTERNAL_SIZE:
+        reason = f"a document of {len(document)} bytes is larger than {raw.MAX_INTERNAL_SIZE}"
+        raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+    # PyMongo's decoder is by far the fastest way to look at every byte. What it takes is BSON; what it does
+    # not take is looked at again, because MongoDB stores some values that PyMongo cannot represent.
+    try:
+        decoded = bson.decode(document, _OPTIONS)
+    except Exception:  # besides InvalidBSON whatever PyMongo's types raise when they are built
+        _walk(document)
+        return None
+    # A level of nesting takes at least a type, the end of a name, a length and an end, and a byte says so.
+    if len(document) > MAX_DEPTH * _LEVEL_SIZE and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
+        _check_depth(decoded)
+    return decoded
+
+
+def _check_depth(decoded: dict[str, Any]) -> None:
+    level: list[Any] = [decoded]
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for value in level for item in _parts(value) if isinstance(item, _CONTAINERS)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+_CONTAINERS: Final = (dict, list, DBRef, Code)
+
+
+def _parts(value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, DBRef):
+        return value.as_doc().values()
+    if isinstance(value, Code):
+        return (value.scope or {}).values()
+    return value.values()
+
+
+def _too_deep() -> CommandError:
+    return CommandError(ErrorCode.Overflow, f"a document is nested more than {MAX_DEPTH} levels deep")
+
+
+def _walk(document: bytes) -> None:
+    pending = [(raw.DOCUMENT, 0, 0)]
+    while pending:
+        container, start, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        for kind, name, value_start, end in raw.elements(document, start):
+            if container != raw.ARRAY:  # nobody reads the names of an array
+                _check_text(name)
+            if kind in (raw.DOCUMENT, raw.ARRAY):
+                pending.append((kind, value_start, depth + 1))
+            elif kind == raw.CODE_WITH_SCOPE:
+                pending.append((kind, _scope_start(document, value_start, end), depth + 1))
+            else:
+                _check_value(document, kind, value_start, end)
+
+
+def _scope_start(document: bytes, start: int, end: int) -> int:
+    scope = raw.value_end(document, raw.STRING, start + 4)
+    if scope + 5 > end or scope + _read_length(document, scope)[0] != end:
+        raise BsonError(f"the lengths inside the code at byte {start} contradict each other")
+    _check_string(document, start + 4, scope)
+    return scope
+
+
+def _check_value(document: bytes, kind: int, start: int, end: int) -> None:
+    if kind in (raw.STRING, raw.CODE, raw.SYMBOL):
+        _check_string(document, start, end)
+    elif kind == raw.DB_POINTER:
+        _check_string(document, start, end - 12)
+    elif kind == raw.REGEX:
+        _check_text(document[start : document.index(0, start)])
+    elif kind == raw.BOOL:
+        if document[start] > 1:
+            raise BsonError(f"the boolean at byte {start} is {document[start]}")
+    elif kind == raw.BINARY and document[start + 4] == _OLD_BINARY:
+        content = end - start - 9
+        if content < 0 or _read_length(document, start + 5)[0] != content:
+            raise BsonError(f"the lengths of the old binary value at byte {start} contradict each other")
+
+
+def _check_string(document: bytes, start: int, end: int) -> None:
+    if document[end - 1]:
+        raise BsonError(f"the string at byte {start} has no final NUL")
+    _check_text(document[start + 4 : end - 1])
+
+
+def _check_text(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        raise BsonError(f"the text {text[:40]!r} is not UTF-8") from None

@@ -1,0 +1,179 @@
+"""What a client asks for, whichever message it came in.
+
+OP_MSG and OP_QUERY carry the same thing, a command for a database, in different places. A `Request` is that
+command in the form of OP_MSG, so whoever runs commands sees one form. It also keeps what the reply has to
+look like: opcode, checksum, compressor.
+
+A reader in `READERS` takes header and payload, and the compressor the message came with. It raises
+`WireError` if the connection cannot go on. If a server would answer with an error instead, the request is
+returned with that `error`, and everything behind it on the connection is unaffected.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tailrace.bson import raw
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.wire import op_msg, op_query
+from tailrace.mongod.wire.compression import Compressor
+from tailrace.mongod.wire.header import Header, OpCode
+from tailrace.mongod.wire.payload_document import check_document
+
+LEGACY_COMMANDS: Final = frozenset(
+    {
+        "hello", "isMaster", "ismaster", "buildInfo", "buildinfo",
+        "saslStart", "saslContinue", "authenticate", "_isSelf",
+    }
+)  # fmt: skip
+"""What a server still takes by OP_QUERY: what old drivers send before they know that OP_MSG is there."""
+
+_REMOVED_OPCODE: Final = 5739101
+_DATABASE_ELEMENT: Final = b"\x02$db\0"
+
+
+@dataclass(slots=True)
+class Request:
+    """A command, or the ``error`` to answer with because there is none; then the command is empty.
+
+    Nobody changes one; it is not frozen because making it would take twice as long.
+    """
+
+    request_id: int
+    op_code: OpCode
+    database: str = ""
+    command: bytes = raw.EMPTY
+    """The body as it came, `$db` included; documents that came beside it are in ``sequences``."""
+    sequences: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+    flags: int = 0
+    compressor: Compressor | None = None
+    error: CommandError | None = None
+    decoded: dict[str, Any] | None = None
+    """What the check of the command made of it, if that is known; see `check_document` for what it lacks."""
+    is_exact: bool = False
+    """Whether it is known that ``decoded`` lacks nothing."""
+
+    @property
+    def name(self) -> str:
+        """The command's name: its first field."""
+        return (raw.first_name(self.command) or b"").decode()
+
+    @property
+    def expects_reply(self) -> bool:
+        """Whether the client waits for an answer; it does not for unacknowledged writes."""
+        return not self.flags & op_msg.MORE_TO_COME
+
+    @property
+    def exhaust_allowed(self) -> bool:
+        """Whether the client takes several replies, each but the last with moreToCome."""
+        return bool(self.flags & op_msg.EXHAUST_ALLOWED)
+
+    def merged_command(self) -> bytes:
+        """The command with its sequences as arrays."""
+        return op_msg.OpMsg(self.command, self.sequences).merged()
+
+
+def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+    flags = op_msg.read_flags(header, payload)
+    try:
+        message = op_msg.read_sections(payload, flags)
+        database = _database(message)
+    except CommandError as error:
+        return Request(header.request_id, header.op_code, flags=flags, compressor=compressor, error=error)
+    return Request(
+        header.request_id,
+        header.op_code,
+        database,
+        message.body,
+        message.sequences,
+        flags,
+        compressor,
+        None,
+        message.decoded,
+    )
+
+
+def _database(message: op_msg.OpMsg) -> str:
+    body = message.body
+    if message.decoded is not None and _DATABASE_ELEMENT in body:
+        decoded = message.decoded.get("$db")
+        if isinstance(decoded, str):
+            return decoded
+    found = raw.find(body, b"$db")
+    if found is None:
+        raise CommandError(40571, "an OP_MSG request needs a $db field")
+    kind, _, start, end = found
+    if kind != raw.STRING:
+        raise CommandError(ErrorCode.TypeMismatch, "the field $db must be a string")
+    return raw.string_value(body, start, end)
+
+
+def _read_op_query(header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+    query = op_query.decode(payload)
+    try:
+        database, command = _command_of(query)
+    except CommandError as error:
+        return Request(header.request_id, header.op_code, compressor=compressor, error=error)
+    return Request(header.request_id, header.op_code, database, command, compressor=compressor)
+
+
+def _command_of(query: op_query.OpQuery) -> tuple[str, bytes]:
+    """Database and command as OP_MSG would carry them."""
+    database, _, collection = query.namespace.partition(".")
+    if collection != "$cmd":
+        raise _removed(OpCode.OP_QUERY)
+    if query.flags & op_query.EXHAUST:
+        raise CommandError(18527, "a command sent by OP_QUERY cannot be exhausted")
+    if abs(query.number_to_return) != 1:
+        raise CommandError(16979, f"numberToReturn of a command is 1 or -1, not {query.number_to_return}")
+    check_document(query.query)
+    command, extra = _unwrapped(query.query)
+    name = (raw.first_name(command) or b"").decode()
+    if name not in LEGACY_COMMANDS:
+        reason = f"the command '{name}' cannot be sent by OP_QUERY; the driver needs an upgrade"
+        raise CommandError(ErrorCode.UnsupportedOpQueryCommand, reason)
+    if raw.find(command, b"$db") is not None:
+        raise CommandError(40621, "the field $db does not belong in an OP_QUERY")
+    return database, raw.document(raw.body(command), *extra, raw.string(b"$db", database.encode()))
+
+
+def _unwrapped(document: bytes) -> tuple[bytes, list[bytes]]:
+    """The command inside `{$query: command, $readPreference: ...}`, and its read preference as an element."""
+    if raw.first_name(document) not in (b"$query", b"query"):
+        return document, []
+    kind, _, start, end = next(raw.elements(document))
+    if kind != raw.DOCUMENT:
+        return document, []
+    preference = raw.field(document, b"$readPreference")
+    extra = [] if preference is None else [raw.element(preference[0], b"$readPreference", preference[1])]
+    return document[start:end], extra
+
+
+def _read_op_get_more(header: Header, _payload: bytes, compressor: Compressor | None) -> Request:
+    error = _removed(OpCode.OP_GET_MORE)
+    return Request(header.request_id, header.op_code, compressor=compressor, error=error)
+
+
+def _removed(code: OpCode) -> CommandError:
+    return CommandError(
+        _REMOVED_OPCODE, f"{code.name} was removed in MongoDB 5.1; the driver needs an upgrade"
+    )
+
+
+READERS: Final[dict[OpCode, Callable[[Header, bytes, Compressor | None], Request]]] = {
+    OpCode.OP_MSG: _read_op_msg,
+    OpCode.OP_QUERY: _read_op_query,
+    OpCode.OP_GET_MORE: _read_op_get_more,
+}
+
+
+def error_document(error: CommandError) -> dict[str, object]:
+    """The reply to a command that failed."""
+    reply = {"ok": 0.0, "errmsg": error.message, "code": error.code, "codeName": error.code_name}
+    return reply | ({"errorLabels": list(error.labels)} if error.labels else {})
+
+
+def is_removed_operation(request: Request) -> bool:
+    """Whether this was no command at all but a query of a driver before 3.6."""
+    return request.error is not None and request.error.code == _REMOVED_OPCODE

@@ -1,0 +1,1 @@
+"""Building the history table, one interval of cluster time after the other."""

@@ -1,0 +1,97 @@
+"""An interval of all shards' oplogs to rows of the history, slice of time by slice of time."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from tailrace.events.change_event import ChangeEvent
+from tailrace.lake.bulk.raw_entries import RawEntries, joined
+from tailrace.lake.bulk.rows import BulkRows, PreImageOf
+from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.shard_events import ShardStages
+from tailrace.sources.source import OplogSource
+
+SLICE_ENTRIES: Final = 8_192
+"""About how many entries a slice has: enough that work done once for all of them costs little"""
+SLICE_BYTES: Final = 8 << 20
+"""A slice with this many bytes is large enough whatever it counts"""
+
+
+def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.RecordBatch]:
+    """The rows of an interval in order: what the row builder makes of `shared_events`, sooner.
+
+    One cluster time is never in two batches. Memory does not grow with the interval.
+    """
+    # A server may show the ends of transactions as events, or not: the history has them.
+    stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
+
+    def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
+        return stages[shard].events(raws)
+
+    def pre_image_of(shard: str, uuid: bytes, ts: int, index: int) -> bytes | None:
+        find = stages[shard].pre_image
+        return None if find is None else find(uuid, ts, index)
+
+    has_images = any(stage.pre_image is not None for stage in stages.values())
+    find: PreImageOf | None = pre_image_of if has_images else None
+    rows = BulkRows(events_of, find)
+    for entries in time_slices(source, after, through):
+        batch = rows.batch(entries)
+        if batch.num_rows:
+            yield batch
+
+
+def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[str, RawEntries]]:
+    """The entries of an interval by shard; a slice has all of every shard between two cluster times."""
+    readers = {shard: _Reader(source.entries(shard, after, through)) for shard in source.shards()}
+    while True:
+        held = size = 0
+        open_readers = [reader for reader in readers.values() if not reader.is_over]
+        while open_readers:
+            reader = min(open_readers, key=lambda reader: reader.position)
+            reader.read_on()
+            held += reader.last_count
+            size += reader.last_size
+            open_readers = [reader for reader in open_readers if not reader.is_over]
+            if held >= SLICE_ENTRIES or size >= SLICE_BYTES:
+                break
+        limit = min((reader.position for reader in open_readers), default=through)
+        taken = {shard: reader.take(limit) for shard, reader in readers.items()}
+        if any(taken.values()):
+            yield taken
+        if not open_readers:
+            return
+
+
+class _Reader:
+    """One shard's entries on their way into slices."""
+
+    def __init__(self, batches: Iterator[Sequence[bytes]]) -> None:
+        self._batches = batches
+        self._held: list[RawEntries] = []
+        self.position = -1
+        """the time of the last entry that was read"""
+        self.is_over = False
+        self.last_count = 0
+        self.last_size = 0
+        """entries and bytes of the batch that was read last"""
+
+    def read_on(self) -> None:
+        """Read the next batch."""
+        batch = next(self._batches, None)
+        self.is_over = batch is None
+        run = RawEntries.of(batch or ())
+        self.last_count, self.last_size = len(run), run.size
+        if run:
+            self._held.append(run)
+            self.position = entry_time(run[-1])
+
+    def take(self, limit: int) -> RawEntries:
+        """The entries up to a cluster time; they are given up here."""
+        taken, self._held = joined(self._held), []
+        if self.position > limit:
+            taken, rest = taken.parted(bisect_right(taken, limit, key=entry_time))
+            self._held = [rest]
+        return taken

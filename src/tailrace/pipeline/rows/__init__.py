@@ -1,0 +1,1 @@
+"""Columns of change stream rows."""

@@ -1,0 +1,1 @@
+"""Change streams computed by intervals of cluster time."""

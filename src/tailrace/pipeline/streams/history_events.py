@@ -1,0 +1,198 @@
+"""Streams on a history: canonical events as the pipeline wrote them, and the view part on top."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.stages.check_invalidate import INVALIDATING
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG, Plan
+from tailrace.lake.table import HistoryTable
+from tailrace.log.event_log import EventLog, LogItem, Slice
+from tailrace.log.event_log import Run as LogRun
+from tailrace.log.recorded import RecordedItem, RowReader
+from tailrace.log.shared_output import CommonSteps
+from tailrace.log.stream import LogStream
+from tailrace.log.waiting import Waiters
+from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
+from tailrace.sources.archives.document_files import DocumentFiles
+
+_PIECE_ROWS: Final = 1024
+_TAKEN_ROWS: Final = 4096
+_TAKEN_BYTES: Final = 16 << 20
+_INVALIDATING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())))
+
+
+class HistoryEvents(EventSource):
+    """The events of a table; it is opened where it is used."""
+
+    def __init__(self, path: str, documents: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """``documents`` are dumps of collections by namespace, for streams that show current documents."""
+        self._path = path
+        self._documents = documents or {}
+        self._table()  # whoever names a folder that is no history should hear it now
+
+    def _table(self) -> HistoryTable:
+        return HistoryTable.open(self._path)
+
+    @property
+    def is_cluster(self) -> bool:
+        """A table does not tell; what a router forbids is of no harm here."""
+        return False
+
+    def oldest(self) -> int:
+        """Right behind the cluster time the table begins with."""
+        begins = self._table().begins
+        return begins + 1 if begins else 0
+
+    def earliest(self) -> int:
+        """Everything in the table."""
+        return self._table().begins
+
+    def promised(self) -> int:
+        """Up to the newest commit."""
+        return self._table().through
+
+    def split(self, after: int, through: int, parts: int) -> list[int]:
+        """Files are cut apart, and a file as its rows suggest."""
+        if parts < 2 or through <= after:
+            return []
+        times: list[int] = []
+        for batch in self._table().read(after, through, columns=(), batch_rows=_PIECE_ROWS):
+            column = batch.column("cluster_time")
+            times.append(column[len(column) - 1].as_py())
+        wanted = [
+            times[len(times) * part // parts - 1] for part in range(1, parts) if len(times) * part >= parts
+        ]
+        return sorted({time for time in wanted if after < time < through})
+
+    def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
+        """Counted in rows, which are what a history has; bytes as an average row has them."""
+        table = self._table()
+        usual = max(table.size // max(table.rows, 1), 1)
+        room = min(max_entries, max(max_bytes // usual, 1))
+        times: list[int] = []
+        for batch in table.read(after, through, columns=()):
+            times += batch.column("cluster_time").to_pylist()
+            if len(times) > room:
+                # A cluster time is never cut in two, and the first one is always taken.
+                before = bisect_left(times, times[room])
+                return times[before - 1] if before else times[0]
+        return through
+
+    def suggested_parts(self, after: int, through: int) -> int:
+        """One for every few megabytes of files."""
+        size = sum(
+            file.size for file in self._table().files if file.last_time > after and file.first_time <= through
+        )
+        return max(size // _TAKEN_BYTES, 1)
+
+    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
+        """A stream on a log that ends where the interval does."""
+        table = self._table()
+        batches = (
+            _commands(table, after, through)
+            if commands_only
+            else table.read(after, through, batch_rows=_PIECE_ROWS)
+        )
+        return HistoryRun(plan, batches, through, self._documents)
+
+
+def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.RecordBatch]:
+    """The rows that may end a stream; of the others nothing but their type is read."""
+    for batch in table.read(after, through, columns=("operation",)):
+        operation = batch.column("operation").cast(pa.string())
+        for time in (
+            batch.filter(pc.is_in(operation, value_set=_INVALIDATING)).column("cluster_time").to_pylist()
+        ):
+            yield from table.read(time - 1, time)
+
+
+class HistoryRun(Run):
+    """One stream on the rows of an interval."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        batches: Iterator[pa.RecordBatch],
+        through: int,
+        documents: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._documents = DocumentFiles({name: list(paths) for name, paths in documents.items()})
+        log = _IntervalLog(plan, batches, through)
+        self._stream = LogStream(plan, log, {"": Lookups(document=self._documents.find)})
+
+    @property
+    def is_invalidated(self) -> bool:
+        """See `Run`."""
+        return self._stream.is_done
+
+    @property
+    def has_resumed(self) -> bool:
+        """See `Run`."""
+        return self._stream.has_resumed
+
+    def rows(self) -> Rows:
+        """Take until the interval is read, or the stream is over."""
+        with self._documents:
+            while self._stream.is_behind and not self._stream.is_done:
+                rows = self._stream.take(_TAKEN_ROWS, _TAKEN_BYTES)
+                if rows:
+                    yield rows
+            # Says that there is an error, or that the stream is over, if the last row was what fitted.
+            self._stream.take(1, 1)
+
+
+class _IntervalLog(EventLog):
+    """The rows of one interval, read once from their beginning to their end."""
+
+    def __init__(self, plan: Plan, batches: Iterator[pa.RecordBatch], through: int) -> None:
+        self.waiters = Waiters()
+        self.steps = CommonSteps()
+        self.lookups = {"": Lookups()}
+        self.marks_end = bool(plan.parameters.get(END_OF_TRANSACTION_FLAG))
+        self._batches = batches
+        self._through = through
+        self._reader = RowReader()
+        self._items: list[RecordedItem] = []
+
+    @property
+    def newest(self) -> int:
+        """The end of the interval."""
+        return self._through
+
+    def check_start(self, start: int) -> None:
+        """The planner has done that."""
+
+    def check_place(self, after: int) -> None:
+        """A file that goes while it is read is an error of its own."""
+
+    def read(self, after: int) -> Slice:
+        """What is left of the last piece, or the next one."""
+        items = [item for item in self._items if item.ts > after]
+        while not items:
+            batch = next(self._batches, None)
+            if batch is None:
+                self._items = []
+                return Slice((), self._through)
+            items = [item for item in self._reader.items(batch) if item.ts > after]
+        if items[0].begins <= after:
+            items[:1] = items[0].behind(after)
+        self._items = items
+        return Slice(items, items[-1].ts)
+
+    def run_of(self, item: LogItem) -> LogRun | None:
+        """See `EventLog`."""
+        assert isinstance(item, RecordedItem)
+        return item.run
+
+    def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
+        """See `EventLog`."""
+        assert isinstance(item, RecordedItem)
+        for event in item.events:
+            event.shard = ""  # all shards' look-ups are the same here
+        return item.events

@@ -1,0 +1,48 @@
+"""The source that the user's options name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tailrace.errors import UsageError
+from tailrace.pipeline.streams.event_source import EventSource
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What events are made from; exactly one of the first three is given."""
+
+    uri: str | None = None
+    history: str | None = None
+    oplogs: Mapping[str, tuple[str, ...]] | None = None
+    """archived files by shard; a replica set is the shard without a name"""
+    pre_images: Mapping[str | None, tuple[str, ...]] | None = None
+    documents: Mapping[str, tuple[str, ...]] | None = None
+    """dumps of collections by namespace, for `updateLookup` on archived files"""
+
+    @property
+    def names_shards(self) -> bool:
+        """Whether it can be told without opening it that these are the oplogs of a cluster."""
+        return self.oplogs is not None and set(self.oplogs) != {""}
+
+
+def open_source(options: SourceOptions) -> EventSource:
+    """Open it; `UsageError` if it cannot be reached or read.
+
+    Only what it needs is imported: Spark starts several processes for a query, and each of them comes here.
+    """
+    if options.uri is not None:
+        from tailrace.pipeline.streams.oplog_events import OplogEvents
+        from tailrace.sources.deployments.deployment import DeploymentSource
+
+        return OplogEvents(DeploymentSource(options.uri))
+    if options.oplogs is not None:
+        from tailrace.pipeline.streams.oplog_events import OplogEvents
+        from tailrace.sources.archives.files import FilesSource
+
+        files = FilesSource(options.oplogs, options.pre_images, options.documents)
+        return OplogEvents(files, is_archive=True)
+    if options.history is not None:
+        from tailrace.pipeline.streams.history_events import HistoryEvents
+
+        return HistoryEvents(options.history, options.documents)
+    raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")

@@ -1,0 +1,137 @@
+"""Streams on oplogs: the local engine, fed shard by shard."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.scope import ScopeKind
+from tailrace.events.stages.plan import Plan
+from tailrace.log.local_engine import LocalEngine
+from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
+from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.conditions import EVERYTHING, EntryCondition
+from tailrace.sources.source import OplogSource
+
+_COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
+_TRANSACTIONS: Final = "admin.$cmd"
+
+
+class OplogEvents(EventSource):
+    """Both parts of the pipeline, fused: the stream's filter is asked before anything else is done."""
+
+    def __init__(self, source: OplogSource, *, is_archive: bool = False) -> None:
+        """The oplogs of an archive need not begin at the same time."""
+        self._source = source
+        self._is_archive = is_archive
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the shards have names."""
+        return self._source.shards() != ("",)
+
+    def oldest(self) -> int:
+        """See `OplogSource`."""
+        return self._source.oldest()
+
+    def earliest(self) -> int:
+        """Before the first entry; the shards' archives may begin at different times."""
+        return 0 if self._is_archive else self._source.start_of(self._source.oldest())
+
+    def promised(self) -> int:
+        """See `OplogSource`."""
+        return self._source.promised()
+
+    def split(self, after: int, through: int, parts: int) -> list[int]:
+        """See `OplogSource`."""
+        return self._source.split(after, through, parts)
+
+    def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
+        """See `OplogSource.batch_end`: limits are for batches that others follow."""
+        return self._source.batch_end(after, through, max_entries, max_bytes)
+
+    def membership(self) -> dict[str, Any]:
+        """See `OplogSource`."""
+        return self._source.membership()
+
+    def remember(self, membership: Mapping[str, Any]) -> None:
+        """See `OplogSource`."""
+        self._source.remember(membership)
+
+    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:
+        """See `OplogSource`."""
+        return self._source.members_for(membership, after)
+
+    def having(self, members: Mapping[str, Any]) -> "OplogEvents":
+        """See `OplogSource`."""
+        return OplogEvents(self._source.having(members), is_archive=self._is_archive)
+
+    def suggested_parts(self, after: int, through: int) -> int:
+        """See `OplogSource`."""
+        return self._source.suggested_parts(after, through)
+
+    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
+        """A local engine on the entries of an interval."""
+        shards = self._source.shards()
+        condition = _condition(plan, commands_only=commands_only)
+        lookups = {shard: self._source.lookups(shard, after, through) for shard in shards}
+        engine = LocalEngine(plan, lookups, from_oldest=False)
+        feeds = {shard: self._source.entries(shard, after, through, condition) for shard in shards}
+        if commands_only:
+            feeds = {shard: map(_commands, batches) for shard, batches in feeds.items()}
+        return EngineRun(engine, feeds, after)
+
+    def close(self) -> None:
+        """Close connections and files."""
+        self._source.close()
+
+
+def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
+    """What a stream can see by names alone, for sources that can leave out the rest before it is sent."""
+    scope = plan.scope
+    if commands_only:
+        return EntryCondition(frozenset("c"), frozenset({f"{scope.db}.$cmd"}))
+    if scope.kind is not ScopeKind.COLLECTION:
+        return EVERYTHING
+    return EntryCondition(namespaces=frozenset({scope.cursor_ns, f"{scope.db}.$cmd", _TRANSACTIONS}))
+
+
+def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
+    # Documents may hold these bytes too, so they are a first sieve only.
+    return [raw for raw in entries if _COMMAND in raw and parse_entry(raw).head.op == "c"]
+
+
+class EngineRun(Run):
+    """A local engine and what it is fed with."""
+
+    def __init__(
+        self, engine: LocalEngine, feeds: Mapping[str, Iterator[Sequence[bytes]]], after: int
+    ) -> None:
+        self._engine = engine
+        self._feeds = feeds
+        self._after = after
+
+    @property
+    def is_invalidated(self) -> bool:
+        """See `Run`."""
+        return self._engine.done
+
+    @property
+    def has_resumed(self) -> bool:
+        """See `Run`."""
+        return self._engine.has_resumed
+
+    def rows(self) -> Rows:
+        """Feed the shard that is furthest behind until all are read or the stream is over."""
+        engine = self._engine
+        positions = dict.fromkeys(self._feeds, self._after)
+        while positions and not engine.done:
+            shard = min(positions, key=positions.__getitem__)
+            entries = next(self._feeds[shard], None)
+            if entries is None:
+                del positions[shard]
+                engine.finish(shard)
+            elif entries:
+                positions[shard] = entry_time(entries[-1])
+                engine.push(shard, entries)
+            while rows := engine.drain_rows():
+                yield [*rows]

@@ -1,0 +1,64 @@
+"""One stream as its user described it: what can be sent to executors, where a plan cannot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tailrace.bson import documents
+from tailrace.events.scope import Scope
+from tailrace.events.stages.plan import Plan
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """Scope, options and pipeline; everything is checked when it is made."""
+
+    scope: Scope
+    options: bytes
+    """the `$changeStream` document as BSON"""
+    pipeline: bytes = field(default_factory=lambda: documents.encode({"pipeline": []}))
+    """a document whose `pipeline` has the user's stages"""
+    on_router: bool = False
+    raw_data: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    collation: Mapping[str, Any] | None = None
+    let: Mapping[str, Any] | None = None
+    variables: Mapping[str, Any] | None = None
+    """what `$$NOW` and others are: the same in all parts of a stream"""
+
+    @classmethod
+    def of(
+        cls,
+        scope: Scope,
+        options: Mapping[str, Any] | bytes,
+        pipeline: Sequence[Mapping[str, Any]] = (),
+        **others: Any,
+    ) -> "StreamSpec":
+        """From decoded documents; raises `CommandError` for all that is wrong with them."""
+        raw = options if isinstance(options, bytes) else documents.encode(options)
+        spec = cls(scope, raw, documents.encode({"pipeline": list(pipeline)}), **others)
+        return replace(spec, variables=spec.open().variables)
+
+    def open(self) -> Plan:
+        """The stream from where its user wants it to start."""
+        plan = Plan.open(
+            self.scope,
+            self.options,
+            documents.decode(self.pipeline)["pipeline"],
+            on_router=self.on_router,
+            raw_data=self.raw_data,
+            parameters=self.parameters,
+            collation=self.collation,
+            let=self.let,
+        )
+        return plan if self.variables is None else replace(plan, variables=self.variables)
+
+    def without_pipeline(self) -> "StreamSpec":
+        """The same stream before the user's stages."""
+        return replace(self, pipeline=documents.encode({"pipeline": []}))
+
+
+def goes_on_after(plan: Plan, after: int) -> Plan:
+    """The plan of a stream that has passed its start and everything up to a cluster time."""
+    options = replace(plan.options, resume_after=None, start_after=None, start_at_operation_time=after + 1)
+    return replace(plan, options=options)

@@ -1,0 +1,223 @@
+"""Accumulators as expressions: over the elements of one array, or over several arguments.
+
+With one argument that is an array its elements count; otherwise the arguments themselves do, and an array
+among them is just not a number. What an accumulator cannot use it passes over.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from bson import Decimal128, Int64
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.arguments import named_specs, parse_list
+from tailrace.query.expressions.numbers.number_types import (
+    DECIMAL,
+    Kind,
+    decimal128,
+    fits_int64,
+    int32_or_int64,
+    kind_of,
+    to_decimal,
+    to_double,
+)
+from tailrace.query.expressions.operands import Number, compare, is_nullish, is_number, type_name
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    OperatorParser,
+    Scope,
+    StringKey,
+)
+
+_QUANTILE_ARGUMENTS: Final = ("input", "method")
+
+
+def _accumulator(accumulate: Callable[[list[Any], StringKey | None], Any]) -> OperatorParser:
+    def parse(_: str, spec: Any, scope: Scope) -> Expression:
+        expressions = parse_list(spec, scope)
+        string_key = scope.string_key
+
+        def apply(env: Environment) -> Any:
+            values = [expression(env) for expression in expressions]
+            if len(values) == 1 and isinstance(values[0], list):
+                values = values[0]
+            return accumulate(values, string_key)
+
+        return apply
+
+    return parse
+
+
+def _numbers(values: Iterable[Any]) -> list[Number]:
+    return [value for value in values if is_number(value)]
+
+
+def _sum(values: list[Any], _: StringKey | None = None) -> Any:
+    numbers = _numbers(values)
+    kind = max((kind_of(number) for number in numbers), default=Kind.INT32)
+    if kind is Kind.DECIMAL:
+        return decimal128(_decimal_total(numbers))
+    if kind is Kind.DOUBLE:
+        return _double_total(numbers)
+    total = sum(int(number) for number in numbers if isinstance(number, int))
+    if not fits_int64(total):
+        return float(total)
+    return int32_or_int64(total) if kind is Kind.INT32 else Int64(total)
+
+
+def _double_total(numbers: Iterable[Number]) -> float:
+    """The sum, rounded once at its end: MongoDB carries two doubles, which comes to the same."""
+    parts: list[float] = []
+    for number in numbers:
+        high = to_double(number)
+        parts.append(high)
+        if isinstance(number, int):
+            parts.append(float(number - int(high)))
+    try:
+        return math.fsum(parts)
+    except (OverflowError, ValueError):
+        # Infinities, or a sum out of range: what plain addition says.
+        return sum(parts)
+
+
+def _decimal_total(numbers: Iterable[Number]) -> Decimal:
+    """Decimals one by one, then the sum of all others with every digit it has."""
+    total = Decimal(0)
+    others: list[Number] = []
+    for number in numbers:
+        if isinstance(number, Decimal128):
+            total = DECIMAL.add(total, to_decimal(number))
+        else:
+            others.append(number)
+    if all(isinstance(number, int) for number in others):
+        rest = Decimal(sum(int(number) for number in others if isinstance(number, int)))
+    else:
+        rest = DECIMAL.create_decimal(Decimal(_double_total(others)))
+    return DECIMAL.add(total, rest)
+
+
+def _average(values: list[Any], _: StringKey | None) -> Any:
+    numbers = _numbers(values)
+    if not numbers:
+        return None
+    if any(isinstance(number, Decimal128) for number in numbers):
+        return decimal128(DECIMAL.divide(_decimal_total(numbers), Decimal(len(numbers))))
+    return _double_total(numbers) / len(numbers)
+
+
+def _extreme(sign: int) -> Callable[[list[Any], StringKey | None], Any]:
+    def apply(values: list[Any], string_key: StringKey | None) -> Any:
+        best = None
+        for value in values:
+            if not is_nullish(value) and (best is None or compare(value, best, string_key) * sign > 0):
+                best = value
+        return best
+
+    return apply
+
+
+def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey | None], Any]:
+    def apply(values: list[Any], _: StringKey | None) -> float | None:
+        mean = squares = 0.0
+        count = 0
+        for number in _numbers(values):
+            # Welford's method, because the last digits depend on the method.
+            count += 1
+            delta = to_double(number) - mean
+            mean += delta / count
+            squares += delta * (to_double(number) - mean)
+        return math.sqrt(squares / (count - fewer)) if count > fewer else None
+
+    return apply
+
+
+def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
+    samples = _parse_samples(name, spec, scope, not_object=7436201)
+
+    def apply(env: Environment) -> float | None:
+        return quantile(samples(env), 0.5)
+
+    return apply
+
+
+def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
+    samples = _parse_samples(name, spec, scope, "p", not_object=7436200)
+    fractions = scope.parse(spec["p"])
+    if isinstance(fractions, Constant):
+        checked_fractions(name, fractions.value)
+
+    def apply(env: Environment) -> list[float | None]:
+        wanted = checked_fractions(name, fractions(env))
+        found = samples(env)
+        return [quantile(found, fraction) for fraction in wanted]
+
+    return apply
+
+
+def _parse_samples(
+    name: str, spec: Any, scope: Scope, *more: str, not_object: int
+) -> Callable[[Environment], list[float]]:
+    source = scope.parse(quantile_specs(name, spec, *more, not_object=not_object)["input"])
+
+    def samples(env: Environment) -> list[float]:
+        value = source(env)
+        numbers = (to_double(number) for number in _numbers(value if isinstance(value, list) else [value]))
+        return sorted(number for number in numbers if not math.isnan(number))
+
+    return samples
+
+
+def quantile_specs(name: str, spec: Any, *more: str, not_object: int) -> Mapping[str, Any]:
+    """The arguments of an operator on quantiles: ``input``, ``method`` and what else it needs."""
+    specs = named_specs(
+        name,
+        spec,
+        required=dict.fromkeys((*_QUANTILE_ARGUMENTS, *more), int(ErrorCode.IDLFailedToParse)),
+        not_object=not_object,
+        unknown=int(ErrorCode.IDLUnknownField),
+    )
+    if specs["method"] != "approximate":
+        raise CommandError(
+            ErrorCode.BadValue, f"Currently only 'approximate' can be used as 'method' of {name}"
+        )
+    return specs
+
+
+def checked_fractions(name: str, value: Any) -> list[float]:
+    """The ``p`` of a `$percentile`."""
+    if not isinstance(value, list) or not value:
+        raise CommandError(7750301, f"The 'p' field of {name} must be an array of at least one number")
+    for item in value:
+        if not is_number(item):
+            raise CommandError(
+                7750302, f"The 'p' field of {name} must be of numbers, found {type_name(item)}"
+            )
+        if not 0 <= to_double(item) <= 1:
+            raise CommandError(
+                7750303, f"The 'p' field of {name} must be of numbers from 0 to 1, found {item}"
+            )
+    return [to_double(item) for item in value]
+
+
+def quantile(ordered: list[float], fraction: float) -> float | None:
+    """The smallest sample that at least this fraction of all samples does not exceed."""
+    if not ordered:
+        return None
+    return ordered[max(math.ceil(fraction * len(ordered)) - 1, 0)]
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {
+    "$avg": _accumulator(_average),
+    "$max": _accumulator(_extreme(1)),
+    "$median": _parse_median,
+    "$min": _accumulator(_extreme(-1)),
+    "$percentile": _parse_percentile,
+    "$stdDevPop": _accumulator(_standard_deviation(0)),
+    "$stdDevSamp": _accumulator(_standard_deviation(1)),
+    "$sum": _accumulator(_sum),
+}

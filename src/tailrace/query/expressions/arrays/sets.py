@@ -1,0 +1,129 @@
+"""Arrays as sets: order and repetition do not count, and elements are equal as values are.
+
+The order of a result is that in which its elements are first seen; MongoDB leaves it open.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tailrace.bson.compare import SortKey, sort_key
+from tailrace.errors import CommandError
+from tailrace.query.expressions.arguments import parse_exactly, parse_list, unary
+from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
+from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope, StringKey
+
+
+def _keyed(array: list[Any], string_key: StringKey | None) -> dict[SortKey, Any]:
+    """The elements by what they are compared by, first ones first."""
+    elements: dict[SortKey, Any] = {}
+    for item in array:
+        elements.setdefault(sort_key(item, string_key), item)
+    return elements
+
+
+def _check_array(code: int, name: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise CommandError(
+            code, f"All operands of {name} must be arrays. One argument is of type: {type_name(value)}"
+        )
+
+
+def _truth(name: str, code: int, judge: Callable[[Any], bool]) -> OperatorParser:
+    def apply(array: Any) -> bool:
+        _check_array(code, name, array)
+        return judge(is_truthy(item) for item in array)
+
+    return unary(apply)
+
+
+def _combination(
+    code: int, combine: Callable[[list[dict[SortKey, Any]]], dict[SortKey, Any]]
+) -> OperatorParser:
+    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+        expressions = parse_list(spec, scope)
+        string_key = scope.string_key
+
+        def apply(env: Environment) -> list[Any] | None:
+            sets = []
+            for expression in expressions:
+                array = expression(env)
+                if is_nullish(array):
+                    return None
+                _check_array(code, name, array)
+                sets.append(_keyed(array, string_key))
+            return list(combine(sets).values())
+
+        return apply
+
+    return parse
+
+
+def _union(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
+    result: dict[SortKey, Any] = {}
+    for elements in sets:
+        for key, item in elements.items():
+            result.setdefault(key, item)
+    return result
+
+
+def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
+    if not sets:
+        return {}
+    first, *others = sets
+    return {key: item for key, item in first.items() if all(key in other for other in others)}
+
+
+def _parse_difference(name: str, spec: Any, scope: Scope) -> Expression:
+    left, right = parse_exactly(2, name, spec, scope)
+    string_key = scope.string_key
+
+    def apply(env: Environment) -> list[Any] | None:
+        minuend, subtrahend = left(env), right(env)
+        if is_nullish(minuend) or is_nullish(subtrahend):
+            return None
+        _check_array(17048, name, minuend)
+        _check_array(17049, name, subtrahend)
+        removed = _keyed(subtrahend, string_key)
+        return [item for key, item in _keyed(minuend, string_key).items() if key not in removed]
+
+    return apply
+
+
+def _parse_equals(name: str, spec: Any, scope: Scope) -> Expression:
+    expressions = parse_list(spec, scope)
+    if len(expressions) < 2:
+        raise CommandError(17045, f"{name} needs at least two arguments had: {len(expressions)}")
+    string_key = scope.string_key
+
+    def apply(env: Environment) -> bool:
+        arrays = [expression(env) for expression in expressions]
+        for array in arrays:
+            _check_array(17044, name, array)
+        first, *others = (_keyed(array, string_key).keys() for array in arrays)
+        return all(first == other for other in others)
+
+    return apply
+
+
+def _parse_is_subset(name: str, spec: Any, scope: Scope) -> Expression:
+    left, right = parse_exactly(2, name, spec, scope)
+    string_key = scope.string_key
+
+    def apply(env: Environment) -> bool:
+        part, whole = left(env), right(env)
+        _check_array(17046, name, part)
+        _check_array(17042, name, whole)
+        return _keyed(part, string_key).keys() <= _keyed(whole, string_key).keys()
+
+    return apply
+
+
+OPERATORS: Final[dict[str, OperatorParser]] = {
+    "$allElementsTrue": _truth("$allElementsTrue", 17040, all),
+    "$anyElementTrue": _truth("$anyElementTrue", 17041, any),
+    "$setDifference": _parse_difference,
+    "$setEquals": _parse_equals,
+    "$setIntersection": _combination(17047, _intersection),
+    "$setIsSubset": _parse_is_subset,
+    "$setUnion": _combination(17043, _union),
+}

@@ -1,0 +1,212 @@
+"""Which type converts to which, and how: one table.
+
+A conversion gets a value of its source type and the `Options` that came with it. What cannot be converted
+raises ``ConversionFailure``, the one error that `$convert` hands to its ``onError``.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from bson import DatetimeMS, Decimal128, Int64, ObjectId
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.query.expressions.dates.date_arguments import date_millis
+from tailrace.query.expressions.dates.date_format import iso_string
+from tailrace.query.expressions.dates.date_strings import read_date
+from tailrace.query.expressions.dates.timezones import UTC
+from tailrace.query.expressions.numbers.number_types import (
+    DECIMAL,
+    decimal128,
+    fits_int32,
+    fits_int64,
+    integral_value,
+    real,
+    to_decimal,
+    to_double,
+)
+from tailrace.query.expressions.operands import is_truthy
+from tailrace.query.expressions.strings.text import number_text
+
+_DIGITS: Final = "0123456789ABCDEF"
+_OBJECT_ID: Final = re.compile(r"[0-9a-fA-F]{24}")
+_REAL: Final = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be said about a conversion beside its target type."""
+
+    base: int | None = None
+    format: str | None = None
+    byte_order: str = "little"
+    subtype: int = 0
+
+
+Conversion = Callable[[Any, Options], Any]
+
+
+def failure(reason: str) -> CommandError:
+    """A conversion that is not possible."""
+    return CommandError(ErrorCode.ConversionFailure, f"{reason} in $convert with no onError value")
+
+
+def _whole(value: Any) -> int:
+    number = real(value)
+    if number != number:
+        raise failure("Attempt to convert NaN value to integer type")
+    if number in (Decimal("Infinity"), Decimal("-Infinity")):
+        raise failure("Attempt to convert infinity value to integer type")
+    return int(number)
+
+
+def _checked_int32(number: int) -> int:
+    if not fits_int32(number):
+        raise failure(f"Conversion would overflow target type: {number}")
+    return number
+
+
+def _checked_int64(number: int) -> Int64:
+    if not fits_int64(number):
+        raise failure(f"Conversion would overflow target type: {number}")
+    return Int64(number)
+
+
+def _to_int32(value: Any, _: Options) -> int:
+    return _checked_int32(_whole(value))
+
+
+def _to_int64(value: Any, _: Options) -> Int64:
+    return _checked_int64(_whole(value))
+
+
+def _to_date(value: Any, _: Options) -> DatetimeMS:
+    return DatetimeMS(_checked_int64(_whole(value)))
+
+
+def _number_to_double(value: Any, _: Options) -> float:
+    result = to_double(value)
+    if isinstance(value, Decimal128) and abs(result) == float("inf") and to_decimal(value).is_finite():
+        raise failure(f"Conversion would overflow target type: {value}")
+    return result
+
+
+def _number_to_string(value: Any, options: Options) -> str:
+    if options.base is None:
+        return number_text(value)
+    number = integral_value(value)
+    if number is None or not fits_int64(number):
+        raise failure(f"{value} is not an integer, so it cannot be written in base {options.base}")
+    digits, rest = "", abs(number)
+    while rest or not digits:
+        rest, digit = divmod(rest, options.base)
+        digits = _DIGITS[digit] + digits
+    return f"-{digits}" if number < 0 else digits
+
+
+def _read_integer(text: str, options: Options) -> int:
+    base = options.base or 10
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits or any(digit not in _DIGITS[:base] for digit in digits.upper()):
+        raise failure(f"Failed to parse number '{text}'")
+    return int(digits, base) * (-1 if text[0] == "-" else 1)
+
+
+def _string_to_int32(text: str, options: Options) -> int:
+    return _checked_int32(_read_integer(text, options))
+
+
+def _string_to_int64(text: str, options: Options) -> Int64:
+    return _checked_int64(_read_integer(text, options))
+
+
+def _string_to_double(text: str, options: Options) -> float:
+    if options.base is not None:
+        return float(_string_to_int64(text, options))
+    if not _REAL.fullmatch(text):
+        raise failure(f"Failed to parse number '{text}'")
+    result = float(text)
+    if abs(result) == float("inf") and "inf" not in text.lower():
+        raise failure(f"Failed to parse number '{text}': out of range")
+    return result
+
+
+def _string_to_decimal(text: str, options: Options) -> Decimal128:
+    if options.base is not None:
+        return Decimal128(Decimal(_string_to_int64(text, options)))
+    if not _REAL.fullmatch(text):
+        raise failure(f"Failed to parse number '{text}'")
+    number = Decimal(text)
+    if number.is_finite() and DECIMAL.plus(number).is_infinite():
+        raise failure(f"Failed to parse number '{text}': out of range")
+    return decimal128(number)
+
+
+def _string_to_object_id(text: str, _: Options) -> ObjectId:
+    if not _OBJECT_ID.fullmatch(text):
+        raise failure(f"Failed to parse objectId '{text}': it takes 24 hexadecimal digits")
+    return ObjectId(text)
+
+
+def _string_to_date(text: str, _: Options) -> DatetimeMS:
+    return DatetimeMS(read_date(text, UTC))
+
+
+def _itself(value: Any, _: Options) -> Any:
+    return value
+
+
+_NUMBERS: Final[dict[str, Conversion]] = {
+    "double": _number_to_double,
+    "decimal": lambda value, _: decimal128(to_decimal(value)),
+    "int": _to_int32,
+    "long": _to_int64,
+    "string": _number_to_string,
+}
+
+CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
+    "double": {**_NUMBERS, "double": _itself, "date": _to_date},
+    "int": {**_NUMBERS, "int": _itself},
+    "long": {**_NUMBERS, "long": _itself, "date": _to_date},
+    "decimal": {**_NUMBERS, "decimal": _itself, "date": _to_date},
+    "bool": {
+        "double": lambda value, _: float(value),
+        "decimal": lambda value, _: Decimal128(Decimal(int(value))),
+        "int": lambda value, _: int(value),
+        "long": lambda value, _: Int64(int(value)),
+        "string": lambda value, _: "true" if value else "false",
+    },
+    "string": {
+        "double": _string_to_double,
+        "decimal": _string_to_decimal,
+        "int": _string_to_int32,
+        "long": _string_to_int64,
+        "string": _itself,
+        "objectId": _string_to_object_id,
+        "date": _string_to_date,
+    },
+    "objectId": {
+        "string": lambda value, _: str(value),
+        "objectId": _itself,
+        "date": lambda value, _: DatetimeMS(date_millis(value)),
+    },
+    "date": {
+        "double": lambda value, _: float(int(value)),
+        "decimal": lambda value, _: Decimal128(Decimal(int(value))),
+        "long": lambda value, _: Int64(int(value)),
+        "string": lambda value, _: iso_string(int(value)),
+        "date": _itself,
+    },
+    "timestamp": {"date": lambda value, _: DatetimeMS(date_millis(value))},
+}
+"""By source type and target type; binary data is in `binary_conversions`, and everything converts to bool."""
+
+
+def to_bool(value: Any, _: Options) -> bool:
+    """What a value counts for as a condition."""
+    return is_truthy(value)

@@ -1,0 +1,45 @@
+"""Values as text, the way string operators and conversions show them."""
+
+import math
+from typing import Any
+
+from bson import Code, DatetimeMS, Decimal128, Timestamp
+
+from tailrace.bson.values import Symbol
+from tailrace.errors import CommandError
+from tailrace.query.expressions.dates.date_format import iso_string
+from tailrace.query.expressions.operands import Number, is_nullish, is_number, is_string, type_name
+
+
+def number_text(value: Number) -> str:
+    """A number as text; a double with up to 16 digits.
+
+    >>> number_text(2.5), number_text(1e21), number_text(3.0), number_text(float("-inf"))
+    ('2.5', '1e+21', '3', '-Infinity')
+    """
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return f"{value:.16g}"
+    return str(value) if isinstance(value, Decimal128) else str(int(value))
+
+
+def coerced_text(value: Any) -> str:
+    """What operators that take any simple value make of it; null is the empty string."""
+    if is_string(value):
+        return value
+    if is_nullish(value):
+        return ""
+    if is_number(value):
+        return number_text(value)
+    if isinstance(value, DatetimeMS):
+        return iso_string(int(value))
+    if isinstance(value, Symbol):
+        return value.text
+    if isinstance(value, Code) and value.scope is None:
+        return str(value)
+    if isinstance(value, Timestamp):
+        return f"Timestamp({value.time}, {value.inc})"
+    raise CommandError(16007, f"can't convert from BSON type {type_name(value)} to String")

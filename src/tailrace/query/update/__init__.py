@@ -1,6 +1,0 @@
-"""Updates: operators, replacement documents and pipelines, compiled once and applied to documents."""
-
-from tailrace.query.update.compile import Update, compile_update
-from tailrace.query.update.result import UpdateResult
-
-__all__ = ["Update", "UpdateResult", "compile_update"]

@@ -1,0 +1,1 @@
+"""Oplogs to read: archived files and running deployments."""

@@ -1,0 +1,1 @@
+"""Archived oplogs and dumps: files as `mongodump` writes them."""

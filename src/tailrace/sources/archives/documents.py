@@ -1,0 +1,161 @@
+"""Files of documents: BSON as `mongodump` writes it, or Extended JSON with one document to a line.
+
+Documents come in batches with the offset of each, so that whoever finds fault with a document can say where
+it stands. Memory stays flat whatever the size of the file. What stands before a damaged place is yielded
+first; then `DamagedInputError` is raised.
+
+A name that ends in ``.bson``, ``.json``, ``.jsonl`` or ``.ndjson`` (and ``.gz`` after that) says what the
+file is; for any other name the first bytes do.
+"""
+
+import re
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Final
+
+from tailrace.bson import extjson
+from tailrace.bson import raw as rawbson
+from tailrace.errors import CommandError, DamagedInputError
+from tailrace.sources.archives.byte_streams import ByteStream, open_stream
+
+MAX_BATCH: Final = 2000
+"""documents in a batch; its bytes are bounded by the pieces the file is read in"""
+MAX_LINE: Final = 16 * rawbson.MAX_INTERNAL_SIZE
+"""bytes in a line of Extended JSON: more than any document takes"""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
+_JSON_START: Final = re.compile(rb"\s*\{\s*[\"}]")
+_read_int32 = rawbson.INT32_LE.unpack_from
+
+
+@dataclass(slots=True)
+class DocumentBatch:
+    """Documents that follow each other in one file."""
+
+    documents: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    """where each document begins, in uncompressed bytes"""
+    consumed: int = 0
+    """bytes read from the file on disk so far"""
+    from_json: bool = False
+
+
+def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
+    """The documents of one file; the file is open until the generator is exhausted or closed."""
+    with open(path, "rb") as file:
+        stream = open_stream(file, path)
+        start = stream.read()
+        is_json = _is_json(path, start)
+        yield from _json_batches(path, stream, start) if is_json else _bson_batches(path, stream, start)
+
+
+def known_suffix(path: str) -> str | None:
+    """``.bson`` or ``.json`` by the name alone; None if the name does not say.
+
+    >>> known_suffix("oplog.bson.gz"), known_suffix("oplog.rs.NDJSON"), known_suffix("oplog.gz")
+    ('.bson', '.json', None)
+    """
+    suffix = PurePath(path.lower().removesuffix(".gz")).suffix
+    if suffix in _JSON_SUFFIXES:
+        return ".json"
+    return suffix if suffix == ".bson" else None
+
+
+def _is_json(path: str, start: bytes) -> bool:
+    suffix = known_suffix(path)
+    if suffix is not None:
+        return suffix == ".json"
+    # No BSON document is so long that the last byte of its length is a printable character.
+    if start[3:4] > b"\x01":
+        if not _JSON_START.match(start.removeprefix(_BYTE_ORDER_MARK)):
+            raise DamagedInputError(path, 0, "its content is neither BSON nor lines of Extended JSON")
+        return True
+    return False
+
+
+def _bson_batches(path: str, stream: ByteStream, buffer: bytes) -> Iterator[DocumentBatch]:
+    base = 0  # the offset of the buffer's first byte
+    while buffer:
+        batch = DocumentBatch(consumed=stream.consumed)
+        documents, offsets = batch.documents, batch.offsets
+        damage = None
+        position, end = 0, len(buffer)
+        while end - position >= 4:
+            length: int = _read_int32(buffer, position)[0]
+            stop = position + length
+            if not 5 <= length <= rawbson.MAX_INTERNAL_SIZE:
+                damage = f"impossible document length {length}"
+                break
+            if stop > end:
+                break
+            if buffer[stop - 1]:
+                damage = "a document does not end in a NUL"
+                break
+            documents.append(buffer[position:stop])
+            offsets.append(base + position)
+            position = stop
+            if len(documents) == MAX_BATCH:
+                yield batch
+                batch = DocumentBatch(consumed=stream.consumed)
+                documents, offsets = batch.documents, batch.offsets
+        if documents:
+            yield batch
+        base += position
+        if damage is not None:
+            raise DamagedInputError(path, base, damage)
+        piece = stream.read()
+        if not piece and position < end:
+            raise DamagedInputError(path, base, "the file ends in the middle of a document")
+        buffer = buffer[position:] + piece
+
+
+def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[DocumentBatch]:
+    base = 0  # the offset of the line at hand
+    unfinished: list[bytes] = []  # the beginning of a line whose end is in a later piece
+    size = 0  # its bytes
+    if piece.startswith(_BYTE_ORDER_MARK):
+        base, piece = len(_BYTE_ORDER_MARK), piece.removeprefix(_BYTE_ORDER_MARK)
+    while piece or unfinished:
+        lines = piece.split(b"\n")
+        if len(lines) > 1 or not piece:
+            lines[0] = b"".join([*unfinished, lines[0]])
+            unfinished, size = [], 0
+        if piece:  # its last line may go on in the next one
+            unfinished.append(lines.pop())
+            size += len(unfinished[-1])
+        batch = DocumentBatch(consumed=stream.consumed, from_json=True)
+        damage = None
+        for line in lines:
+            if line and not line.isspace():
+                try:
+                    batch.documents.append(_document_of(line))
+                except ValueError as error:
+                    damage = f"the line that begins there {error}"
+                    break
+                batch.offsets.append(base)
+                if len(batch.documents) == MAX_BATCH:
+                    yield batch
+                    batch = DocumentBatch(consumed=stream.consumed, from_json=True)
+            base += len(line) + 1
+        if batch.documents:
+            yield batch
+        if damage is None and size > MAX_LINE:
+            damage = "the line that begins there is longer than any document"
+        if damage is not None:
+            raise DamagedInputError(path, base, damage)
+        piece = stream.read()
+
+
+def _document_of(line: bytes) -> bytes:
+    """The BSON of a line; `ValueError` says what is wrong with it."""
+    try:
+        document = extjson.loads(line.decode())
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except CommandError as error:
+        raise ValueError(f"does not parse: {error.message}") from None
+    if len(document) > rawbson.MAX_INTERNAL_SIZE:
+        raise ValueError(f"holds a document of {len(document)} bytes, more than MongoDB allows")
+    return document

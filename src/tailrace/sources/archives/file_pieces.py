@@ -1,0 +1,124 @@
+"""Pieces of a plain BSON file taken apart into entries, with everything checked for all of them at once.
+
+This is the innermost loop of everything that reads archived files.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tailrace.bson import raw as rawbson
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import in_words
+from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.splicing import Positions, items
+from tailrace.sources.archives.entries import entry_time
+
+# Nearly all entries end in `ts`, `t`, `v`, `wall` and a NUL: where the names stand, as parts of 32-bit words.
+_NAMES: Final = tuple(
+    (np.int64(place), np.uint32((1 << 8 * len(name)) - 1), np.uint32(int.from_bytes(name, "little")))
+    for place, name in (
+        (0, b"\x11ts\0"), (12, b"\x12t\0"), (23, b"\x12v\0"), (34, b"\x09wal"), (36, b"all\0"),
+    )
+)  # fmt: skip
+_TAIL_SIZE: Final = 49
+_TIME: Final = 4
+_LAST: Final = (1 << 64) - 1
+_read_int32 = rawbson.INT32_LE.unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The wanted entries at the beginning of a piece of a file, and what ends them."""
+
+    entries: RawEntries
+    taken: int
+    """bytes up to where they end"""
+    last_time: int
+    is_over: bool
+    """an entry behind the interval follows"""
+    damage: str | None
+    """what is wrong with what follows"""
+
+
+def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
+    """The entries of a buffer up to ``through``; the first has to be later than ``last``, and so on."""
+    stops, damage = _ends(buffer)
+    times, count = _times(buffer, stops)
+    if count < len(stops):
+        start = int(stops[count - 1]) if count else 0
+        damage = _fault(buffer[start : int(stops[count])])
+    is_late = np.flatnonzero(times[:count] > np.uint64(min(through, _LAST)))
+    is_over = len(is_late) > 0
+    if is_over:
+        count, damage = int(is_late[0]), None
+    before = np.empty(count, np.uint64)
+    if count:
+        before[0] = max(last, 0)
+        before[1:] = times[: count - 1]
+        is_early = np.flatnonzero(times[:count] <= before)
+        if len(is_early):
+            count, is_over = int(is_early[0]), False
+            damage = (
+                f"the entry's {in_words(int(times[count]))} does not come after the "
+                f"{in_words(int(before[count]))} of the one before it"
+            )
+    entries = RawEntries(buffer, stops[:count])
+    return Piece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
+
+
+def _ends(buffer: bytes) -> tuple[Positions, str | None]:
+    """Where the whole documents at the beginning of a buffer end, and what is wrong behind them."""
+    stops: list[int] = []
+    keep = stops.append
+    read = _read_int32
+    position, end = 0, len(buffer)
+    last = end - 4
+    damage = None
+    while position <= last:
+        length: int = read(buffer, position)[0]
+        if not 5 <= length <= rawbson.MAX_INTERNAL_SIZE:
+            damage = f"impossible document length {length}"
+            break
+        position += length
+        keep(position)
+    if position > end:
+        stops.pop()
+    ends = np.array(stops, np.int64)
+    is_open = np.flatnonzero(np.frombuffer(buffer, np.uint8)[ends - 1])
+    if len(is_open):
+        return ends[: is_open[0]], "a document does not end in a NUL"
+    return ends, damage
+
+
+def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]:
+    """The times of the documents that end there, and how many of them are entries before one is none."""
+    times = np.zeros(len(ends), np.uint64)
+    is_plain = np.zeros(len(ends), np.bool_)
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    long = np.flatnonzero(ends - starts > _TAIL_SIZE)
+    if len(long):
+        tails = ends[long] - _TAIL_SIZE
+        data = np.frombuffer(buffer, np.uint8)
+        words = items(data, "<u4")
+        is_plain[long] = np.logical_and.reduce(
+            [words[tails + at] & mask == name for at, mask, name in _NAMES]
+        )
+        times[long] = items(data, "<u8")[tails + _TIME]
+    for index in np.flatnonzero(~is_plain).tolist():
+        try:
+            times[index] = entry_time(buffer[int(starts[index]) : int(ends[index])])
+        except (ValueError, CommandError):
+            return times, index
+    return times, len(ends)
+
+
+def _fault(raw: bytes) -> str:
+    """What a document lacks to be an entry."""
+    try:
+        entry_time(raw)
+    except (ValueError, CommandError) as error:
+        return str(error)
+    return "not an oplog entry"

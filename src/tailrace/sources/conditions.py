@@ -1,0 +1,41 @@
+"""What a reader of raw entries wants of them; sources may use it to read less."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.events.oplog_entry import Head
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCondition:
+    """Operations and namespaces; None stands for all.
+
+    >>> EntryCondition(operations=frozenset("i")).accepts(Head("d", "shop.orders", None))
+    False
+    """
+
+    operations: frozenset[str] | None = None
+    namespaces: frozenset[str] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether every entry meets it."""
+        return self.operations is None and self.namespaces is None
+
+    def accepts(self, head: Head) -> bool:
+        """Whether an entry with this head meets it."""
+        return (self.operations is None or head.op in self.operations) and (
+            self.namespaces is None or head.ns in self.namespaces
+        )
+
+    def query(self) -> dict[str, Any]:
+        """The same as a filter on `local.oplog.rs`."""
+        query: dict[str, Any] = {}
+        if self.operations is not None:
+            query["op"] = {"$in": sorted(self.operations)}
+        if self.namespaces is not None:
+            query["ns"] = {"$in": sorted(self.namespaces)}
+        return query
+
+
+EVERYTHING = EntryCondition()

@@ -1,0 +1,1 @@
+"""Oplogs of running deployments, read through PyMongo."""

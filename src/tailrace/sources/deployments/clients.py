@@ -1,0 +1,67 @@
+"""Connections to the servers of a deployment."""
+
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote_plus, urlencode
+
+from pymongo import MongoClient
+from pymongo.uri_parser import parse_uri
+
+from tailrace.errors import UsageError
+from tailrace.sources.process_cache import Kept
+
+Client: TypeAlias = MongoClient[dict[str, Any]]
+
+SELECTION_MS: Final = 10_000
+"""How long a source waits for a server before it says that none answers, unless the URI says otherwise"""
+_OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanced"})
+
+_clients: Final[Kept[Client]] = Kept(MongoClient.close)
+
+
+def client_of(owner: str, uri: str) -> Client:
+    """The client of a source (``owner``) for one connection string."""
+    return _clients.get(owner, uri, lambda: open_client(uri))
+
+
+def close_clients(owner: str) -> None:
+    """Close the clients of one source in this process."""
+    _clients.release(owner)
+
+
+def open_client(uri: str) -> Client:
+    """A client that says within seconds whether anybody answers."""
+    try:
+        if "serverselectiontimeoutms" in uri.lower():
+            return MongoClient(uri, appname="tailrace")
+        return MongoClient(uri, appname="tailrace", serverSelectionTimeoutMS=SELECTION_MS)
+    except Exception as error:  # PyMongo raises several kinds, all about the text of the URI
+        raise UsageError(f"the URI of the source is no connection string: {error}") from None
+
+
+def shard_uri(router_uri: str, host: str) -> str:
+    """The connection string of a shard as `listShards` names it (``set/host:port,...``).
+
+    Credentials and options are those of the router.
+
+    >>> shard_uri("mongodb://u:p@router:27017/?tls=true", "rs0/a:1,b:2")
+    'mongodb://u:p@a:1,b:2/?replicaSet=rs0&tls=true'
+    """
+    set_name, _, hosts = host.rpartition("/")
+    parsed = parse_uri(router_uri, validate=False, warn=False, normalize=False)
+    options = {name: _option_text(value) for name, value in parsed["options"].items()}
+    lowered = {name.lower() for name in options}
+    for name in [name for name in options if name.lower() in _OF_THE_ROUTER]:
+        del options[name]
+    if router_uri.startswith("mongodb+srv://") and not lowered & {"tls", "ssl"}:
+        options["tls"] = "true"
+    if set_name:
+        options["replicaSet"] = set_name
+    user = ""
+    if parsed["username"]:
+        user = quote_plus(parsed["username"])
+        user += f":{quote_plus(parsed['password'])}@" if parsed["password"] is not None else "@"
+    return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{urlencode(sorted(options.items()))}"
+
+
+def _option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

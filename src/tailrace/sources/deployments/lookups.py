@@ -1,0 +1,114 @@
+"""What the stages look up in a running deployment."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from bson import Int64, MaxKey
+from bson.binary import Binary
+from bson.raw_bson import RawBSONDocument
+from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
+
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.sources.archives.pre_image_files import pre_image_key, pre_image_key_of
+from tailrace.sources.deployments.clients import Client
+from tailrace.sources.raw_documents import documents_of
+
+_UUID = 4
+
+
+class StoredPreImages:
+    """The pre-images of one shard for the events of an interval, read beside them.
+
+    Events ask in the order in which the images are stored, so one cursor for each collection serves them all.
+    An image from before the interval, of a transaction that began there, is fetched by itself.
+    """
+
+    def __init__(self, images: Collection[dict[str, Any]], after: int, through: int) -> None:
+        self._images = images.with_options(read_concern=ReadConcern("majority"))
+        self._after = after
+        self._through = through
+        self._readers: dict[bytes, _ImageReader] = {}
+
+    def find(self, uuid: bytes, ts: int, apply_ops_index: int) -> bytes | None:
+        """The document before the change made by this operation of the entry at ``ts``; None if not kept."""
+        reader = self._readers.get(uuid)
+        if reader is None:
+            reader = self._readers[uuid] = _ImageReader(self._in_interval(uuid))
+        key = pre_image_key(uuid, ts, apply_ops_index)
+        if ts <= self._after or key < reader.asked:
+            return self._single(uuid, ts, apply_ops_index)
+        return reader.find(key)
+
+    def _in_interval(self, uuid: bytes) -> Iterator[bytes]:
+        first = _identifier(uuid, self._after + 1, Int64(0))
+        last = _identifier(uuid, self._through, MaxKey())
+        found = self._images.find_raw_batches({"_id": {"$gte": first, "$lte": last}}, sort=[("_id", 1)])
+        return documents_of(found)
+
+    def _single(self, uuid: bytes, ts: int, index: int) -> bytes | None:
+        for raw in documents_of(self._images.find_raw_batches({"_id": _identifier(uuid, ts, Int64(index))})):
+            return rawbson.subdocument(raw, b"preImage")
+        return None
+
+
+class _ImageReader:
+    """A cursor on the images of one collection, moved on to whatever is asked for next."""
+
+    def __init__(self, images: Iterator[bytes]) -> None:
+        self._images = images
+        self._next: tuple[bytes, bytes] | None = None
+        self.asked = b""
+        """the largest key asked for so far"""
+
+    def find(self, key: bytes) -> bytes | None:
+        self.asked = key
+        while self._next is None or self._next[0] < key:
+            raw = next(self._images, None)
+            if raw is None:
+                return None
+            self._next = pre_image_key_of(raw), raw
+        found, raw = self._next
+        return rawbson.subdocument(raw, b"preImage") if found == key else None
+
+
+class CurrentDocuments:
+    """Documents as they are now, by the document key of an event."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def find(self, namespace: str, document_key: bytes, uuid: bytes | None = None) -> bytes | None:
+        """The document with this key; None if there is none, or if the collection has another UUID."""
+        database, _, name = namespace.partition(".")
+        if uuid is not None and self._uuid_of(database, name) != uuid:
+            return None
+        collection = self._client[database].get_collection(name, read_concern=ReadConcern("majority"))
+        found = list(documents_of(collection.find_raw_batches(_equal_to(document_key), limit=2)))
+        if len(found) > 1:
+            raise CommandError(
+                ErrorCode.ChangeStreamFatalError,
+                f"several documents of {namespace} have the document key of one event",
+            )
+        return found[0] if found else None
+
+    def _uuid_of(self, database: str, name: str) -> bytes | None:
+        for description in self._client[database].list_collections(filter={"name": name}):
+            return bytes(description["info"]["uuid"])
+        return None
+
+
+def _identifier(uuid: bytes, ts: int, index: Int64 | MaxKey) -> dict[str, Any]:
+    return {"nsUUID": Binary(uuid, _UUID), "ts": to_timestamp(ts), "applyOpsIndex": index}
+
+
+def _equal_to(document_key: bytes) -> RawBSONDocument:
+    """A filter on every field of a key; ``$eq`` takes values literally that a filter would interpret."""
+    conditions = []
+    for kind, name, start, end in rawbson.elements(document_key):
+        condition = rawbson.document(rawbson.element(kind, b"$eq", document_key[start:end]))
+        conditions.append(rawbson.element(rawbson.DOCUMENT, name, condition))
+    return RawBSONDocument(rawbson.document(*conditions))

@@ -1,0 +1,80 @@
+"""Raw oplog entries as Arrow batches: the rows of ``format("tailrace.oplog")``."""
+
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.errors import CommandError
+from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, OplogEntry
+from tailrace.sources.conditions import EVERYTHING, EntryCondition
+from tailrace.sources.source import OplogSource
+
+DDL: Final = (
+    "shard STRING NOT NULL, cluster_time BIGINT NOT NULL, seconds BIGINT NOT NULL, "
+    "increment BIGINT NOT NULL, term BIGINT, op STRING NOT NULL, ns STRING NOT NULL, ui STRING, "
+    "wall TIMESTAMP, entry BINARY NOT NULL"
+)
+"""The columns as Spark knows them."""
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("shard", pa.string(), nullable=False),
+        pa.field("cluster_time", pa.int64(), nullable=False),
+        pa.field("seconds", pa.int64(), nullable=False),
+        pa.field("increment", pa.int64(), nullable=False),
+        pa.field("term", pa.int64()),
+        pa.field("op", pa.string(), nullable=False),
+        pa.field("ns", pa.string(), nullable=False),
+        pa.field("ui", pa.string()),
+        pa.field("wall", pa.timestamp("us", "UTC")),
+        pa.field("entry", pa.binary(), nullable=False),
+    ]
+)
+_NO_TERM: Final = -1
+_FIRST_DATE: Final = -62_135_596_800_000
+_LAST_DATE: Final = 253_402_300_799_999
+"""Milliseconds of the years 1 and 9999: what every reader of a TIMESTAMP can show"""
+
+
+def entry_rows(
+    source: OplogSource, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """The entries of an interval that meet a condition, in order."""
+    read = EntryReader().read
+    for raw in source.entries(shard, after, through, condition):
+        entries = list(map(read, raw))
+        if not condition.is_free:
+            entries = [entry for entry in entries if condition.accepts(entry.head)]
+        if entries:
+            yield _batch(shard, entries)
+
+
+def _batch(shard: str, entries: list[OplogEntry]) -> pa.RecordBatch:
+    try:
+        times = np.array([entry.ts for entry in entries], dtype=np.int64)
+    except OverflowError:
+        raise CommandError(
+            MALFORMED_ENTRY, "an oplog entry lies behind the year 2038: cluster_time cannot hold its time"
+        ) from None
+    terms = [entry.term for entry in entries]
+    walls = np.frombuffer(b"".join([entry.wall for entry in entries]), dtype="<i8")
+    is_date = (walls >= _FIRST_DATE) & (walls <= _LAST_DATE)
+    dates = pa.array(np.where(is_date, walls, 0) * 1000, pa.int64(), mask=~is_date)
+    uuids: dict[bytes | None, str | None] = {None: None}
+    for ui in {entry.head.ui for entry in entries} - {None}:
+        uuids[ui] = str(UUID(bytes=ui))
+    arrays = [
+        pa.repeat(shard, len(entries)),
+        pa.array(times),
+        pa.array(times >> 32),
+        pa.array(times & 0xFFFFFFFF),
+        pa.array([None if term == _NO_TERM else term for term in terms], pa.int64()),
+        pa.array([entry.head.op for entry in entries], pa.string()),
+        pa.array([entry.head.ns for entry in entries], pa.string()),
+        pa.array([uuids[entry.head.ui] for entry in entries], pa.string()),
+        dates.cast(pa.timestamp("us", "UTC")),
+        pa.array([entry.raw for entry in entries], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

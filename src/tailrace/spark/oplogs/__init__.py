@@ -1,1 +1,0 @@
-"""Where oplog entries come from: deployments and archived files, readable on any executor."""

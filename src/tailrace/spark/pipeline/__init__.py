@@ -1,1 +1,0 @@
-"""The streaming job that builds the history: oplogs in, commits of a Delta table out."""

@@ -1,0 +1,195 @@
+"""Rows of a stream to Arrow batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tailrace.bson import extjson
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.stages.stage import Row
+from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.rows.schema import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    OTHER,
+    TOKEN,
+    Layout,
+    Mode,
+    Output,
+)
+from tailrace.spark.row_values import Conversions, Converter
+
+_MICROSECONDS: Final = 1_000_000
+_CLUSTER_TIME: Final = "clusterTime"
+_EVENT: Final = "event"
+_INSERT: Final = "insert"
+"""what a row is that has no event of its own: servers show batches of inserts without making events"""
+_IMAGES: Final = (b"fullDocument", b"fullDocumentBeforeChange")
+
+Record = dict[str, Any]
+
+
+class RowBatches:
+    """Makes batches with the columns of ``schema``; one for each task."""
+
+    def __init__(self, schema: StructType, layout: Layout) -> None:
+        self._layout = layout
+        self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        self._conversions = Conversions(extended_json=layout.extended_json)
+        self._names = schema.fieldNames()
+        own = {TOKEN, OTHER, layout.corrupt_column}
+        if layout.changelog:
+            own |= {CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP}
+        if layout.output is Output.DOCUMENT:
+            own = {layout.corrupt_column}
+        if layout.output is Output.EVENT:
+            own |= {_CLUSTER_TIME, _EVENT}
+        self._fields: dict[bytes, tuple[str, Converter]] = {}
+        self._whole: dict[str, Converter] = {}
+        for field in schema.fields:
+            convert = self._conversions.compile(field.dataType, field.name)
+            if field.name in own:
+                self._whole[field.name] = convert
+            else:
+                self._fields[field.name.encode()] = field.name, convert
+        # A schema of the user's that names no field of a document means the document as one column.
+        self._is_one_column = layout.output is Output.DOCUMENT and self._names[:1] == ["fullDocument"]
+        self._records = {
+            Output.COLUMNS: self._changes if layout.changelog else self._events,
+            Output.EVENT: self._whole_events,
+            Output.DOCUMENT: self._documents,
+        }[layout.output]
+
+    def batch(self, rows: Sequence[AnyRow]) -> pa.RecordBatch:
+        """The rows as columns; raises FailedToParse if one does not fit and the mode says so."""
+        records: list[Record] = []
+        faults = self._conversions.faults
+        for row in rows:
+            for record in self._records(row):
+                if faults:
+                    if self._layout.mode is Mode.FAILFAST:
+                        raise _does_not_fit(row, faults)
+                    if self._layout.mode is Mode.PERMISSIVE:
+                        records.append(self._marked(record, row))
+                    faults.clear()
+                else:
+                    records.append(record)
+        columns = [
+            pa.array([record.get(field.name) for record in records], type=field.type)
+            for field in self._arrow_schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
+
+    def _marked(self, record: Record, row: AnyRow) -> Record:
+        if self._layout.corrupt_column is not None:
+            record[self._layout.corrupt_column] = extjson.dumps_canonical(row.raw)
+        return record
+
+    # -- one row of the stream, as records ---------------------------------------------------------------
+
+    def _events(self, row: AnyRow) -> Iterator[Record]:
+        yield self._event(row.raw, row)
+
+    def _event(self, raw: bytes, row: AnyRow) -> Record:
+        """The event's fields in their columns."""
+        record: Record = {}
+        fields = self._fields
+        leftover: list[bytes] | None = [] if OTHER in self._whole else None
+        before = 4
+        for kind, name, start, end in rawbson.elements(raw):
+            found = fields.get(name)
+            if found is not None:
+                record[found[0]] = found[1](raw, kind, start, end)
+            elif leftover is not None and name != b"_id":
+                leftover.append(raw[before:end])
+            before = end
+        if TOKEN in self._whole:
+            record[TOKEN] = _token(row)
+        if leftover:
+            rest = rawbson.document(*leftover)
+            record[OTHER] = self._whole[OTHER](rest, rawbson.DOCUMENT, 0, len(rest))
+        return record
+
+    def _whole_events(self, row: AnyRow) -> Iterator[Record]:
+        record: Record = {TOKEN: _token(row), _CLUSTER_TIME: row.cluster_time}
+        convert = self._whole.get(_EVENT)
+        if convert is not None:
+            record[_EVENT] = convert(row.raw, rawbson.DOCUMENT, 0, len(row.raw))
+        yield record
+
+    def _documents(self, row: AnyRow) -> Iterator[Record]:
+        document = rawbson.subdocument(row.raw, b"fullDocument")
+        if document is None:
+            return
+        if self._is_one_column:
+            name, convert = self._fields[b"fullDocument"]
+            yield {name: convert(document, rawbson.DOCUMENT, 0, len(document))}
+        else:
+            yield {
+                found[0]: found[1](document, kind, start, end)
+                for kind, name, start, end in rawbson.elements(document)
+                if (found := self._fields.get(name)) is not None
+            }
+
+    def _changes(self, row: AnyRow) -> Iterator[Record]:
+        """The event as Spark's changelogs show changes: an update is a row before and a row after it."""
+        kind = row.event.operation_type if isinstance(row, Row) else _INSERT
+        for change, arrange in _CHANGES.get(kind, _NO_CHANGE):
+            raw = row.raw if arrange is None else arrange(row.raw)
+            if raw is None:
+                continue
+            record = self._event(raw, row)
+            record[CHANGE_TYPE] = change
+            record[COMMIT_VERSION] = row.cluster_time
+            record[COMMIT_TIMESTAMP] = (row.cluster_time >> 32) * _MICROSECONDS
+            yield record
+
+
+def _with_image_before(raw: bytes) -> bytes | None:
+    """The event with the document as it was before in the place of the document; None if it is not known."""
+    before = rawbson.subdocument(raw, b"fullDocumentBeforeChange")
+    if before is None:
+        return None
+    body = rawbson.body(rawbson.without(raw, _IMAGES))
+    return rawbson.document(body, rawbson.element(rawbson.DOCUMENT, b"fullDocument", before))
+
+
+def _with_image_before_or_none(raw: bytes) -> bytes | None:
+    return _with_image_before(raw) or raw
+
+
+def _with_image_after(raw: bytes) -> bytes | None:
+    return rawbson.without(raw, _IMAGES[1:])
+
+
+_Arrange = Callable[[bytes], bytes | None]
+_UPDATE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = (
+    ("update_preimage", _with_image_before),
+    ("update_postimage", _with_image_after),
+)
+_NO_CHANGE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = ((None, None),)
+_CHANGES: Final[dict[str, tuple[tuple[str | None, _Arrange | None], ...]]] = {
+    _INSERT: ((_INSERT, None),),
+    "update": _UPDATE,
+    "replace": _UPDATE,
+    "delete": (("delete", _with_image_before_or_none),),
+}
+
+
+def _token(row: AnyRow) -> str:
+    found = rawbson.field(row.token_document, b"_data")
+    return "" if found is None else found[1][4:-1].decode()
+
+
+def _does_not_fit(row: AnyRow, faults: Sequence[str]) -> CommandError:
+    return CommandError(
+        ErrorCode.FailedToParse,
+        f"the event {_token(row)} does not fit the schema: {faults[0]}; change the schema, or set the option "
+        "mode to PERMISSIVE or DROPMALFORMED",
+    )

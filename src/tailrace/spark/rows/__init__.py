@@ -1,1 +1,0 @@
-"""Events as rows of a DataFrame: the schema, and BSON as Spark's types."""

@@ -1,1 +1,0 @@
-"""The data sources that Spark knows by name."""

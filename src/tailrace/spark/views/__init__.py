@@ -1,1 +1,0 @@
-"""The view part on Spark: one stream's rows, interval of cluster time by interval."""

@@ -1,0 +1,148 @@
+"""The user's own stages: what is allowed, what they see, what they may not touch."""
+
+from typing import Any
+
+import bson
+import pytest
+from bson import Timestamp
+from bson.raw_bson import RawBSONDocument
+
+from tailrace.errors import CommandError
+from tests.events.stages.streams import delete, insert, open_engine, stream, types, update
+
+OPLOG = [insert(1, 1, a=5), insert(2, 2, a=7), update(3, 1, {"u": {"a": 6}}), delete(4, 2)]
+
+
+def code_of(pipeline: list[Any], spec: dict[str, Any] | None = None) -> int:
+    with pytest.raises(CommandError) as raised:
+        stream(OPLOG, spec, pipeline)
+    return raised.value.code
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code"),
+    [
+        ([{"$group": {"_id": 1}}], 20),
+        ([{"$lookup": {}}], 20),
+        ([{"$noSuchStage": {}}], 40324),
+        ([{}], 40323),
+        ([{"$match": {}, "$project": {"a": 1}}], 40323),
+        (["$match"], 40323),
+        ([{"$changeStream": {}}], 40602),
+        ([{"$changeStreamSplitLargeEvent": {"a": 1}}], 7182800),
+        ([{"$changeStreamSplitLargeEvent": {}}, {"$match": {}}], 7182802),
+        ([{"$changeStreamSplitLargeEvent": {}}, {"$changeStreamSplitLargeEvent": {}}], 7182802),
+        ([{"$match": {"a": {"$noSuchOperator": 1}}}], 2),
+        ([{"$project": {"x": {"$noSuchExpression": 1}}}], 31325),
+        ([{"$addFields": {"x": {"$noSuchExpression": 1}}}], 168),
+    ],
+)
+def test_a_bad_pipeline_is_refused_when_the_stream_is_opened(pipeline: list[Any], code: int) -> None:
+    with pytest.raises(CommandError) as raised:
+        open_engine({}, pipeline)
+    assert raised.value.code == code
+
+
+def test_match_and_project() -> None:
+    events = stream(
+        OPLOG, {}, [{"$match": {"fullDocument.a": {"$gte": 6}}}, {"$project": {"documentKey": 1}}]
+    )
+    assert [(list(event), event["documentKey"]) for event in events] == [(["_id", "documentKey"], {"_id": 2})]
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$project": {"_id": 0}},
+        {"$project": {"_id": 1, "operationType": 1, "_id._data": 0}},
+        {"$unset": "_id"},
+        {"$addFields": {"_id": 5}},
+        {"$set": {"_id._data": "x"}},
+        {"$replaceRoot": {"newRoot": "$ns"}},
+        {"$replaceWith": {"a": 1}},
+    ],
+)
+def test_the_id_must_survive(stage: dict[str, Any]) -> None:
+    assert code_of([stage]) in (280, 31254)
+
+
+def test_the_same_id_may_be_put_back() -> None:
+    events = stream(OPLOG, {}, [{"$replaceWith": {"_id": "$_id", "kind": "$operationType"}}])
+    assert [event["kind"] for event in events] == ["insert", "insert", "update", "delete"]
+
+
+def test_events_before_a_failing_one_are_delivered() -> None:
+    engine = open_engine(
+        {}, [{"$replaceWith": {"$cond": [{"$eq": ["$operationType", "insert"]}, "$$ROOT", {}]}}]
+    )
+    engine.push("", OPLOG)
+    assert len(engine.drain()) == 2
+    for _ in range(2):
+        with pytest.raises(CommandError) as raised:
+            engine.drain()
+        assert raised.value.code == 280
+
+
+def test_redact_may_remove_events() -> None:
+    redact = {"$redact": {"$cond": [{"$eq": ["$operationType", "delete"]}, "$$PRUNE", "$$KEEP"]}}
+    assert types(stream(OPLOG, {}, [redact])) == ["insert", "insert", "update"]
+
+
+def test_no_image_is_required_for_an_event_that_is_filtered_out() -> None:
+    spec = {"fullDocumentBeforeChange": "required"}
+    assert types(stream(OPLOG, spec, [{"$match": {"operationType": "insert"}}])) == ["insert", "insert"]
+    assert code_of([{"$redact": "$$PRUNE"}], spec) == 47
+    assert code_of([{"$match": {"fullDocumentBeforeChange.a": 1}}], spec) == 47
+
+
+def test_variables_and_now() -> None:
+    engine = open_engine(
+        {}, [{"$match": {"$expr": {"$eq": ["$fullDocument.a", "$$wanted"]}}}], let={"wanted": 7}
+    )
+    engine.push("", OPLOG)
+    assert len(engine.drain()) == 1
+    assert len(stream(OPLOG, {}, [{"$match": {"$expr": {"$gt": ["$$NOW", "$wallTime"]}}}])) == 4
+
+
+def test_collation_applies_to_the_users_stages() -> None:
+    oplog = [insert(1, 1, name="Ada")]
+    pipeline = [{"$match": {"fullDocument.name": "ada"}}]
+    assert stream(oplog, {}, pipeline) == []
+    assert len(stream(oplog, {}, pipeline, collation={"locale": "en", "strength": 2})) == 1
+
+
+def test_explain_names_the_stages_in_order() -> None:
+    from tailrace.events.scope import Scope
+    from tailrace.events.stages.plan import Plan
+
+    plan = Plan.open(
+        Scope.parse_ns("shop.orders"),
+        {
+            "fullDocument": "updateLookup",
+            "fullDocumentBeforeChange": "whenAvailable",
+            "startAtOperationTime": Timestamp(1, 1),
+        },
+        [{"$match": {"operationType": "update"}}, {"$changeStreamSplitLargeEvent": {}}],
+    )
+    names = [
+        stage["$changeStream"]["stage"].removeprefix("$_internalChangeStream")
+        if "$changeStream" in stage
+        else next(iter(stage))
+        for stage in plan.explain()["stages"]
+    ]
+    assert names == [
+        "OplogMatch", "UnwindTransaction", "Transform", "CheckInvalidate", "CheckResumability",
+        "$match", "$match", "AddPreImage", "AddPostImage", "$changeStreamSplitLargeEvent",
+    ]  # fmt: skip
+
+
+def test_a_bottomless_event_fails_alone() -> None:
+    nested = bson.encode({})
+    for _ in range(20_000):  # too much for every version of Python
+        nested = bson.encode({"a": RawBSONDocument(nested)})
+    engine = open_engine({}, [{"$redact": "$$DESCEND"}])
+    engine.push("", [insert(1, 1), insert(2, 2, deep=RawBSONDocument(nested))])
+    assert len(engine.drain()) == 1
+    with pytest.raises(CommandError) as raised:
+        engine.drain()
+    assert raised.value.code == 22

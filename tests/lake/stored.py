@@ -1,0 +1,60 @@
+"""Events of generated histories, on their way into the table and back."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.stages.add_pre_image import find_pre_image
+from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.plan import DeploymentPart
+from tailrace.lake.deferred_entries import events_or_untold
+from tailrace.lake.event_reader import EventReader
+from tailrace.lake.rows import RowBuilder
+from tailrace.lake.table import HistoryTable
+from tailrace.lake.writer import write_files
+from tests.support.history import History
+
+
+def canonical_events(history: History, shard: str = "") -> list[ChangeEvent]:
+    """What the shared part makes of a history, images included, as the pipeline has it."""
+    lookups = Lookups(history.entry, history.pre_image, history.document)
+    part = DeploymentPart(shard, lookups, marks_end=True)
+    events = []
+    for raw in history.entries:
+        for event in events_or_untold(part, part.read(raw), shard):
+            event.pre_image = find_pre_image(event, lookups) if event.document_key is not None else None
+            events.append(event)
+    return events
+
+
+def read_back(rows: Sequence[pa.RecordBatch]) -> list[ChangeEvent]:
+    reader = EventReader()
+    return [event for batch in rows for event in reader.events(batch)]
+
+
+def through_memory(events: Sequence[ChangeEvent]) -> list[ChangeEvent]:
+    return read_back([RowBuilder().batch(events)])
+
+
+def fill(table: HistoryTable, events: Sequence[ChangeEvent], pieces: int = 1) -> None:
+    """Commit events in some pieces of about equal size; no cluster time is cut."""
+    from tailrace.lake.commit import commit
+
+    builder = RowBuilder()
+    start = 0
+    for piece in range(pieces):
+        end = len(events) if piece == pieces - 1 else len(events) * (piece + 1) // pieces
+        while 0 < end < len(events) and events[end].entry.ts == events[end - 1].entry.ts:
+            end += 1
+        if end <= start:
+            continue
+        name = f"piece-{events[start].entry.ts:016x}"
+        files = write_files(table.path, [builder.batch(events[start:end])], name=name, row_group_rows=50)
+        assert commit(table, files, after=table.through, through=events[end - 1].entry.ts)
+        start = end
+
+
+def new_table(path: Path) -> HistoryTable:
+    return HistoryTable.create(path, identity="set-1", begins=0)

@@ -1,0 +1,143 @@
+"""Merging, giving up and clearing away, beside readers and writers."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import HistoryError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.stages.render import render
+from tailrace.lake.commit import commit
+from tailrace.lake.compaction import candidates, compact
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.retention import retain
+from tailrace.lake.rows import RowBuilder
+from tailrace.lake.schema import CANONICAL
+from tailrace.lake.table import HistoryTable
+from tailrace.lake.vacuum import vacuum
+from tailrace.lake.writer import write_files
+from tests.lake.stored import canonical_events, fill, new_table, read_back
+from tests.support.workload import generate
+
+HISTORY = generate(20260700, operations=200)
+
+
+@pytest.fixture
+def events() -> list[ChangeEvent]:
+    return canonical_events(HISTORY)
+
+
+@pytest.fixture
+def table(tmp_path: Path, events: list[ChangeEvent]) -> HistoryTable:
+    table = new_table(tmp_path)
+    fill(table, events, pieces=20)
+    return table
+
+
+def shown(table: HistoryTable) -> list[bytes]:
+    return [row for batch in table.read(0) for row in batch.column("event").to_pylist()]
+
+
+def expected(events: list[ChangeEvent]) -> list[bytes | None]:
+    return [None if is_untold(event) else render(event, CANONICAL, 2) for event in events]
+
+
+def file_of(size: int) -> AddedFile:
+    return AddedFile("", size, 1, "", "", 0, 0, None, None, 0, 0)
+
+
+def sizes(files: list[int], **how: int) -> list[list[int]]:
+    limits = {"target_bytes": 100, "small_bytes": 50, "min_files": 3, **how}
+    return [
+        [file.size for file in group] for group in candidates([file_of(size) for size in files], **limits)
+    ]
+
+
+def test_what_is_merged() -> None:
+    assert sizes([1, 1]) == []
+    assert sizes([1, 1, 1]) == [[1, 1, 1]]
+    assert sizes([1, 1, 60, 1, 1, 1]) == [[1, 1, 1]]  # a large file stays, and nothing is merged across it
+    assert sizes([40, 1, 1, 1]) == [[1, 1, 1]]  # what was merged waits for as much again
+    assert sizes([40, 20, 10, 10]) == [[40, 20, 10, 10]]
+    assert sizes([45, 45, 45, 45]) == []
+    assert sizes([30, 30, 30, 30, 30, 30]) == [[30, 30, 30], [30, 30, 30]]
+
+
+def test_merging_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) -> None:
+    behind = HistoryTable.open(table.path)
+    reading = behind.read(0)
+    first = next(reading)
+    before = (table.rows, table.through, table.begins)
+    assert compact(table, min_files=3) == 20
+    assert compact(table, min_files=3) == 0
+    assert len(table.files) == 1
+    assert (table.rows, table.through, table.begins) == before
+    assert shown(table) == expected(events)
+    # A reader of the old version finds the old files, until they are cleared away, and then the new one.
+    assert vacuum(table, grace_seconds=60) == 0
+    assert vacuum(table, grace_seconds=-1) == 20
+    rest = [row for batch in (first, *reading) for row in batch.column("event").to_pylist()]
+    assert rest == expected(events)
+    assert len(read_back(list(HistoryTable.open(table.path).read(0)))) == len(events)
+
+
+def test_a_pipeline_goes_on_while_files_are_merged(tmp_path: Path, events: list[ChangeEvent]) -> None:
+    half = len(events) // 2
+    while events[half].entry.ts == events[half - 1].entry.ts:
+        half += 1
+    pipeline = new_table(tmp_path)
+    fill(pipeline, events[:half], pieces=10)
+    upkeep = HistoryTable.open(tmp_path)
+    fill(pipeline, events[half:], pieces=2)
+    assert upkeep.version < pipeline.version
+    assert compact(upkeep, min_files=3) == 12
+    files = write_files(tmp_path, [], name="none")
+    assert commit(pipeline, files, after=pipeline.through, through=pipeline.through + 1)
+    assert shown(pipeline) == expected(events)
+
+
+def test_the_oldest_files_are_given_up_by_size(table: HistoryTable, events: list[ChangeEvent]) -> None:
+    kept = list(table.files)[5:]
+    assert retain(table, max_bytes=table.size) == 0
+    assert retain(table, max_bytes=sum(file.size for file in kept)) == 5
+    assert list(table.files) == kept
+    assert table.begins < kept[0].first_time
+    assert table.through == events[-1].entry.ts
+    assert shown(table) == expected([event for event in events if event.entry.ts > table.begins])
+    reopened = HistoryTable.open(table.path)
+    assert (reopened.begins, list(reopened.files)) == (table.begins, kept)
+
+
+def test_the_oldest_files_are_given_up_by_age(table: HistoryTable) -> None:
+    limit = table.files[3].last_wall
+    assert limit is not None
+    assert retain(table) == 0
+    assert retain(table, max_age_seconds=100, now=limit / 1000 + 100) == 3
+    assert retain(table, max_age_seconds=100, now=limit / 1000 + 1e9) == 17
+    assert (table.rows, table.begins <= table.through) == (0, True)
+
+
+def test_clearing_away_leaves_what_is_not_committed_yet(
+    table: HistoryTable, events: list[ChangeEvent], tmp_path: Path
+) -> None:
+    assert retain(table, max_bytes=0) == 19  # the newest one stays
+    later = [event for event in events if event.entry.ts > table.through]
+    assert later == []
+    orphan = write_files(tmp_path, [RowBuilder().batch(events[:9])], name="orphan")[0]
+    fresh = new_table(tmp_path / "fresh")
+    waiting = write_files(fresh.path, [RowBuilder().batch(events)], name="waiting")
+    for path in (*tmp_path.glob("*.parquet"), *fresh.path.glob("*.parquet")):
+        os.utime(path, (0, 0))
+    assert vacuum(fresh) == 0
+    assert commit(fresh, waiting, after=0, through=events[-1].entry.ts)
+    assert vacuum(fresh) == 0
+    assert vacuum(table) == 20
+    assert not (tmp_path / orphan.path).exists()
+
+
+def test_a_file_that_vanished_is_said_to_be_gone(table: HistoryTable) -> None:
+    (table.path / table.files[4].path).unlink()
+    with pytest.raises(HistoryError, match="is gone"):
+        list(table.read(0))

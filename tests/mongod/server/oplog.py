@@ -1,0 +1,44 @@
+"""What the oplog holds about one database, for tests of what commands log."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import bson
+import pytest
+from pymongo.errors import OperationFailure
+
+from tests.mongod.server.running import Document, RunningServer
+
+
+def entries(server: RunningServer, database: str) -> list[Document]:
+    """The entries whose namespace, or that of an operation inside, is in the database; oldest first."""
+    with server.server.store.snapshot() as snapshot:
+        found = [bson.decode(raw) for _, raw in snapshot.entries()]
+    return [entry for entry in found if any(ns.partition(".")[0] == database for ns in _namespaces(entry))]
+
+
+def commands(server: RunningServer, database: str) -> list[Document]:
+    """The `o` of the database's command entries."""
+    return [entry["o"] for entry in entries(server, database) if entry["ns"] == f"{database}.$cmd"]
+
+
+def last_entry(server: RunningServer, database: str) -> Document:
+    """The newest entry of a database."""
+    return entries(server, database)[-1]
+
+
+def _namespaces(entry: Document) -> Iterator[str]:
+    yield entry["ns"]
+    for operation in entry["o"].get("applyOps", ()):
+        yield operation["ns"]
+
+
+@contextmanager
+def refused(code: int, text: str = "") -> Iterator[None]:
+    """The block fails with this code, and with a message that holds the text."""
+    with pytest.raises(OperationFailure) as failure:
+        yield
+    details: Any = failure.value.details
+    assert failure.value.code == code, details
+    assert text in details["errmsg"]

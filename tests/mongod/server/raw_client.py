@@ -1,0 +1,56 @@
+"""A client that sends exactly what a test wants, message by message."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tailrace.bson.documents import decode, encode
+from tailrace.mongod.wire import NEED_DATA, ClientConnection, Reply
+from tests.mongod.server.running import Document, RunningServer
+
+TIMEOUT_SECONDS = 10
+
+
+class RawClient:
+    """One socket."""
+
+    def __init__(self, endpoint: socket.socket) -> None:
+        self.socket = endpoint
+        self._wire = ClientConnection()
+
+    def handshake(self, command: Document) -> Reply:
+        """The first message of an old driver."""
+        self.socket.sendall(self._wire.send_handshake(encode(command)))
+        return self.receive()
+
+    def send(self, command: Document, **options: Any) -> None:
+        # The command's name has to come first; `$db` stands behind it.
+        self.socket.sendall(
+            self._wire.send(encode(command | {"$db": command.get("$db", "admin")}), **options)
+        )
+
+    def receive(self) -> Reply:
+        """The next message; fails if the server closes the connection."""
+        while (reply := self._wire.next_message()) is NEED_DATA:
+            data = self.socket.recv(65536)
+            assert data, "the server closed the connection"
+            self._wire.receive_data(data)
+        return reply
+
+    def call(self, command: Document, **options: Any) -> Document:
+        self.send(command, **options)
+        return decode(self.receive().document)
+
+    def is_closed(self) -> bool:
+        """Whether the server closes the connection without another word."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+@contextmanager
+def raw_client(server: RunningServer) -> Iterator[RawClient]:
+    with socket.create_connection(server.address, timeout=TIMEOUT_SECONDS) as endpoint:
+        yield RawClient(endpoint)

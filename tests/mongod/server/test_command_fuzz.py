@@ -1,0 +1,225 @@
+"""Commands as nobody should send them: each is answered or its connection is closed; the server stays up.
+
+How samples that are right are broken, and which answers will do, is in `broken_commands.py`.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from bson import Binary, Int64, ObjectId, Timestamp
+
+from tailrace.mongod.server.commands import COMMANDS
+from tests.mongod.server.broken_commands import check_answers
+from tests.mongod.server.raw_client import RawClient, raw_client
+from tests.mongod.server.running import Document, RunningServer, running
+
+ROUNDS = 60
+SESSION = {"id": Binary(bytes(range(16)), 4)}
+STREAM = [{"$changeStream": {"fullDocument": "updateLookup"}}, {"$match": {"operationType": "insert"}}]
+SAMPLES: list[Document] = [
+    {"abortTransaction": 1, "lsid": SESSION, "txnNumber": Int64(1), "autocommit": False},
+    {
+        "aggregate": "c",
+        "pipeline": [{"$match": {"a": 1}}, {"$group": {"_id": "$b", "n": {"$sum": 1}}}],
+        "cursor": {"batchSize": 1},
+        "collation": {"locale": "simple"},
+        "let": {"x": 1},
+    },
+    {
+        "aggregate": "c",
+        "pipeline": [
+            {"$lookup": {"from": "d", "localField": "a", "foreignField": "b", "as": "x"}},
+            {"$unwind": {"path": "$x"}},
+            {"$sort": {"a": 1}},
+            {"$project": {"a": 1}},
+        ],
+        "cursor": {},
+    },
+    {"aggregate": "c", "pipeline": STREAM, "cursor": {"batchSize": 0}},
+    {"aggregate": 1, "pipeline": STREAM, "cursor": {}, "readConcern": {"level": "majority"}},
+    {"appendOplogNote": 1, "data": {"a": 1}, "maxClusterTime": Timestamp(1, 1)},
+    {"buildInfo": 1},
+    {
+        "bulkWrite": 1,
+        "ops": [
+            {"insert": 0, "document": {"_id": 1}},
+            {"update": 0, "filter": {}, "updateMods": {"$set": {"a": 1}}},
+            {"delete": 0, "filter": {"a": 1}, "multi": True},
+        ],
+        "nsInfo": [{"ns": "fuzz.c"}],
+    },
+    {
+        "collMod": "c",
+        "changeStreamPreAndPostImages": {"enabled": True},
+        "validator": {"a": {"$exists": True}},
+    },
+    {"collStats": "c", "scale": 1},
+    {"commitTransaction": 1, "lsid": SESSION, "txnNumber": Int64(1), "autocommit": False},
+    {"compact": "c"},
+    {"configureFailPoint": "maxTimeNeverTimeOut", "mode": {"times": 1}, "data": {"a": 1}},
+    {"connectionStatus": 1, "showPrivileges": True},
+    {"convertToCapped": "e", "size": 4096},
+    {"count": "c", "query": {"a": 1}, "limit": 1, "skip": 1, "hint": {"_id": 1}},
+    {"create": "new", "capped": True, "size": 4096, "max": 5},
+    {"create": "seen", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}]},
+    {"create": "times", "timeseries": {"timeField": "t", "metaField": "m", "granularity": "hours"}},
+    {
+        "createIndexes": "c",
+        "indexes": [{"key": {"a": 1, "b.c": -1}, "name": "a_1", "unique": False, "sparse": True}],
+    },
+    {"currentOp": 1, "$all": True, "secs_running": {"$gte": 0}},
+    {"dataSize": "fuzz.c", "keyPattern": {"_id": 1}, "min": {"_id": 0}, "max": {"_id": 9}},
+    {"dbStats": 1, "scale": 1024},
+    {
+        "delete": "c",
+        "deletes": [{"q": {"a": 1}, "limit": 1, "collation": {"locale": "en"}}],
+        "ordered": False,
+    },
+    {"distinct": "c", "key": "a.b", "query": {"a": 1}},
+    {"drop": "gone"},
+    {"dropIndexes": "c", "index": "a_1"},
+    {"endSessions": [SESSION]},
+    {"explain": {"find": "c", "filter": {"a": 1}}, "verbosity": "executionStats"},
+    {
+        "find": "c",
+        "filter": {"a": {"$gt": 1}, "$or": [{"b": 1}, {"c": {"$in": [1, 2]}}]},
+        "sort": {"a": -1},
+        "projection": {"a": 1, "b": {"$slice": 2}},
+        "skip": 1,
+        "limit": 2,
+        "batchSize": 1,
+        "hint": "_id_",
+        "collation": {"locale": "en", "strength": 2},
+        "let": {"v": 1},
+        "readConcern": {"level": "local"},
+    },
+    {
+        "find": "c",
+        "tailable": True,
+        "awaitData": True,
+        "noCursorTimeout": True,
+        "min": {"a": 1},
+        "max": {"a": 2},
+    },
+    {
+        "findAndModify": "c",
+        "query": {"a": 1},
+        "update": {"$inc": {"a": 1}},
+        "new": True,
+        "upsert": True,
+        "sort": {"a": 1},
+        "fields": {"a": 1},
+        "arrayFilters": [{"x.a": 1}],
+    },
+    {"getClusterParameter": "changeStreamOptions"},
+    {"getCmdLineOpts": 1},
+    {"getDefaultRWConcern": 1, "inMemory": True},
+    {"getLog": "global"},
+    {"getMore": Int64(5), "collection": "c", "batchSize": 1, "maxTimeMS": 1},
+    {"getParameter": {"showDetails": True, "allParameters": True}},
+    {
+        "hello": 1,
+        "helloOk": True,
+        "compression": ["zlib"],
+        "topologyVersion": {"processId": ObjectId(), "counter": Int64(0)},
+        "maxAwaitTimeMS": 1,
+    },
+    {"hostInfo": 1},
+    {
+        "insert": "c",
+        "documents": [{"_id": 1, "a": [1, {"b": 2}]}, {"a": None}],
+        "ordered": True,
+        "writeConcern": {"w": 1, "j": True},
+    },
+    {
+        "insert": "c",
+        "documents": [{"_id": 3}],
+        "lsid": SESSION,
+        "txnNumber": Int64(1),
+        "autocommit": False,
+        "startTransaction": True,
+    },
+    {"insert": "c", "documents": [{"_id": 4}], "lsid": SESSION, "txnNumber": Int64(2), "stmtIds": [0]},
+    {"killAllSessions": [{"user": "a", "db": "b"}]},
+    {"killAllSessionsByPattern": [{"lsid": SESSION, "uid": Binary(bytes(32))}]},
+    {"killCursors": "c", "cursors": [Int64(5)]},
+    {"killOp": 1, "op": 123456789},
+    {"killSessions": [SESSION]},
+    {"listCollections": 1, "filter": {"name": "c"}, "nameOnly": True, "cursor": {"batchSize": 1}},
+    {"listCommands": 1},
+    {"listDatabases": 1, "filter": {"name": "fuzz"}, "nameOnly": False},
+    {"listIndexes": "c", "cursor": {"batchSize": 1}},
+    {"logRotate": 1},
+    {"ping": 1, "maxTimeMS": 5, "comment": "x", "$readPreference": {"mode": "nearest"}},
+    {"refreshSessions": [SESSION]},
+    {"renameCollection": "fuzz.f", "to": "fuzz.g", "dropTarget": True},
+    {"_shardsvrRenameCollectionParticipant": "fuzz.f", "to": "fuzz.g"},
+    {"prepareTransaction": 1, "lsid": SESSION, "txnNumber": Int64(1), "autocommit": False},
+    {
+        "coordinateCommitTransaction": 1,
+        "participants": [{"shardId": "shard0"}],
+        "lsid": SESSION,
+        "txnNumber": Int64(1),
+        "autocommit": False,
+    },
+    {"replSetGetConfig": 1, "commitmentStatus": True},
+    {"replSetGetStatus": 1},
+    {"replSetStepUp": 1},
+    {"saslStart": 1, "mechanism": "PLAIN", "payload": Binary(b"")},
+    {"serverStatus": 1, "metrics": 0},
+    {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 5}}}},
+    {"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "local"}},
+    {"setParameter": 1, "ttlMonitorSleepSecs": 60},
+    {"startSession": 1},
+    {
+        "update": "c",
+        "updates": [
+            {
+                "q": {"a": 1},
+                "u": {"$set": {"b.c": 1}, "$push": {"l": {"$each": [1], "$slice": 2}}},
+                "upsert": True,
+                "multi": False,
+                "arrayFilters": [],
+                "hint": {"_id": 1},
+            }
+        ],
+    },
+    {
+        "update": "c",
+        "updates": [{"q": {}, "u": [{"$set": {"z": "$a"}}], "multi": True, "c": {"v": 1}}],
+        "let": {"w": 2},
+    },
+    {"validate": "c", "full": True},
+    {"whatsmyuri": 1},
+]
+ADMIN = frozenset(name for name, command in COMMANDS.items() if command.admin_only) | {"bulkWrite"}
+
+
+@pytest.fixture(scope="module")
+def fuzzed() -> Iterator[RunningServer]:
+    with running() as server:
+        yield server
+
+
+def prepare(raw: RawClient) -> None:
+    raw.call(
+        {"insert": "c", "documents": [{"_id": n, "a": n, "b": [n]} for n in range(20, 30)], "$db": "fuzz"}
+    )
+    raw.call({"create": "f", "$db": "fuzz"})
+
+
+def test_there_is_a_sample_of_every_command() -> None:
+    sampled = {next(iter(sample)) for sample in SAMPLES}
+    never = {"shutdown", "replSetStepDown", "replSetInitiate", "waitForFailPoint", "logout", "dropDatabase"}
+    assert {command.name for command in COMMANDS.values()} - sampled <= never
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=lambda n: f"{next(iter(SAMPLES[n]))}-{n}")
+def test_a_broken_command_is_answered(fuzzed: RunningServer, number: int) -> None:
+    with raw_client(fuzzed) as raw:
+        prepare(raw)
+        check_answers(raw, SAMPLES, number, admin=ADMIN, rounds=ROUNDS, max_time_ms=2000)
+
+
+def test_no_fault_was_logged(fuzzed: RunningServer) -> None:
+    assert not [line for line in fuzzed.log() if line["s"] == "E"]

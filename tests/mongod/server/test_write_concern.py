@@ -1,0 +1,76 @@
+"""Write concern: what one member can promise, and what it cannot."""
+
+from pathlib import Path
+
+import pytest
+from pymongo import WriteConcern
+from pymongo.database import Database
+from pymongo.errors import BulkWriteError, OperationFailure, WriteConcernError
+
+from tests.mongod.server.running import Document, RunningServer, connected, running
+from tests.mongod.server.writing import entries_of
+
+
+@pytest.mark.parametrize(
+    "concern", [{"w": 1}, {"w": "majority"}, {"w": "majority", "j": True}, {"j": True}, {}]
+)
+def test_what_one_member_can_promise(database: Database[Document], concern: Document) -> None:
+    reply = database.command("insert", "things", documents=[{"_id": 1}], writeConcern=concern)
+    assert reply["n"] == 1
+    assert "writeConcernError" not in reply
+
+
+@pytest.mark.parametrize(("w", "code"), [(2, 100), (50, 100), ("backups", 79)])
+def test_what_it_cannot_promise_is_written_all_the_same(
+    database: Database[Document], w: int | str, code: int
+) -> None:
+    concern = {"w": w, "wtimeout": 10}
+    for command in (
+        {"insert": "things", "documents": [{"_id": 1}]},
+        {"update": "things", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]},
+        {"findAndModify": "things", "query": {"_id": 1}, "update": {"$set": {"a": 2}}},
+        {"delete": "things", "deletes": [{"q": {"_id": 1}, "limit": 1}]},
+    ):
+        reply = database.command({**command, "writeConcern": concern}, check=False)
+        assert reply["ok"] == 1
+        assert reply["writeConcernError"]["code"] == code
+    assert [entry["op"] for entry in entries_of(database)] == ["c", "i", "u", "u", "d"]
+
+
+def test_a_driver_sees_a_write_concern_error(database: Database[Document]) -> None:
+    strict = database.things.with_options(write_concern=WriteConcern(w=3, wtimeout=10))
+    with pytest.raises(WriteConcernError) as failure:
+        strict.insert_one({"_id": 1})
+    assert failure.value.code == 100
+    with pytest.raises(BulkWriteError) as several:
+        strict.insert_many([{"_id": 1}, {"_id": 2}], ordered=False)
+    assert several.value.details["nInserted"] == 1
+    assert several.value.details["writeConcernErrors"]
+
+
+@pytest.mark.parametrize(
+    ("concern", "code"), [({"w": -1}, 9), ({"w": 51}, 9), ({"w": True}, 9), ({"x": 1}, 40415)]
+)
+def test_what_is_no_write_concern_is_refused(
+    database: Database[Document], concern: Document, code: int
+) -> None:
+    with pytest.raises(OperationFailure) as failure:
+        database.command("insert", "things", documents=[{"_id": 1}], writeConcern=concern)
+    assert failure.value.code == code
+
+
+def test_unacknowledged_writes_are_written(server: RunningServer, database: Database[Document]) -> None:
+    with connected(server, maxPoolSize=1) as client:
+        silent = client[database.name].things.with_options(write_concern=WriteConcern(w=0))
+        silent.insert_one({"_id": 1})
+        silent.insert_one({"_id": 1})
+        silent.update_one({"_id": 1}, {"$set": {"a": 1}})
+        # There is one connection, whose commands run in order: this comes behind the writes.
+        assert list(client[database.name].things.find()) == [{"_id": 1, "a": 1}]
+
+
+def test_acknowledged_writes_are_there_after_a_restart(tmp_path: Path) -> None:
+    for number in range(3):
+        with running(data=tmp_path / "data") as server, connected(server) as client:
+            assert client.shop.things.count_documents({}) == number
+            client.shop.things.insert_one({"_id": number})

@@ -1,0 +1,156 @@
+"""Removing what is too old, as jobs of the writer."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import DatetimeMS
+
+from tailrace.bson import documents
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.clock import WallClock
+from tailrace.mongod.store.expiry import Expiring, delete_expired, expiring, remove_expired_images
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.validation import Validation
+from tailrace.mongod.store.write_unit import WriteUnit
+
+IMAGES = {"changeStreamPreAndPostImages": {"enabled": True}}
+TTL = {"v": 2, "key": {"t": 1}, "name": "t_1", "expireAfterSeconds": 10}
+
+
+@pytest.fixture
+def wall() -> WallClock:
+    return WallClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, wall: WallClock) -> Iterator[Store]:
+    store = Store.open(tmp_path, wall=wall, map_size=1 << 30)
+    yield store
+    store.close()
+
+
+def made(store: Store, name: str, *specs: dict[str, Any], **options: Any) -> Collection:
+    def work(unit: WriteUnit) -> Collection:
+        collection = unit.create_collection("shop", name, options)
+        for spec in specs:
+            collection = unit.add_index(collection, spec)
+        return collection
+
+    return store.write_now(work)
+
+
+def insert(store: Store, collection: Collection, *items: dict[str, Any]) -> None:
+    store.write_now(lambda unit: [unit.insert(collection, documents.encode(item)) for item in items])
+
+
+def ids(store: Store, collection: Collection) -> list[Any]:
+    with store.snapshot() as snapshot:
+        validation = Validation(snapshot, collection)
+        for _ in validation.steps():
+            pass
+        assert validation.errors == []
+        return [documents.decode(raw)["_id"] for _, raw in snapshot.records(collection)]
+
+
+def change(store: Store, collection: Collection) -> None:
+    """Replace every document by itself with one field more: each leaves a pre-image."""
+
+    def work(unit: WriteUnit) -> None:
+        for key, before in list(unit.records(collection)):
+            after = documents.encode({**documents.decode(before), "changed": True})
+            unit.update(collection, key, before, after, after)
+
+    store.write_now(work)
+
+
+def images(store: Store) -> int:
+    with store.snapshot() as snapshot:
+        number = snapshot._transaction.stat(store.tables.preimages)["entries"]
+        collection = snapshot.catalog.collection("config.system.preimages")
+        assert collection is not None
+        assert snapshot.count(collection)[0] == number
+        return number
+
+
+def test_rules_are_read_from_the_catalog(store: Store) -> None:
+    made(store, "plain")
+    made(store, "indexed", TTL)
+    made(store, "clustered", clusteredIndex={"key": {"_id": 1}}, expireAfterSeconds=5)
+    rules = expiring(store.catalog)
+    assert [(rule.ns, rule.index, rule.seconds) for rule in rules] == [
+        ("shop.clustered", None, 5),
+        ("shop.indexed", "t_1", 10),
+    ]
+
+
+def test_the_limit_of_age_belongs_to_the_expired(store: Store) -> None:
+    collection = made(store, "c", TTL)
+    insert(store, collection, *({"_id": n, "t": DatetimeMS(n)} for n in (999, 1000, 1001)))
+    (rule,) = expiring(store.catalog)
+    assert store.write_now(lambda unit: delete_expired(unit, rule, 11_000)) == 2
+    assert ids(store, collection) == [1001]
+
+
+def test_a_limited_number_at_once(store: Store) -> None:
+    collection = made(store, "c", TTL)
+    insert(store, collection, *({"_id": n, "t": [DatetimeMS(n), DatetimeMS(-n)]} for n in range(1, 31)))
+    (rule,) = expiring(store.catalog)
+    counts = [store.write_now(lambda unit: delete_expired(unit, rule, 11_000, 12)) for _ in range(4)]
+    assert counts == [12, 12, 6, 0]
+    assert ids(store, collection) == []
+
+
+def test_rules_that_no_longer_hold_delete_nothing(store: Store) -> None:
+    collection = made(store, "c", TTL)
+    insert(store, collection, {"_id": 1, "t": DatetimeMS(0)})
+    gone = Expiring("shop.c", bytes(16), "t_1", 10)
+    other_index = Expiring("shop.c", collection.uuid, "nosuch", 10)
+    other_time = Expiring("shop.c", collection.uuid, "t_1", 99)
+    no_option = Expiring("shop.c", collection.uuid, None, 10)
+    for rule in (gone, other_index, other_time, no_option):
+        assert store.write_now(partial(delete_expired, rule=rule, now=10**15)) == 0
+    assert ids(store, collection) == [1]
+
+
+def test_expired_documents_leave_pre_images(store: Store) -> None:
+    collection = made(store, "c", TTL, **IMAGES)
+    insert(store, collection, {"_id": 1, "t": DatetimeMS(0)}, {"_id": 2, "t": DatetimeMS(1)})
+    (rule,) = expiring(store.catalog)
+    store.write_now(lambda unit: delete_expired(unit, rule, 11_000))
+    assert images(store) == 2
+
+
+def test_images_by_age_and_by_entry(store: Store, wall: WallClock) -> None:
+    first, second = made(store, "a", **IMAGES), made(store, "b", **IMAGES)
+    insert(store, first, {"_id": 1}, {"_id": 2})
+    insert(store, second, {"_id": 1})
+    change(store, first)
+    wall.advance(100)
+    middle = wall.milliseconds()
+    change(store, second)
+    change(store, first)
+    assert images(store) == 5
+    job = store.write_now(lambda unit: remove_expired_images(unit, before_entry=0, before_date=None))
+    assert job.number == 0
+    job = store.write_now(lambda unit: remove_expired_images(unit, before_entry=0, before_date=middle))
+    assert (job.number, images(store)) == (2, 3)
+    newest = store.last_committed
+    job = store.write_now(lambda unit: remove_expired_images(unit, before_entry=newest, before_date=None))
+    assert (job.number, images(store)) == (2, 1)
+    assert job.size > 100
+
+
+def test_images_of_many_collections_a_few_at_once(store: Store) -> None:
+    collections = [made(store, f"c{n}", **IMAGES) for n in range(5)]
+    for collection in collections:
+        insert(store, collection, *({"_id": n} for n in range(7)))
+        change(store, collection)
+
+    def work(unit: WriteUnit) -> int:
+        return remove_expired_images(unit, before_entry=2**63, before_date=None, limit=10).number
+
+    assert [store.write_now(work) for _ in range(5)] == [10, 10, 10, 5, 0]
+    assert images(store) == 0
