@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts a connection after so many bytes of the reply to the next command of some name."""
+"""A TCP proxy that cuts a connection at a chosen byte of the reply to a chosen command."""
 
 import asyncio
 import struct
@@ -12,7 +12,7 @@ _CHUNK = 1 << 16
 
 
 class _Link:
-    """One client's connection: how much of the current reply has passed, and how much may."""
+    """One client's connection: how many bytes of the current reply were forwarded, and how many may be."""
 
     def __init__(self) -> None:
         self.allowed: int | None = None
@@ -20,27 +20,27 @@ class _Link:
         self.size = 0
 
     def pass_on(self, data: bytes) -> tuple[bytes, bool]:
-        """What of the data is passed on, and whether the connection is cut behind it."""
+        """The part of the data to forward, and whether to cut the connection after it."""
         if self.allowed is None:
             return data, False
         if not self.size and len(data) >= 4:
             (self.size,) = struct.unpack_from("<i", data)
-        kept = data[: self.allowed - self.passed]
-        self.passed += len(kept)
-        if self.passed == self.size:  # the whole reply was not longer
+        forwarded = data[: self.allowed - self.passed]
+        self.passed += len(forwarded)
+        if self.passed == self.size:  # the reply ended before the cut
             self.allowed = None
-            return kept, False
-        return kept, self.passed == self.allowed
+            return forwarded, False
+        return forwarded, self.passed == self.allowed
 
 
 class CuttingProxy:
-    """Between clients and a server; a context manager, with a thread of its own."""
+    """Forwards clients to a server; a context manager with its own thread."""
 
     def __init__(self) -> None:
         self.port = 0
         self.target_port = 0
         self.cuts = 0
-        """how often it has cut a connection"""
+        """number of connections cut"""
         self._command: bytes | None = None
         self._allowed = 0
         self._loop = asyncio.new_event_loop()
@@ -72,11 +72,11 @@ class CuttingProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def arm(self, command: str, after: int) -> None:
-        """Cut the next reply to the command after so many bytes; 0 is before its first one."""
+        """Cut the next reply to the command after ``after`` bytes."""
         self._allowed, self._command = after, f"\x00{command}\x00".encode()
 
     def disarm(self) -> None:
-        """Let everything pass."""
+        """Cut nothing."""
         self._command = None
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -112,7 +112,7 @@ class CuttingProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link
     ) -> None:
         while data := await reader.read(_CHUNK):
-            # The name of a command is the first field of its document, behind the header and the flags.
+            # The name of a command is the first field of its document, after the header and the flags.
             if self._command is not None and self._command[1:] in data[:60]:
                 link.allowed, link.passed, link.size = self._allowed, 0, 0
                 self._command = None
@@ -121,8 +121,8 @@ class CuttingProxy:
 
     async def _replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link) -> None:
         while data := await reader.read(_CHUNK):
-            kept, is_cut = link.pass_on(data)
-            writer.write(kept)
+            forwarded, is_cut = link.pass_on(data)
+            writer.write(forwarded)
             with suppress(ConnectionError):
                 await writer.drain()
             if is_cut:

@@ -1,4 +1,4 @@
-"""Servers of other versions and sizes, for the tests that need them."""
+"""Replica sets of other versions and sizes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,6 @@ from tailrace.testing.replica_set import ReplicaSet
 
 @contextmanager
 def emulated(**options: Unpack[Options]) -> Iterator[ReplicaSet]:
-    """A replica set with a `server_version` or several `members`; PyMongo takes it whatever its version."""
+    """A replica set with a `server_version` or several `members`; PyMongo accepts every version."""
     with older_servers_accepted(), ReplicaSet(**options) as replica_set:
         yield replica_set

@@ -1,4 +1,4 @@
-"""Both shells behind one blocking interface, so that one test is a test of both."""
+"""One blocking interface to both streams, so that one test tests both."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 SHELLS = ("sync", "async")
 AWAIT_MS = 50
-"""short, so that a stream that has nothing to say says so soon"""
+"""short, so that a getMore without events returns soon"""
 
 
 class Stream(Protocol):
@@ -34,7 +34,7 @@ class Stream(Protocol):
 
 
 class Blocking:
-    """An async stream that is waited for."""
+    """An async stream with blocking methods."""
 
     def __init__(self, stream: AsyncChangeStream[Event], runner: asyncio.Runner) -> None:
         self.stream = stream
@@ -72,7 +72,7 @@ def opened(
     client: dict[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Stream]:
-    """A stream of a client of its own; both are closed behind the block."""
+    """A stream with its own client; both are closed after the block."""
     options.setdefault("max_await_time_ms", AWAIT_MS)
     settings = {"serverSelectionTimeoutMS": 5000, **(client or {})}
     if recorder is not None:

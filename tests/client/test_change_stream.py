@@ -1,6 +1,6 @@
 """The state machine: replies and errors in, commands and events out; no sockets.
 
-Rules that show only with servers of other versions are tested here, where the wire version is a number.
+Rules about other server versions are tested here, where the wire version is an argument.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def opened(
 
 
 def stage(machine: ChangeStreamMachine, wire: int = MODERN) -> Mapping[str, Any]:
-    """The `$changeStream` document of the command to send, which has to be an aggregate."""
+    """The `$changeStream` document of the next command, which must be an aggregate."""
     command = machine.next_command(wire)
     assert command.name == "aggregate"
     found: Mapping[str, Any] = command.body["pipeline"][0]["$changeStream"]
@@ -76,7 +76,7 @@ def stage(machine: ChangeStreamMachine, wire: int = MODERN) -> Mapping[str, Any]
 
 
 def resumed_stage(machine: ChangeStreamMachine, wire: int = MODERN) -> Mapping[str, Any]:
-    """The same after a network error, as it is for a resume."""
+    """`stage` of the resume after a network error."""
     assert machine.fail(NETWORK) is Verdict.RESUME
     machine.release()
     return stage(machine, wire)
@@ -138,7 +138,7 @@ def test_options_go_where_they_belong_and_only_those_given() -> None:
     assert "maxTimeMS" not in command.body
 
 
-def test_an_option_that_does_not_exist_is_a_mistake_of_the_program() -> None:
+def test_an_unknown_keyword_raises_a_type_error() -> None:
     with pytest.raises(TypeError, match="fulldocument"):
         machine_of(fulldocument="x")
 
@@ -362,7 +362,7 @@ def test_a_cursor_with_an_empty_first_batch_stays_open() -> None:
     assert opened().is_alive
 
 
-def test_a_cursor_that_the_server_closed_ends_the_stream_behind_its_last_event() -> None:
+def test_a_cursor_that_the_server_closed_ends_the_stream_after_its_last_event() -> None:
     machine = opened()
     machine.receive(reply(event("drop"), event("invalidate"), post="invalidate", cursor=0), MODERN)
     alive = []
@@ -387,7 +387,7 @@ def fragment(name: str, number: int, of: int, **fields: Any) -> Document:
     return event(name, splitEvent={"fragment": number, "of": of}, **fields)
 
 
-def test_fragments_are_handed_out_as_they_come_unless_asked_otherwise() -> None:
+def test_fragments_are_not_merged_by_default() -> None:
     machine = opened(fragment("1", 1, 2, a=1))
     assert machine.take() == fragment("1", 1, 2, a=1)
 
@@ -405,7 +405,7 @@ def test_fragments_become_one_event_over_batches_and_the_position_is_never_betwe
     assert machine.take() == event("4")
 
 
-def test_a_resume_between_fragments_begins_the_event_anew() -> None:
+def test_a_resume_between_fragments_starts_the_event_again() -> None:
     machine = opened(event("0"), fragment("1", 1, 2, a=1), post="1", merge_fragments=True)
     machine.take()
     machine.take()

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "driver.md").read_text()
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", PAGE.partition("## Rule by rule")[2], re.MULTILINE)[2:]
 CODE = re.compile(r"`([^`]+)`")
-MODULES = ("change_stream", "commands", "driver", "options", "resumable", "sync")
+MODULES = ("change_stream", "commands", "driver", "options", "resumable", "stream", "sync")
 
 
 def test_there_are_rules() -> None:

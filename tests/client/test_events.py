@@ -1,4 +1,4 @@
-"""Typed events, and events that the server split, on a real server."""
+"""Event records, and events that the server split."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from tailrace.client import watch
-from tailrace.client.events import ChangeEvent, Namespace, UpdateDescription
+from tailrace.client.events import EventNamespace, EventRecord, UpdateDescription
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.shells import opened
 
@@ -25,11 +25,11 @@ def test_an_update_has_its_fields(tailrace_database: Database[Event]) -> None:
     with watch(orders, full_document="updateLookup") as stream:
         orders.update_one({"_id": 1}, {"$set": {"a": 2}, "$unset": {"b": 1}})
         document = next(stream)
-        event = ChangeEvent.of(document)
+        event = EventRecord.of(document)
     assert event.document is document
     assert event.token == document["_id"]
     assert event.operation_type == "update"
-    assert event.namespace == Namespace(tailrace_database.name, "orders")
+    assert event.namespace == EventNamespace(tailrace_database.name, "orders")
     assert str(event.namespace) == f"{tailrace_database.name}.orders"
     assert event.document_key == {"_id": 1}
     assert event.update_description == UpdateDescription({"a": 2}, ("b",), ())
@@ -43,8 +43,8 @@ def test_a_rename_has_two_namespaces(tailrace_database: Database[Event]) -> None
     tailrace_database.old.insert_one({})
     with watch(tailrace_database, show_expanded_events=True) as stream:
         tailrace_database.old.rename("new")
-        event = ChangeEvent.of(next(stream))
-    assert (event.operation_type, event.to) == ("rename", Namespace(tailrace_database.name, "new"))
+        event = EventRecord.of(next(stream))
+    assert (event.operation_type, event.to) == ("rename", EventNamespace(tailrace_database.name, "new"))
     assert event.update_description is None
     assert event.operation_description is not None
     assert event.collection_uuid is not None
@@ -52,7 +52,7 @@ def test_a_rename_has_two_namespaces(tailrace_database: Database[Event]) -> None
 
 @pytest.fixture
 def large(server: ReplicaSet) -> Event:
-    """A document that fits, and an update of it that makes an event which does not."""
+    """A document that fits into an event; an event of its update does not."""
     database = server.client().large
     database.drop_collection("events")
     database.create_collection("events", changeStreamPreAndPostImages={"enabled": True})
@@ -75,7 +75,7 @@ def test_a_split_event_comes_as_one(server: ReplicaSet, shell: str, large: Event
         before = stream.resume_token
         change(server)
         server.client().large.events.insert_one({"_id": 2})
-        # The first fragment has come when the connection breaks.
+        # The first fragment has arrived when the connection breaks.
         assert stream.try_next() is None
         assert stream.resume_token == before
         data = {"failCommands": ["getMore"], "closeConnection": True}
@@ -90,7 +90,7 @@ def test_a_split_event_comes_as_one(server: ReplicaSet, shell: str, large: Event
         assert stream.next()["documentKey"] == {"_id": 2}
 
 
-def test_a_split_event_can_be_resumed_behind(server: ReplicaSet, large: Event) -> None:
+def test_a_stream_can_resume_after_a_split_event(server: ReplicaSet, large: Event) -> None:
     client: MongoClient[RawBSONDocument] = MongoClient(server.uri, document_class=RawBSONDocument)
     with client:
         events = client.large.events

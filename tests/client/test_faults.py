@@ -1,6 +1,6 @@
-"""Streams through faults: every event comes once, in order, whatever happens to connection and server.
+"""Every event comes once and in order, despite faults of connections and servers.
 
-Runs are seeded; a failure names its seed. `make test-slow` runs a thousand of them.
+Runs are seeded; a failure shows its seed. `make test-slow` makes a thousand runs.
 """
 
 import itertools
@@ -23,20 +23,20 @@ from tests.client.shells import SHELLS, Event, Stream, keys, opened, take
 REPLICA_SET = "rs0"
 LABEL = ["ResumableChangeStreamError"]
 EAGER = {"serverMonitoringMode": "poll", "appname": "stream"}
-"""A client that looks for a lost server at once; streamed heartbeats notice after half a second."""
+"""A client that notices a lost server at once; with streamed heartbeats it takes half a second."""
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(autouse=True)
 def _eager_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyMongo also lets half a second pass between two looks; hundreds of losses would take minutes."""
+    """PyMongo also waits half a second between two heartbeats, which would take minutes in all."""
     monkeypatch.setattr(pymongo.common, "MIN_HEARTBEAT_INTERVAL", 0.001)
 
 
 @dataclass
 class Scene:
-    """A server behind a proxy, and a client that goes around it."""
+    """A server, a proxy in front of it, and a client that does not use the proxy."""
 
     replica_set: ReplicaSet
     proxy: CuttingProxy
@@ -69,7 +69,7 @@ def scene() -> Iterator[Scene]:
 
 
 def cut_at_every_byte(scene: Scene, shell: str, command: str, step: int) -> int:
-    """Cut replies to a command, each a little later; the number of cuts."""
+    """Cut each reply to a command ``step`` bytes later than the last; return the number of cuts."""
     scene.renew()
     before = scene.proxy.cuts
     with opened(shell, scene.uri, scene.collection.full_name, client=EAGER) as stream:
@@ -82,12 +82,12 @@ def cut_at_every_byte(scene: Scene, shell: str, command: str, step: int) -> int:
             assert keys(take(stream, 2)) == [2 * number, 2 * number + 1], f"cut after {number * step} bytes"
             scene.proxy.disarm()
             if scene.proxy.cuts == cuts:
-                break  # the whole reply is shorter than this
+                break  # the whole reply was forwarded
     return scene.proxy.cuts - before
 
 
 def kill_cursors(scene: Scene) -> None:
-    """End the stream's cursor on the server, behind the back of the driver."""
+    """Kill the stream's cursor on the server; the driver does not notice."""
     open_ones = scene.direct.admin.aggregate([{"$currentOp": {"idleCursors": True}}])
     name = scene.collection.full_name
     cursors = [
@@ -114,14 +114,14 @@ def test_a_reply_cut_at_every_byte_loses_and_doubles_nothing(scene: Scene, shell
 
 
 class Faults:
-    """What may happen between two events, chosen by a seed."""
+    """Faults between two events, chosen by a seed."""
 
     def __init__(self, scene: Scene, rng: random.Random) -> None:
         self._scene = scene
         self._rng = rng
 
     def strike(self) -> str:
-        """Let something happen; its name."""
+        """Cause one fault and return its name."""
         fault = self._rng.choice(
             [self.cut, self.cut, self.cut_opening, self.lose_cursor, self.not_found, self.interrupt,
              self.break_connection, self.fail_kill, self.step_down, self.restart]
@@ -157,7 +157,7 @@ class Faults:
         self._scene.replica_set.step_up()
 
     def restart(self) -> None:
-        if self._rng.random() < 0.1:  # the dearest of all
+        if self._rng.random() < 0.1:  # takes the longest
             self._scene.replica_set.restart()
 
     def _fail(self, mode: Event, commands: list[str], **data: Any) -> None:
@@ -174,7 +174,7 @@ class Faults:
 
 
 def run_with_faults(scene: Scene, shell: str, seed: int) -> None:
-    """One stream through some faults: the events are those of all inserts, once and in order."""
+    """Read a stream with some faults: there is one event for each insert, in order."""
     rng = random.Random(seed)
     scene.renew()
     faults = Faults(scene, rng)
@@ -232,7 +232,7 @@ def members() -> Iterator[ReplicaSet]:
 
 
 def insert_persistently(collection: Collection[Event], numbers: range) -> None:
-    """Insert numbers in order; during elections a driver gives up after two attempts."""
+    """Insert numbers in order; during elections a driver raises after two attempts."""
     for number in numbers:
         for _ in range(100):
             with suppress(DuplicateKeyError):  # an attempt that failed may have been done
@@ -246,7 +246,7 @@ def insert_persistently(collection: Collection[Event], numbers: range) -> None:
 
 
 def take_persistently(stream: Stream, count: int) -> list[Event]:
-    """Events of a stream whose one attempt to resume may meet another server that is going away."""
+    """Read events; the one attempt to resume may fail because another server is stepping down."""
     events: list[Event] = []
     for _ in range(100):
         try:
@@ -260,7 +260,7 @@ def take_persistently(stream: Stream, count: int) -> list[Event]:
 
 
 def run_on_members(replica_set: ReplicaSet, shell: str, seed: int) -> None:
-    """A stream while primaries step down and members are cut off, by one of the read preferences."""
+    """Read a stream with a random read preference while primaries step down and members are cut off."""
     rng = random.Random(seed)
     preference = rng.choice(["primary", "secondaryPreferred", "nearest"])
     settings = {**EAGER, "readPreference": preference}

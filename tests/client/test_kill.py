@@ -1,4 +1,4 @@
-"""A server that is killed and started again while a stream is read and documents are written.
+"""A server is killed and restarted while a stream is read and documents are written.
 
 `make test-slow` kills it a thousand times.
 """
@@ -19,7 +19,7 @@ PATIENT: dict[str, Any] = {"serverSelectionTimeoutMS": SECONDS * 1000}
 
 
 class Writer(threading.Thread):
-    """Inserts numbers until it is told to stop; each one is acknowledged before the next."""
+    """Inserts numbers until `finish`; each is acknowledged before the next."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
@@ -34,20 +34,20 @@ class Writer(threading.Thread):
                 try:
                     client.killed.numbers.insert_one({"_id": self.written})
                 except ConnectionFailure:
-                    continue  # whether it was done is unknown: it is tried again
+                    continue  # it may or may not have been inserted: try again
                 except DuplicateKeyError:
-                    pass  # it was
+                    pass  # it had been inserted
                 with self._condition:
                     self.written += 1
                     self._condition.notify()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many are acknowledged."""
+        """Wait until ``count`` numbers are acknowledged."""
         with self._condition:
             assert self._condition.wait_for(lambda: self.written >= count, SECONDS)
 
     def finish(self) -> int:
-        """Stop; how many were acknowledged."""
+        """Stop, and return how many numbers were acknowledged."""
         self._is_over = True
         self.join(SECONDS)
         assert not self.is_alive()

@@ -1,4 +1,4 @@
-"""Positions that survive a program, and events that are handled at least once."""
+"""Stored positions, and events that are handled at least once."""
 
 import asyncio
 from pathlib import Path
@@ -21,11 +21,11 @@ AWAIT_MS = 20
 
 
 class BrokenError(Exception):
-    """What a handler raises."""
+    """Raised by a handler."""
 
 
 class Memory:
-    """A store that remembers everything that was saved."""
+    """A store that records every token saved."""
 
     def __init__(self) -> None:
         self.saved: list[Document] = []
@@ -47,7 +47,7 @@ def fill(orders: Collection[Event], *numbers: int) -> None:
 
 
 def run(orders: Collection[Event], store: Any, seen: list[int], count: int, **options: Any) -> int:
-    """Handle so many events; the handler refuses those that are named as broken."""
+    """Handle ``count`` events; the handler raises for those in the option ``broken``."""
 
     def handle(event: Event) -> None:
         number = event["documentKey"]["_id"]
@@ -55,12 +55,12 @@ def run(orders: Collection[Event], store: Any, seen: list[int], count: int, **op
             raise BrokenError(number)
         seen.append(number)
 
-    kept = {name: value for name, value in options.items() if name != "broken"}
-    return process(orders, handle, store, max_events=count, max_await_time_ms=AWAIT_MS, **kept)
+    others = {name: value for name, value in options.items() if name != "broken"}
+    return process(orders, handle, store, max_events=count, max_await_time_ms=AWAIT_MS, **others)
 
 
 @pytest.mark.parametrize("kind", ["file", "collection"])
-def test_another_run_goes_on_where_the_last_one_stopped(
+def test_another_run_continues_where_the_last_one_stopped(
     orders: Collection[Event], tmp_path: Path, kind: str
 ) -> None:
     store: Any = FileTokenStore(tmp_path / "token")
@@ -87,7 +87,7 @@ def test_an_event_that_could_not_be_handled_comes_again(orders: Collection[Event
 
 
 def test_the_position_moves_while_nothing_is_seen(orders: Collection[Event]) -> None:
-    """A stream that matches nothing must not fall out of the oplog."""
+    """Otherwise the position of a stream that matches nothing would drop out of the oplog."""
     store = Memory()
 
     class EnoughError(Exception):
@@ -107,7 +107,7 @@ def test_the_position_moves_while_nothing_is_seen(orders: Collection[Event]) -> 
     assert len({str(token) for token in store.saved}) == 3
 
 
-def test_a_dropped_collection_ends_the_run_and_the_next_one_begins_behind_it(
+def test_a_dropped_collection_ends_the_run_and_the_next_one_begins_after_it(
     orders: Collection[Event],
 ) -> None:
     store, seen = Memory(), list[int]()
@@ -129,7 +129,7 @@ def test_a_dropped_collection_ends_the_run_and_the_next_one_begins_behind_it(
     assert seen == [1]
 
 
-def test_a_server_that_is_away_is_waited_for(tailrace_own_server: ReplicaSet) -> None:
+def test_an_outage_of_the_server_is_waited_for(tailrace_own_server: ReplicaSet) -> None:
     client = tailrace_own_server.client(serverSelectionTimeoutMS=200, retryReads=False)
     orders, store, seen = client.shop.orders, Memory(), list[int]()
     fill(tailrace_own_server.client().shop.orders, 0)
@@ -171,7 +171,7 @@ def test_an_error_of_the_server_is_raised(orders: Collection[Event]) -> None:
     assert store.saved == []
 
 
-def test_the_same_for_asyncio(tailrace_own_server: ReplicaSet) -> None:
+def test_asyncio_continues_and_repeats_a_failed_event_as_well(tailrace_own_server: ReplicaSet) -> None:
     seen: list[int] = []
     broken = [2]
 
@@ -208,7 +208,7 @@ def test_a_token_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
-def test_a_token_file_with_something_else_in_it_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_token_file_with_other_content_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
     with pytest.raises(UsageError, match="token"):

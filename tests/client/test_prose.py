@@ -1,7 +1,7 @@
 """The prose tests of the drivers' specification, by their numbers; 5, 10, 15 and 16 are removed there.
 
-They run on a replica set and on a sharded cluster, there with a collection that is on both shards. Tests that
-need servers of other versions use emulated ones; the machine's own tests say the same without a server.
+They run on a replica set, and on a sharded cluster with a collection on both shards. Tests of older servers
+use emulated ones; `test_change_stream.py` tests the same rules without a server.
 """
 
 import itertools
@@ -39,7 +39,7 @@ Server = ReplicaSet | ShardedCluster
 
 @pytest.fixture(scope="module", params=[ReplicaSet, ShardedCluster])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """What the tests of this file disturb by fail points."""
+    """A deployment for this file: its tests set fail points."""
     with request.param() as started:
         yield started
 
@@ -74,7 +74,7 @@ class PostBatchTokens(CommandListener):
 
 
 def token_of_first_event(shell: str, uri: str, collection: Collection[Event]) -> Any:
-    """A token with events behind it: the first of three inserts."""
+    """A token with events after it: the first of three inserts."""
     with opened(shell, uri, collection.full_name) as stream:
         collection.insert_many([{"_id": number} for number in range(3)])
         return stream.next()["_id"]
@@ -124,13 +124,13 @@ def test_03_one_resume_with_the_initial_pipeline_and_options(
     ) as stream:  # fmt: skip
         collection.insert_one({"_id": 1})
         stream.next()
-        behind = stream.resume_token
+        position = stream.resume_token
         with server.fail_point(mode=ONCE, data=BROKEN_GET_MORE):
             collection.insert_one({"_id": 2})
             assert keys([stream.next()]) == [2]
     first, second = [started.command for started in recorder.commands if started.name == "aggregate"]
     assert first["pipeline"] == [{"$changeStream": {"fullDocument": "updateLookup"}}, *pipeline]
-    resumed = {"fullDocument": "updateLookup", "resumeAfter": behind}
+    resumed = {"fullDocument": "updateLookup", "resumeAfter": position}
     assert second["pipeline"] == [{"$changeStream": resumed}, *pipeline]
     assert first["cursor"] == second["cursor"] == {"batchSize": 3}
 
@@ -268,8 +268,8 @@ def test_13_within_a_batch_the_token_is_that_of_the_event_before(
     with opened(shell, server.uri, collection.full_name) as stream:
         collection.insert_many([{"_id": number} for number in range(3)])
         for event in take(stream, 2):
-            behind = event["_id"]
-        assert stream.resume_token == behind
+            position = event["_id"]
+        assert stream.resume_token == position
 
 
 @pytest.mark.parametrize("option", ["start_after", "resume_after"])
@@ -277,7 +277,7 @@ def test_14_a_first_batch_that_was_not_touched_leaves_the_start_as_token(
     server: Server, shell: str, collection: Collection[Event], option: str
 ) -> None:
     if isinstance(server, ShardedCluster):
-        pytest.skip("the specification has it for replica sets alone: a router's first batch may be empty")
+        pytest.skip("only for replica sets in the specification: a router's first batch may be empty")
     token = token_of_first_event(shell, server.uri, collection)
     recorder = CommandRecorder()
     with opened(shell, server.uri, collection.full_name, recorder=recorder, **{option: token}) as stream:
@@ -319,9 +319,9 @@ def test_18_start_after_becomes_resume_after_with_the_first_result(
     token = token_of_first_event(shell, server.uri, collection)
     recorder = CommandRecorder()
     with opened(shell, server.uri, collection.full_name, recorder=recorder, start_after=token) as stream:
-        behind = take(stream, 2)[-1]["_id"]
+        position = take(stream, 2)[-1]["_id"]
         resume(server, stream)
     first, second = stages(recorder)
     assert list(first) == ["startAfter"]
     assert list(second) == ["resumeAfter"]
-    assert second["resumeAfter"]["_data"] >= behind["_data"]
+    assert second["resumeAfter"]["_data"] >= position["_data"]

@@ -1,4 +1,4 @@
-"""Which errors are resumable, and how PyMongo's errors are read."""
+"""Resumable errors, and how PyMongo's errors are classified."""
 
 import pytest
 from pymongo import errors
@@ -13,7 +13,7 @@ def answered(code: int, wire: int, *labels: str) -> CommandFailure:
     return CommandFailure(from_server=True, code=code, labels=frozenset(labels), wire_version=wire)
 
 
-def test_what_is_no_answer_of_the_server_is_resumable() -> None:
+def test_a_command_without_reply_is_resumable() -> None:
     assert is_resumable(CommandFailure(from_server=False, wire_version=OLD))
     assert is_resumable(CommandFailure(from_server=False, wire_version=NEW))
 
@@ -44,7 +44,7 @@ def test_the_list_of_codes_is_that_of_the_specification() -> None:
     [
         (errors.AutoReconnect("gone"), True),
         (errors.NetworkTimeout("slow"), True),
-        (errors.ServerSelectionTimeoutError("nobody"), True),
+        (errors.ServerSelectionTimeoutError("no server"), True),
         (errors.ConnectionFailure("no"), True),
         (errors.ProtocolError("garbage"), True),
         (errors.CursorNotFound("no", 43, {"code": 43}), True),
@@ -56,7 +56,7 @@ def test_the_list_of_codes_is_that_of_the_specification() -> None:
         (ValueError("cannot be decoded"), False),
     ],
 )
-def test_errors_of_the_driver_are_told_from_those_of_the_server(error: Exception, expected: bool) -> None:
+def test_errors_of_the_driver_and_of_the_server_are_distinguished(error: Exception, expected: bool) -> None:
     assert is_resumable(failure_of(error, NEW)) is expected
 
 

@@ -1,4 +1,4 @@
-"""The shells on a real server: what they send, where, on which session, and what they make of answers."""
+"""Both streams on a server: what they send, to which member, in which session, and how they take replies."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def collection(server: ReplicaSet) -> Collection[Event]:
-    """A collection that no other test uses."""
+    """A new collection."""
     return server.client().shop[f"orders{next(_numbers)}"]
 
 
@@ -55,8 +55,8 @@ def test_events_come_in_order_and_the_token_follows_them(
         events = take(stream, 301)
         assert keys(events) == [*range(300), 7]
         assert events[-1]["operationType"] == "update"
-        behind = stream.resume_token
-    with opened(shell, server.uri, namespace(collection), resume_after=behind) as stream:
+        position = stream.resume_token
+    with opened(shell, server.uri, namespace(collection), resume_after=position) as stream:
         collection.insert_one({"_id": 300})
         assert keys([stream.next()]) == [300]
 
@@ -168,9 +168,7 @@ def test_closing_frees_the_cursor_and_can_be_repeated(
         assert not stream.alive
 
 
-def test_a_kill_that_fails_is_nobodys_business(
-    server: ReplicaSet, shell: str, collection: Collection[Event]
-) -> None:
+def test_an_error_of_a_kill_is_ignored(server: ReplicaSet, shell: str, collection: Collection[Event]) -> None:
     recorder = CommandRecorder()
     with (
         opened(shell, server.uri, namespace(collection), recorder=recorder) as stream,
@@ -219,8 +217,8 @@ def test_an_invalidated_stream_ends_and_can_be_started_after(
         assert not stream.alive
         with pytest.raises(StopIteration):
             stream.next()
-        behind = stream.resume_token
-    with opened(shell, server.uri, namespace(collection), start_after=behind) as stream:
+        position = stream.resume_token
+    with opened(shell, server.uri, namespace(collection), start_after=position) as stream:
         collection.insert_one({"_id": 1})
         assert keys([stream.next()]) == [1]
 
@@ -272,7 +270,7 @@ def test_what_cannot_be_watched_is_refused(server: ReplicaSet) -> None:
         watch(balanced)
 
 
-def test_the_pipeline_is_taken_as_it_was(server: ReplicaSet, collection: Collection[Event]) -> None:
+def test_the_pipeline_is_copied(server: ReplicaSet, collection: Collection[Event]) -> None:
     pipeline: list[Event] = [{"$match": {"documentKey._id": {"$gt": 1}}}]
     with watch(collection, pipeline, max_await_time_ms=1) as stream:
         pipeline[0]["$match"]["documentKey._id"]["$gt"] = 100
@@ -293,7 +291,7 @@ def test_raw_documents_stay_raw(server: ReplicaSet) -> None:
 
 
 class Shouting(TypeDecoder):
-    """A decoder that would ruin a resume token if it ever got hold of one."""
+    """A decoder that would damage a resume token."""
 
     bson_type = str
 
@@ -311,7 +309,7 @@ def test_decoders_of_the_application_do_not_touch_tokens(
             assert [event["fullDocument"]["x"] for event in take(stream, 2)] == ["a!", "b!"]
 
 
-def test_a_call_that_runs_out_of_time_leaves_a_stream_that_goes_on(
+def test_a_call_that_runs_out_of_time_leaves_a_usable_stream(
     server: ReplicaSet, shell: str, collection: Collection[Event]
 ) -> None:
     settings = {"timeoutMS": 300}

@@ -1,7 +1,7 @@
-"""The driver's side: change streams by the drivers' specification, on top of PyMongo.
+"""Change streams for applications, as the drivers' specification defines them, on PyMongo's connections.
 
-`watch` is the blocking one, `tailrace.client.aio.watch` its twin for asyncio. Both drive the same state
-machine, `change_stream.ChangeStreamMachine`, which does no I/O.
+`watch` is the blocking one, `aio.watch` the one for asyncio. Both run the same flow (`stream.py`) around the
+same state machine (`change_stream.py`), which does no I/O.
 """
 
 from tailrace.client.errors import MissingResumeTokenError

@@ -1,8 +1,8 @@
-"""A driver's change stream by the specification, without any I/O.
+"""The state machine of a driver's change stream, without I/O.
 
-Whoever drives it asks for `next_command`, sends that and hands in what came of it, by `receive` or `fail`.
-Events come out of `take`; None is "nothing yet". A failure gets a verdict: to resume, which means to send
-the next command, now an aggregate, to a server selected anew; or to raise.
+The caller sends what `next_command` returns and reports the reply to `receive` or the error to `fail`. `take`
+returns events; None means that none has arrived. The verdict about an error is either to raise it or to
+resume: to send the next command, then an aggregate, to a newly selected server.
 
 ::
 
@@ -12,8 +12,8 @@ the next command, now an aggregate, to a server selected anew; or to raise.
        │        and is resumable   INTERRUPTED ── the aggregate was refused ──▶ ENDED
        └── aggregate failed ──▶ ENDED
 
-The documents are whatever the replies hold; only `_id` is looked at. `docs/driver.md` maps every rule of the
-specification to its place here.
+Events may be of any mapping type; only their `_id` is read. `docs/driver.md` lists the rules of the
+specification and where each is implemented.
 """
 
 from collections import deque
@@ -29,28 +29,28 @@ from tailrace.client.options import Document, Pipeline, StreamOptions, Target
 from tailrace.client.resumable import CURSOR_NOT_FOUND, CommandFailure, is_resumable
 
 OPERATION_TIME_SINCE: Final = 7
-"""The wire version of MongoDB 4.0, from which on a stream can start at a time."""
+"""The wire version of MongoDB 4.0, the first that accepts `startAtOperationTime`."""
 
 
 class Phase(Enum):
-    """Where a stream stands."""
+    """The states of the machine, as in the drawing above."""
 
     OPENING = auto()
     OPEN = auto()
     INTERRUPTED = auto()
-    """There is no cursor; the next command opens one behind the position."""
+    """There is no cursor; the next command opens one at the position."""
     ENDED = auto()
 
 
 class Verdict(Enum):
-    """What a failure means for the application."""
+    """What the caller does about an error."""
 
     RESUME = auto()
     RAISE = auto()
 
 
 class ChangeStreamMachine:
-    """One change stream: its options, its position, its cursor, and the batch that is being handed out."""
+    """One change stream: its options, its position, its cursor, and the events that have arrived."""
 
     def __init__(
         self, target: Target, pipeline: Pipeline, options: StreamOptions, *, merge_fragments: bool = False
@@ -70,7 +70,7 @@ class ChangeStreamMachine:
         self._post_batch_token: Document | None = None
         self._fragments = FragmentCollector() if merge_fragments else None
 
-    # -- what the application sees --------------------------------------------------------------------
+    # -- events and position --------------------------------------------------------------------------
 
     @property
     def resume_token(self) -> Document | None:
@@ -84,15 +84,15 @@ class ChangeStreamMachine:
 
     @property
     def has_events(self) -> bool:
-        """Whether `take` need not wait for another reply."""
+        """Whether events have arrived that `take` has not returned."""
         return bool(self._batch)
 
     def take(self) -> Document | None:
-        """The next event that is here already; the position is behind it from now on."""
+        """Return the next event that has arrived, and move the position after it; None if there is none."""
         batch = self._batch
         while batch:
             event = batch.popleft()
-            # A reply is decoded to documents, but nothing keeps a pipeline from removing their `_id`.
+            # The user's pipeline may have removed it.
             token = event.get("_id")
             if token is None:
                 self.end()
@@ -114,7 +114,7 @@ class ChangeStreamMachine:
         return None
 
     def end(self) -> None:
-        """No more events; a cursor that is still there is to be killed."""
+        """Drop all events and end the stream; the caller still has to `release` the cursor."""
         self.phase = Phase.ENDED
         self._batch.clear()
 
@@ -124,19 +124,19 @@ class ChangeStreamMachine:
     def needs_cursor(self) -> bool:
         """Whether the next command is an aggregate, for a server selected by the read preference.
 
-        Else it is a getMore, for the server that holds the cursor.
+        Otherwise it is a getMore, for the server that has the cursor.
         """
         return self.phase is not Phase.OPEN
 
     def next_command(self, wire_version: int) -> Command:
-        """What to send now, on a connection of this wire version."""
+        """The command to send, on a connection of this wire version."""
         if self.phase is Phase.OPEN and self.cursor is not None:
             return commands.get_more(self.cursor, self.options, wire_version)
         start = self.options.start if self.phase is Phase.OPENING else self._resume_point(wire_version)
         return commands.aggregate(self._target, start, self._pipeline, self.options)
 
     def _resume_point(self, wire_version: int) -> Document:
-        """The start options of an aggregate that goes on at the position: the "Resume Process"."""
+        """The start options of an aggregate that resumes: the specification's "Resume Process"."""
         if self._token is not None:
             starts_after = self._starts_after and not self._has_returned
             return {"startAfter" if starts_after else "resumeAfter": self._token}
@@ -147,7 +147,7 @@ class ChangeStreamMachine:
     # -- replies --------------------------------------------------------------------------------------
 
     def receive(self, reply: Document, wire_version: int) -> None:
-        """The answer to the command that `next_command` gave."""
+        """Take the reply to the command that `next_command` returned."""
         cursor: Mapping[str, Any] = reply["cursor"]
         is_first = self.needs_cursor
         events = cursor["firstBatch" if is_first else "nextBatch"]
@@ -163,7 +163,7 @@ class ChangeStreamMachine:
             self._end_if_exhausted()
 
     def _note_operation_time(self, reply: Document, events: Any, wire_version: int) -> None:
-        """A stream that knows neither token nor time can be resumed at the time it was opened."""
+        """Save the time at which the stream was opened: without a token it resumes there."""
         if (
             not self.options.start
             and not events
@@ -173,25 +173,25 @@ class ChangeStreamMachine:
             self._operation_time = reply.get("operationTime")
 
     def _end_if_exhausted(self) -> None:
-        """The server has closed the cursor, and all that it sent is taken."""
+        """End the stream if the server has closed the cursor; called when all events are taken."""
         if self.phase is Phase.OPEN and self.cursor is None:
             self.phase = Phase.ENDED
 
     # -- failures -------------------------------------------------------------------------------------
 
     def fail(self, failure: CommandFailure) -> Verdict:
-        """The command that `next_command` gave has failed."""
+        """Take the error of the command that `next_command` returned."""
         if self.phase is Phase.OPENING:
             self.phase = Phase.ENDED
             return Verdict.RAISE
         if self.phase is Phase.INTERRUPTED:
-            # The one attempt to resume has failed. If the server refused it, another one would be refused,
-            # too; if it was not reached or out of time, whoever asks for the next event may try again.
+            # The one attempt to resume has failed. If the server refused it, it would refuse another one. If
+            # no server was reached in time, the next call tries again.
             if failure.misuse or (failure.from_server and not failure.timed_out):
                 self.phase = Phase.ENDED
             return Verdict.RAISE
         if failure.code == CURSOR_NOT_FOUND:
-            self.cursor = None  # there is nothing to kill
+            self.cursor = None  # nothing to kill
         if is_resumable(failure):
             self.interrupt()
             return Verdict.RESUME
@@ -202,22 +202,22 @@ class ChangeStreamMachine:
         return Verdict.RAISE
 
     def interrupt(self) -> None:
-        """The fate of a getMore is unknown: the next command opens another cursor at the position."""
+        """Make the next command open another cursor: it is unknown whether a getMore was answered."""
         self.phase = Phase.INTERRUPTED
         if self._fragments is not None:
             self._fragments.forget()
 
     def release(self) -> Command | None:
-        """The command that frees the cursor, if there is one, and leaves the stream without it.
+        """Forget the cursor, and return the command that kills it; None if there is no cursor.
 
-        To be sent to the server that holds the cursor, and to no other; nobody cares how it ends.
+        The command is only for the server that has the cursor. Its errors are ignored.
         """
         cursor, self.cursor = self.cursor, None
         return None if cursor is None else commands.kill_cursors(cursor)
 
 
 def _cursor_of(reply: Mapping[str, Any]) -> Cursor | None:
-    """The cursor that a reply names; id 0 is none."""
+    """The cursor in a reply; id 0 means that the server has closed it."""
     if not reply["id"]:
         return None
     database, _, collection = reply["ns"].partition(".")

@@ -1,8 +1,4 @@
-"""The three commands of a change stream, as documents.
-
-A command that waits must not get PyMongo's remaining time as its `maxTimeMS`: on a getMore that field is how
-long the server waits for events. `Waiting` keeps it as it was made.
-"""
+"""Build the three commands of a change stream: aggregate, getMore, killCursors."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -11,11 +7,15 @@ from typing import Any, Final
 from tailrace.client.options import Document, Pipeline, StreamOptions, Target
 
 GET_MORE_COMMENT_SINCE: Final = 9
-"""The wire version of MongoDB 4.4: before it, a getMore took no comment."""
+"""The wire version of MongoDB 4.4, the first whose getMore accepts a comment."""
 
 
-class Waiting(OrderedDict[str, Any]):
-    """A command whose `maxTimeMS` is what its maker said, or absent."""
+class GetMoreBody(OrderedDict[str, Any]):
+    """The body of a getMore, whose `maxTimeMS` cannot be set or replaced.
+
+    PyMongo sets `maxTimeMS` to the remaining time of a call. On a getMore for a change stream that field is
+    how long the server waits for events.
+    """
 
     def __init__(self, body: Document) -> None:
         super().__init__(body)
@@ -29,20 +29,20 @@ class Waiting(OrderedDict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command to send: the database it runs on, and its document."""
+    """A command, and the database that it runs on."""
 
     database: str
     body: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """The command's name: its first field."""
+        """The name of the first field."""
         return next(iter(self.body))
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A cursor on a server. The namespace is the one that the server named."""
+    """A cursor on a server, with the namespace that the server's reply has."""
 
     id: int
     database: str
@@ -50,7 +50,7 @@ class Cursor:
 
 
 def aggregate(target: Target, start: Document, pipeline: Pipeline, options: StreamOptions) -> Command:
-    """The command that opens a stream at these start points; ``start`` replaces those of the options."""
+    """The command that opens a stream; ``start`` replaces the start points of the options."""
     stage = {name: value for name, value in options.stage.items() if name not in options.start}
     stage |= start
     if target.whole_cluster:
@@ -70,7 +70,7 @@ def aggregate(target: Target, start: Document, pipeline: Pipeline, options: Stre
 
 
 def get_more(cursor: Cursor, options: StreamOptions, wire_version: int) -> Command:
-    """The command that asks for the next batch, and waits for it."""
+    """The command that waits for the next batch."""
     body: dict[str, Any] = {"getMore": cursor.id, "collection": cursor.collection}
     if options.batch_size:
         body["batchSize"] = options.batch_size
@@ -78,7 +78,7 @@ def get_more(cursor: Cursor, options: StreamOptions, wire_version: int) -> Comma
         body["maxTimeMS"] = options.max_await_time_ms
     if options.comment is not None and wire_version >= GET_MORE_COMMENT_SINCE:
         body["comment"] = options.comment
-    return Command(cursor.database, Waiting(body))
+    return Command(cursor.database, GetMoreBody(body))
 
 
 def kill_cursors(cursor: Cursor) -> Command:

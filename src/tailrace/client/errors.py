@@ -1,13 +1,13 @@
-"""What a change stream raises by itself; everything else is PyMongo's and passes through as it is."""
+"""The error that a change stream raises in addition to PyMongo's errors."""
 
 from pymongo.errors import InvalidOperation
 
 
 class MissingResumeTokenError(InvalidOperation):
-    """An event came without a resume token, so that the stream could not be resumed behind it.
+    """An event has no resume token, because a stage of the pipeline removed its `_id`.
 
-    A stage of the pipeline removed `_id`. The stream is closed. Who wants such events can run an aggregation
-    with a `$changeStream` stage, and do without resuming.
+    The stream is closed: it could not be resumed after this event. To read such events without resuming, run
+    an aggregation with a `$changeStream` stage.
     """
 
     def __init__(self) -> None:

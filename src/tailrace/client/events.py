@@ -1,7 +1,7 @@
-"""Events as objects with named fields, for those who prefer them to documents.
+"""Events as objects with named fields.
 
-Nothing is refused: an `operationType` of a later server is its text, fields that are not there are None, and
-what is not known here is in `document`.
+Every event is accepted: an unknown `operationType` is a string like the others, absent fields are None, and
+fields without a name here are in `document`.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from tailrace.client.options import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
-    """A database, or a collection in it."""
+class EventNamespace:
+    """The namespace of an event: a database, or a collection in it."""
 
     database: str | None
     collection: str | None
 
     @classmethod
-    def of(cls, value: object) -> "Namespace | None":
-        """What an `ns` or `to` field says; further fields of it do not matter."""
+    def of(cls, value: object) -> "EventNamespace | None":
+        """Read an `ns` or `to` field; other fields in it are ignored."""
         if not isinstance(value, Mapping):
             return None
         return cls(value.get("db"), value.get("coll"))
@@ -43,7 +43,7 @@ class UpdateDescription:
 
     @classmethod
     def of(cls, value: object) -> "UpdateDescription | None":
-        """What an `updateDescription` field says."""
+        """Read an `updateDescription` field."""
         if not isinstance(value, Mapping):
             return None
         return cls(
@@ -55,15 +55,15 @@ class UpdateDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeEvent:
+class EventRecord:
     """One event of a change stream."""
 
     document: Document
-    """the event as it came"""
+    """the event that was read"""
     token: Document
     operation_type: str | None
-    namespace: Namespace | None
-    to: Namespace | None
+    namespace: EventNamespace | None
+    to: EventNamespace | None
     document_key: Document | None
     full_document: Document | None
     full_document_before_change: Document | None
@@ -74,10 +74,10 @@ class ChangeEvent:
     collection_uuid: Any
 
     @classmethod
-    def of(cls, document: Document) -> "ChangeEvent":
-        """The event in a document of a stream.
+    def of(cls, document: Document) -> "EventRecord":
+        """Read a document of a stream.
 
-        >>> event = ChangeEvent.of({"_id": {"_data": "82"}, "operationType": "shrink", "ns": {"db": "d"}})
+        >>> event = EventRecord.of({"_id": {"_data": "82"}, "operationType": "shrink", "ns": {"db": "d"}})
         >>> event.operation_type, str(event.namespace), event.full_document
         ('shrink', 'd', None)
         """
@@ -86,8 +86,8 @@ class ChangeEvent:
             document=document,
             token=document["_id"],
             operation_type=get("operationType"),
-            namespace=Namespace.of(get("ns")),
-            to=Namespace.of(get("to")),
+            namespace=EventNamespace.of(get("ns")),
+            to=EventNamespace.of(get("to")),
             document_key=get("documentKey"),
             full_document=get("fullDocument"),
             full_document_before_change=get("fullDocumentBeforeChange"),

@@ -1,7 +1,7 @@
-"""Events that the server split with `$changeStreamSplitLargeEvent`, put together again.
+"""Merge the fragments of events that `$changeStreamSplitLargeEvent` split.
 
-Each fragment has a token of its own, and some top-level fields of the event; `splitEvent` counts them. The
-whole event has the last fragment's token: a stream that goes on behind it has left all of them behind.
+Each fragment has its own token and some of the event's top-level fields; `splitEvent` numbers them. The
+merged event has the last fragment's token, so that a stream resumed after it repeats no fragment.
 """
 
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ SPLIT: Final = "splitEvent"
 
 
 class FragmentCollector:
-    """Takes events in order; gives those that are whole."""
+    """Collects fragments until their event is complete."""
 
     def __init__(self) -> None:
         self._fragments: list[Document] = []
 
     @property
     def is_between(self) -> bool:
-        """Whether some fragments of an event are here, and others are still to come."""
+        """Whether some fragments of an event are collected and others are missing."""
         return bool(self._fragments)
 
     def forget(self) -> None:
-        """Drop what was collected: a resumed stream begins the event anew."""
+        """Drop the fragments: a resumed stream starts again with the first one."""
         self._fragments = []
 
     def add(self, event: Document) -> Document | None:
-        """The event that is whole with this one, or None if fragments are missing."""
+        """Take the next event or fragment; return the complete event, or None if fragments are missing."""
         split = event.get(SPLIT)
         if not isinstance(split, Mapping):
             self._fragments = []
@@ -44,7 +44,7 @@ class FragmentCollector:
 
 
 def merged(fragments: list[Document]) -> Document:
-    """One event made of its fragments, of the same kind as they are.
+    """Merge all fragments of one event; the result has their type.
 
     >>> merged([{"_id": 1, "splitEvent": {"fragment": 1, "of": 2}, "ns": {"db": "d"}},
     ...         {"_id": 2, "splitEvent": {"fragment": 2, "of": 2}, "fullDocument": {"x": 1}}])

@@ -1,7 +1,7 @@
-"""The options of a change stream, and what is watched.
+"""The options of a change stream, and its target.
 
-Values are never judged here: an unknown `fullDocument`, two start points, a batch size below zero all go to
-the server, which knows what it supports. An option that was not given is not sent.
+Values are not validated here: an unknown `fullDocument`, two start points or a negative batch size are sent,
+and the server accepts or refuses them. An option that was not given is not sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ Document: TypeAlias = Mapping[str, Any]
 Pipeline: TypeAlias = Sequence[Document]
 
 START_OPTIONS: Final = ("startAfter", "resumeAfter", "startAtOperationTime")
-"""The three ways to say where a stream begins; a resume replaces all of them by one."""
+"""The three start points; a resume replaces all of them by one."""
 
 
 class Keywords(TypedDict, total=False):
-    """The keyword arguments of `watch`: PyMongo's names, and two for what a newer server may know."""
+    """The keyword arguments of `watch`: PyMongo's names, and two for options that PyMongo does not name."""
 
     full_document: str | None
     full_document_before_change: str | None
@@ -47,7 +47,7 @@ _STAGE_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is watched: a collection, a database, or with `whole_cluster` everything."""
+    """What is watched: a collection, a database, or the whole deployment."""
 
     database: str
     collection: str | None = None
@@ -55,18 +55,18 @@ class Target:
 
     @classmethod
     def cluster(cls) -> "Target":
-        """Everything; such a stream is opened on `admin`."""
+        """The whole deployment; such a stream is opened on `admin`."""
         return cls("admin", whole_cluster=True)
 
     @property
     def aggregate(self) -> str | int:
-        """The value of the `aggregate` field."""
+        """The value of the command's `aggregate` field."""
         return 1 if self.collection is None else self.collection
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Everything that a stream was opened with, sorted by where it goes."""
+    """The options of a stream, grouped by the part of the command that they belong to."""
 
     stage: Document = field(default_factory=dict)
     """fields of `$changeStream`"""
@@ -79,7 +79,7 @@ class StreamOptions:
 
     @classmethod
     def of(cls, keywords: Keywords) -> "StreamOptions":
-        """Options by PyMongo's names.
+        """Convert options from PyMongo's names.
 
         >>> StreamOptions.of({"full_document": "updateLookup", "batch_size": 5}).stage
         {'fullDocument': 'updateLookup'}
@@ -104,5 +104,5 @@ class StreamOptions:
 
     @property
     def start(self) -> Document:
-        """The start points that were given, by their names in `$changeStream`."""
+        """The given start points, by their names in `$changeStream`."""
         return {name: self.stage[name] for name in START_OPTIONS if name in self.stage}

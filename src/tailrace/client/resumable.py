@@ -1,8 +1,4 @@
-"""Which errors of a getMore a change stream resumes after: the specification's "Resumable Error".
-
-A pure predicate. The wire version is that of the connection on which the command failed; the server may have
-been replaced by another one since.
-"""
+"""Decide whether a change stream resumes after an error of getMore: the specification's "Resumable Error"."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +6,7 @@ from typing import Final
 CURSOR_NOT_FOUND: Final = 43
 RESUMABLE_LABEL: Final = "ResumableChangeStreamError"
 LABELS_SINCE: Final = 9
-"""The wire version of MongoDB 4.4, from which on the server says by a label what is resumable."""
+"""The wire version of MongoDB 4.4, the first that labels resumable errors."""
 
 RESUMABLE_CODES: Final = frozenset(
     {
@@ -33,27 +29,27 @@ RESUMABLE_CODES: Final = frozenset(
         133,    # FailedToSatisfyReadPreference
     }
 )  # fmt: skip
-"""What servers before 4.4 meant by the label."""
+"""The resumable errors of servers before 4.4."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """A failed command, as far as the rules of resuming look at it."""
+    """What is relevant for resuming about a command that failed."""
 
     from_server: bool
-    """The server answered with an error; else the answer did not come."""
+    """The server replied with an error; otherwise there was no reply."""
     code: int | None = None
     labels: frozenset[str] = frozenset()
     wire_version: int = 0
-    """of the connection that the command went over"""
+    """of the connection on which the command failed; another server may have taken over since"""
     timed_out: bool = False
-    """The time that the application gave the operation is over."""
+    """The application's `timeoutMS` has expired."""
     misuse: bool = False
-    """The driver refused to send the command at all, for instance because the client is closed."""
+    """The error is neither a reply nor a network error, for example because the client is closed."""
 
 
 def is_resumable(failure: CommandFailure) -> bool:
-    """Whether a getMore that failed so is to be followed by a resume.
+    """Whether the stream resumes after a getMore failed like this.
 
     >>> is_resumable(CommandFailure(from_server=False))
     True
