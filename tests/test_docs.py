@@ -232,6 +232,16 @@ def test_every_stage_is_on_the_way_of_one_event() -> None:
     assert not [stage for stage in stages if f"{stage}.py" not in ONE_EVENT]
 
 
+def test_the_picture_of_the_datas_way_is_the_one_its_script_draws() -> None:
+    drawn = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "draw_data_way.py"), "-"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert drawn.stdout == (ROOT / "docs" / "images" / "data-way.svg").read_text()
+
+
 def test_every_package_has_its_place_in_the_architecture() -> None:
     levels = "\n".join(re.findall(r"^\| \d \| .*", ARCHITECTURE, re.MULTILINE))
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
