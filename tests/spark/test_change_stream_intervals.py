@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tailrace.errors import CommandError
+from tailrace.events.interval import Interval as BuiltInterval
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
-from tailrace.pipeline.history.interval import Interval as BuiltInterval
 from tailrace.pipeline.history.task import build
 from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.history_events import HistoryEvents

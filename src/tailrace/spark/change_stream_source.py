@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from tailrace.pipeline.options.event_options import EARLIEST, LATEST, StreamRequest, read_options
 from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.open_source import open_source
-from tailrace.pipeline.streams.planning import Interval, StreamPlanner, rows_of
+from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.source import UNLIMITED
 from tailrace.spark.row_batches import RowBatches
@@ -39,7 +39,7 @@ _WITH_SHARDS: Final = 2
 class ChangeStreamPartition(InputPartition):
     """One interval, and the shards it is read from if they may change."""
 
-    def __init__(self, interval: Interval, shards: Mapping[str, Any]) -> None:
+    def __init__(self, interval: StreamInterval, shards: Mapping[str, Any]) -> None:
         super().__init__(interval)
         self.interval = interval
         self.shards = shards
@@ -136,7 +136,7 @@ class ChangeStreamReader(DataSourceReader):
         finally:
             stream.source.close()
         # Spark asks for a partition even if there is nothing to read.
-        planned = planned or [Interval(after, after, has_resumed=True)]
+        planned = planned or [StreamInterval(after, after, has_resumed=True)]
         return [ChangeStreamPartition(each, shards) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

@@ -20,7 +20,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tailrace.pipeline.history.interval import BuiltPart, Interval
+from tailrace.events.interval import Interval
+from tailrace.pipeline.history.interval import BuiltPart
 from tailrace.pipeline.history.offset import from_offset, shards_of, to_offset
 from tailrace.pipeline.history.settings import SMALL_BATCH_BYTES, PipelineSettings
 from tailrace.sources.source import OplogSource

@@ -34,11 +34,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tailrace.events.cluster_time import in_words
+from tailrace.events.position import EARLIEST, LATEST, Position
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.pipeline.options.oplog_options import OplogOptions, read_oplog_options
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.entry_rows import DDL, entry_rows
-from tailrace.sources.offsets import EARLIEST, LATEST, Offset
 from tailrace.sources.source import UNLIMITED, OplogSource
 
 FORMAT: Final = "tailrace.oplog"
@@ -146,8 +146,8 @@ class OplogReader(DataSourceReader):
             end = options.end(source)
             start = _checked(source, start, fail=options.fail_on_data_loss)
             shards = [name for name in source.shards() if self._shards is None or name in self._shards]
-            start = Offset({name: max(start.times[name], self._after) for name in shards})
-            end = Offset({name: min(end.times[name], self._through) for name in shards})
+            start = Position({name: max(start.times[name], self._after) for name in shards})
+            end = Position({name: min(end.times[name], self._through) for name in shards})
             return _partitions(source, start, end, options.partitions, source.membership())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -186,26 +186,26 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         source = self._source
         source.remember(start.get(_MEMBERS, {}))
         through = source.promised() if self._target is None else self._target
-        known = Offset.of(start, "the checkpoint's offset")
+        known = Position.of(start, "the checkpoint's offset")
         begin = _unfinished(source, known)
         begin_read = _checked(source, begin, fail=self._options.fail_on_data_loss)
         if not isinstance(limit, ReadAllAvailable) and through > begin_read.earliest:
             entries, size = self._options.max_entries, self._options.max_bytes
             through = source.batch_end(begin_read.earliest, through, entries, size)
         ends = {name: max(time, source.told_through(name, through)) for name, time in begin.times.items()}
-        return _document(Offset({**known.times, **ends}), source.membership())
+        return _document(Position({**known.times, **ends}), source.membership())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the source has come, for the lag in the query's progress."""
-        return Offset.at(self._source.shards(), self._source.promised()).to_document()
+        return Position.at(self._source.shards(), self._source.promised()).to_document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Intervals of time, each once for every shard."""
         members = self._source.members_for(end.get(_MEMBERS, {}), 0)
         source = self._source.having(members)
-        begin = _unfinished(source, Offset.of(start))
+        begin = _unfinished(source, Position.of(start))
         begin = _checked(source, begin, fail=self._options.fail_on_data_loss)
-        stop = Offset.of(end).of_shards(begin.times)
+        stop = Position.of(end).of_shards(begin.times)
         return _partitions(source, begin, stop, self._options.partitions, members)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -218,23 +218,23 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.close()
 
 
-def _document(offset: Offset, members: Mapping[str, Any]) -> dict[str, Any]:
+def _document(offset: Position, members: Mapping[str, Any]) -> dict[str, Any]:
     return {**offset.to_document(), _MEMBERS: members} if members else offset.to_document()
 
 
-def _unfinished(source: OplogSource, known: Offset) -> Offset:
+def _unfinished(source: OplogSource, known: Position) -> Position:
     """Where to go on with the shards that may have more; one that is new begins where the last one stands."""
     shards = [
         name for name in source.shards() if source.told_through(name, _FOREVER) > known.times.get(name, 0)
     ]
-    return Offset({name: time for name, time in known.times.items() if name in shards}).of_shards(shards)
+    return Position({name: time for name, time in known.times.items() if name in shards}).of_shards(shards)
 
 
 def _rows(source: OplogSource, part: OplogPartition, condition: EntryCondition) -> Iterator[pa.RecordBatch]:
     return entry_rows(source.having(part.members), part.shard, part.after, part.through, condition)
 
 
-def _checked(source: OplogSource, start: Offset, *, fail: bool) -> Offset:
+def _checked(source: OplogSource, start: Position, *, fail: bool) -> Position:
     """The start, or what is left behind it if that may be less than everything."""
     times = dict(start.times)
     for shard, after in start.times.items():
@@ -249,11 +249,11 @@ def _checked(source: OplogSource, start: Offset, *, fail: bool) -> Offset:
                 f" of {shard}" if shard else "",
                 in_words(oldest),
             )
-    return Offset(times)
+    return Position(times)
 
 
 def _partitions(
-    source: OplogSource, start: Offset, end: Offset, wanted: int | None, members: Mapping[str, Any]
+    source: OplogSource, start: Position, end: Position, wanted: int | None, members: Mapping[str, Any]
 ) -> list[InputPartition]:
     after, through = start.earliest, max(end.times.values(), default=0)
     if not start.times or through <= after:

@@ -21,7 +21,7 @@ from tailrace.errors import CommandError, DamagedInputError
 from tailrace.events.stages.plan import Plan
 from tailrace.log.local_engine import LocalEngine
 from tailrace.pipeline.streams.oplog_events import EngineRun, OplogEvents
-from tailrace.pipeline.streams.planning import Interval, StreamPlanner
+from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner
 from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 from tailrace.sources.archives.files import FilesSource
 
@@ -41,12 +41,12 @@ class ReplayJob:
     variables: Mapping[str, Any]
     """of the moment at which the stream was opened: the same in all pieces"""
 
-    def plan(self, interval: Interval) -> Plan:
+    def plan(self, interval: StreamInterval) -> Plan:
         """The stream as it goes on in an interval."""
         plan = replace(self.spec.open(), variables=self.variables)
         return goes_on_after(plan, interval.after) if interval.has_resumed else plan
 
-    def intervals(self, piece_bytes: int = PIECE_BYTES) -> list[Interval] | None:
+    def intervals(self, piece_bytes: int = PIECE_BYTES) -> list[StreamInterval] | None:
         """The pieces in order; None if the archive does not go back to where the stream starts."""
         source = OplogEvents(self.source)
         planner = StreamPlanner(self.spec, source)
@@ -66,7 +66,7 @@ class ReplayJob:
 class PieceLines:
     """The events of one piece, written out."""
 
-    interval: Interval
+    interval: StreamInterval
     lines: bytes = b""
     events: int = 0
     entries: int = 0
@@ -77,7 +77,7 @@ class PieceLines:
     """whether there is an error in this piece; then there are no lines"""
 
 
-def lines_of(job: ReplayJob, interval: Interval) -> PieceLines:
+def lines_of(job: ReplayJob, interval: StreamInterval) -> PieceLines:
     """Compute one piece; in a task."""
     source, after, through = job.source, interval.after, interval.through
     counter = _Counter()
@@ -105,13 +105,15 @@ class _Counter:
             yield batch
 
 
-def replay_pieces(spark: SparkSession, job: ReplayJob, intervals: list[Interval]) -> Iterator[PieceLines]:
+def replay_pieces(
+    spark: SparkSession, job: ReplayJob, intervals: list[StreamInterval]
+) -> Iterator[PieceLines]:
     """The pieces' lines in order; the last one is over, has failed, or is the end of the archive."""
     context = spark.sparkContext
     size = context.defaultParallelism * _PIECES_PER_CORE
     waves = deque(intervals[start : start + size] for start in range(0, len(intervals), size))
 
-    def run(wave: list[Interval]) -> list[PieceLines]:
+    def run(wave: list[StreamInterval]) -> list[PieceLines]:
         found: list[PieceLines] = (
             context.parallelize(wave, len(wave)).map(lambda piece: lines_of(job, piece)).collect()
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tailrace.events.interval import Interval
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
@@ -17,7 +18,6 @@ from tailrace.log.head import has_entries_from, store_lookups
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.cluster.placement.config_catalog import cluster_id
 from tailrace.mongod.store.store import Store
-from tailrace.pipeline.history.interval import Interval
 from tailrace.pipeline.history.task import build
 from tailrace.sources.source import BATCH_BYTES, OplogSource
 

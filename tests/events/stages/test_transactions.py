@@ -34,7 +34,7 @@ def behind(increment: int) -> dict[str, Any]:
 
 def log(*entries: bytes) -> dict[str, Lookups]:
     """Look-ups that find these entries by their exact optime."""
-    found = {}
+    found: dict[tuple[int, int], bytes] = {}
     for raw in entries:
         fields = decode(raw)
         found[from_timestamp(fields["ts"]), fields["t"]] = raw

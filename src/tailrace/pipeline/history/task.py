@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from tailrace.events.interval import Interval
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.writer import write_files
 from tailrace.pipeline.history.bulk import shared_rows
-from tailrace.pipeline.history.interval import Interval
 from tailrace.sources.source import OplogSource
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import before_timestamp, through_timestamp
+from tailrace.events.position import EARLIEST, LATEST, Position
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.deployments.deployment import DeploymentSource
-from tailrace.sources.offsets import EARLIEST, LATEST, Offset, before_timestamp, through_timestamp
 from tailrace.sources.source import UNLIMITED, OplogSource
 
 _SOURCES: Final = ("uri", "path", "oplog", "oplogs")
@@ -29,9 +30,9 @@ class OplogOptions:
 
     uri: str | None
     oplogs: Mapping[str, tuple[str, ...]] | None
-    starting: str | Offset | int | None
+    starting: str | Position | int | None
     """`earliest`, `latest`, a position, or the cluster time behind which to begin; None for the default"""
-    ending: str | Offset | int
+    ending: str | Position | int
     fail_on_data_loss: bool
     max_entries: int
     max_bytes: int
@@ -43,28 +44,28 @@ class OplogOptions:
             return DeploymentSource(self.uri)
         return FilesSource(self.oplogs or {})
 
-    def start(self, source: OplogSource, default: str) -> Offset:
+    def start(self, source: OplogSource, default: str) -> Position:
         """Where to begin."""
         starting = default if self.starting is None else self.starting
         if starting == EARLIEST:
-            return Offset({shard: max(source.oldest(shard) - 1, 0) for shard in source.shards()})
+            return Position({shard: max(source.oldest(shard) - 1, 0) for shard in source.shards()})
         return _position("startingOffsets", starting, source)
 
-    def end(self, source: OplogSource) -> Offset:
+    def end(self, source: OplogSource) -> Position:
         """Where a batch query ends: never behind what every shard has promised."""
         promised = source.promised()
         if self.ending == LATEST:
-            return Offset.at(source.shards(), promised)
+            return Position.at(source.shards(), promised)
         wanted = _position("endingOffsets", self.ending, source)
-        return Offset({shard: min(time, promised) for shard, time in wanted.times.items()})
+        return Position({shard: min(time, promised) for shard, time in wanted.times.items()})
 
 
-def _position(option: str, value: str | Offset | int, source: OplogSource) -> Offset:
+def _position(option: str, value: str | Position | int, source: OplogSource) -> Position:
     shards = source.shards()
     if isinstance(value, int):
-        return Offset.at(shards, value)
-    if not isinstance(value, Offset):
-        return Offset.at(shards, source.promised())
+        return Position.at(shards, value)
+    if not isinstance(value, Position):
+        return Position.at(shards, source.promised())
     unknown = sorted(set(value.times) - set(shards))
     missing = sorted(set(shards) - set(value.times))
     if unknown or missing:
@@ -126,22 +127,22 @@ def _paths(option: str, value: Any) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _starting(options: Mapping[str, str]) -> str | Offset | int | None:
+def _starting(options: Mapping[str, str]) -> str | Position | int | None:
     if "startingtimestamp" in options:
         return before_timestamp(_milliseconds(options, "startingtimestamp"))
     text = options.get("startingoffsets")
     if text is None or text.lower() in (EARLIEST, LATEST):
         return None if text is None else text.lower()
-    return Offset.parse(text, "startingOffsets")
+    return Position.parse(text, "startingOffsets")
 
 
-def _ending(options: Mapping[str, str]) -> str | Offset | int:
+def _ending(options: Mapping[str, str]) -> str | Position | int:
     if "endingtimestamp" in options:
         return through_timestamp(_milliseconds(options, "endingtimestamp"))
     text = options.get("endingoffsets", LATEST)
     if text.lower() == EARLIEST:
         raise UsageError("endingOffsets cannot be earliest: nothing lies before it")
-    return LATEST if text.lower() == LATEST else Offset.parse(text, "endingOffsets")
+    return LATEST if text.lower() == LATEST else Position.parse(text, "endingOffsets")
 
 
 def _milliseconds(options: Mapping[str, str], name: str) -> int:

@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tailrace.errors import CommandError
+from tailrace.events.interval import Interval
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.pipeline.streams.event_source import EventSource, Rows
 from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Cluster times ``(after, through]``."""
+@dataclass(frozen=True, slots=True)
+class StreamInterval(Interval):
+    """An interval of one stream."""
 
-    after: int
-    through: int
     has_resumed: bool
-    """Whether the stream has passed its start before this interval, and the event named there was found"""
+    """Whether the stream has passed its start before this interval, and the event named there was found."""
 
 
-def rows_of(spec: StreamSpec, source: EventSource, interval: Interval) -> Rows:
+def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> Rows:
     """The stream's rows of an interval."""
     plan = spec.open()
     if interval.has_resumed:
@@ -85,16 +84,16 @@ class StreamPlanner:
 
     def intervals(
         self, after: int, through: int, parts: int, *, has_resumed: bool, finds_event: bool
-    ) -> list[Interval]:
+    ) -> list[StreamInterval]:
         """An interval in pieces that tell each its own rows.
 
         The piece that holds the event to resume after is one cluster time: what follows it is shown as if
         nothing had been before.
         """
-        planned: list[Interval] = []
+        planned: list[StreamInterval] = []
         start = self.start
         if not has_resumed and start is not None and after < start <= through:
-            planned.append(Interval(after, start, has_resumed=False))
+            planned.append(StreamInterval(after, start, has_resumed=False))
             after = start
             has_resumed = finds_event
         if after < through:
@@ -102,5 +101,5 @@ class StreamPlanner:
             begun = self._source.oldest() - 1
             inner = [time for time in self._source.split(after, through, parts) if time >= begun]
             cuts = [after, *inner, through]
-            planned += [Interval(first, last, has_resumed) for first, last in pairwise(cuts)]
+            planned += [StreamInterval(first, last, has_resumed) for first, last in pairwise(cuts)]
         return planned
