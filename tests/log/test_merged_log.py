@@ -439,7 +439,7 @@ def show(
             cut = rng.randrange(len(log) + 1)
             restore(store, log[:cut])
             head = Head(store, shard=f"shard{number}")
-            store.clock.go_on_behind(last)
+            store.clock.continue_after(last)
             restore(store, log[cut:])
             merged.add(head, store)
         plan = Plan.open(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)

@@ -12,7 +12,7 @@ def collection(name: str = "c", database: str = "shop", ident: int = 20, **optio
 
 def test_a_collection_comes_back_from_its_document() -> None:
     unique = Index(30, {"v": 2, "key": {"b": -1, "a.c": 1}, "name": "x", "unique": True})
-    kept = collection(validator={"b": {"$gt": 1}, "a": 1}, capped=True).having(
+    kept = collection(validator={"b": {"$gt": 1}, "a": 1}, capped=True).with_changes(
         indexes=(Index(21, ID_INDEX), unique)
     )
     found = Collection.from_bson(kept.to_bson())

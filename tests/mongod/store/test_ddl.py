@@ -13,10 +13,10 @@ from tailrace.bson import documents
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.coll_mod import CollectionChanges, coll_mod
+from tailrace.mongod.store.ddl.coll_mod_index import IndexChange
 from tailrace.mongod.store.ddl.create import create_collection
+from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes, drop_indexes
 from tailrace.mongod.store.ddl.drop import drop, drop_database
-from tailrace.mongod.store.ddl.index_changes import IndexChange
-from tailrace.mongod.store.ddl.indexes import create_indexes, drop_indexes
 from tailrace.mongod.store.ddl.rename import convert_to_capped, rename_collection
 from tailrace.mongod.store.ddl.views import create_view, drop_view
 from tailrace.mongod.store.store import Store

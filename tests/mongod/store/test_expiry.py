@@ -11,7 +11,7 @@ from bson import DatetimeMS
 from tailrace.bson import documents
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.clock import WallClock
-from tailrace.mongod.store.expiry import Expiring, delete_expired, expiring, remove_expired_images
+from tailrace.mongod.store.expiry import ExpiryRule, delete_expired, expiry_rules, remove_expired_images
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.validation import Validation
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -79,7 +79,7 @@ def test_rules_are_read_from_the_catalog(store: Store) -> None:
     made(store, "plain")
     made(store, "indexed", TTL)
     made(store, "clustered", clusteredIndex={"key": {"_id": 1}}, expireAfterSeconds=5)
-    rules = expiring(store.catalog)
+    rules = expiry_rules(store.catalog)
     assert [(rule.ns, rule.index, rule.seconds) for rule in rules] == [
         ("shop.clustered", None, 5),
         ("shop.indexed", "t_1", 10),
@@ -89,7 +89,7 @@ def test_rules_are_read_from_the_catalog(store: Store) -> None:
 def test_the_limit_of_age_belongs_to_the_expired(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, *({"_id": n, "t": DatetimeMS(n)} for n in (999, 1000, 1001)))
-    (rule,) = expiring(store.catalog)
+    (rule,) = expiry_rules(store.catalog)
     assert store.write_now(lambda unit: delete_expired(unit, rule, 11_000)) == 2
     assert ids(store, collection) == [1001]
 
@@ -97,7 +97,7 @@ def test_the_limit_of_age_belongs_to_the_expired(store: Store) -> None:
 def test_a_limited_number_at_once(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, *({"_id": n, "t": [DatetimeMS(n), DatetimeMS(-n)]} for n in range(1, 31)))
-    (rule,) = expiring(store.catalog)
+    (rule,) = expiry_rules(store.catalog)
     counts = [store.write_now(lambda unit: delete_expired(unit, rule, 11_000, 12)) for _ in range(4)]
     assert counts == [12, 12, 6, 0]
     assert ids(store, collection) == []
@@ -106,10 +106,10 @@ def test_a_limited_number_at_once(store: Store) -> None:
 def test_rules_that_no_longer_hold_delete_nothing(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, {"_id": 1, "t": DatetimeMS(0)})
-    gone = Expiring("shop.c", bytes(16), "t_1", 10)
-    other_index = Expiring("shop.c", collection.uuid, "nosuch", 10)
-    other_time = Expiring("shop.c", collection.uuid, "t_1", 99)
-    no_option = Expiring("shop.c", collection.uuid, None, 10)
+    gone = ExpiryRule("shop.c", bytes(16), "t_1", 10)
+    other_index = ExpiryRule("shop.c", collection.uuid, "nosuch", 10)
+    other_time = ExpiryRule("shop.c", collection.uuid, "t_1", 99)
+    no_option = ExpiryRule("shop.c", collection.uuid, None, 10)
     for rule in (gone, other_index, other_time, no_option):
         assert store.write_now(partial(delete_expired, rule=rule, now=10**15)) == 0
     assert ids(store, collection) == [1]
@@ -118,7 +118,7 @@ def test_rules_that_no_longer_hold_delete_nothing(store: Store) -> None:
 def test_expired_documents_leave_pre_images(store: Store) -> None:
     collection = made(store, "c", TTL, **IMAGES)
     insert(store, collection, {"_id": 1, "t": DatetimeMS(0)}, {"_id": 2, "t": DatetimeMS(1)})
-    (rule,) = expiring(store.catalog)
+    (rule,) = expiry_rules(store.catalog)
     store.write_now(lambda unit: delete_expired(unit, rule, 11_000))
     assert images(store) == 2
 

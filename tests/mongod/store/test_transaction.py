@@ -20,7 +20,7 @@ from tailrace.mongod.store.reader import Reader, TableReader
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import NO_USER, SessionWrites, session_key
 from tailrace.mongod.store.transactions.transaction import TransactionUnit
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.mongod.store.opening import opened
 
@@ -135,7 +135,7 @@ class TestReading:
             scan = transaction.records(collection)
             seen = [documents.decode(next(scan)[1])["_id"] for _ in range(3)]
 
-            def change(unit: Unit) -> None:
+            def change(unit: UnitOfWork) -> None:
                 records = list(unit.records(collection))
                 unit.delete(collection, *records[0])
                 unit.delete(collection, *records[4])
@@ -164,7 +164,7 @@ class TestReading:
         run(tmp_path, scenario)
 
 
-def some_changes(unit: Unit, collection: Collection, rng: random.Random) -> None:
+def some_changes(unit: UnitOfWork, collection: Collection, rng: random.Random) -> None:
     """A few inserts, updates and deletes; documents exchange their unique values now and then."""
     for _ in range(rng.randrange(1, 6)):
         records = list(unit.records(collection))
@@ -190,7 +190,9 @@ def some_changes(unit: Unit, collection: Collection, rng: random.Random) -> None
 
 
 class TestConflicts:
-    def conflict(self, path: Path, first: Callable[[Unit], Any], second: Callable[[Unit], Any]) -> None:
+    def conflict(
+        self, path: Path, first: Callable[[UnitOfWork], Any], second: Callable[[UnitOfWork], Any]
+    ) -> None:
         """The second of two open transactions fails, the first one commits."""
 
         async def scenario(store: Store) -> None:
@@ -255,7 +257,7 @@ class TestConflicts:
             first, second = TransactionUnit(store), TransactionUnit(store)
             await first.write(set_x(1, 1))
 
-            def swallow(unit: Unit) -> str:
+            def swallow(unit: UnitOfWork) -> str:
                 try:
                     set_x(1, 2)(unit)
                 except CommandError:
@@ -433,7 +435,7 @@ class TestTheWriter:
             runs = []
             go_on = threading.Event()
 
-            def statement(unit: Unit) -> None:
+            def statement(unit: UnitOfWork) -> None:
                 runs.append(unit)
                 add_to_x(1, 10)(unit)
                 created = unit.create_collection("shop", f"made{len(runs)}")
@@ -592,7 +594,7 @@ class TestTheCatalog:
         async def scenario(store: Store) -> None:
             transaction = TransactionUnit(store)
 
-            def create(unit: Unit) -> Collection:
+            def create(unit: UnitOfWork) -> Collection:
                 return unit.add_index(unit.create_collection("shop", "made"), UNIQUE)
 
             made = await transaction.write(create)
@@ -645,7 +647,7 @@ class TestTheCatalog:
                 await transaction.write(lambda unit: unit.add_index(collection, UNIQUE))
             assert code_of(raised) == ErrorCode.OperationNotSupportedInTransaction
 
-            def on_documents(unit: Unit) -> None:
+            def on_documents(unit: UnitOfWork) -> None:
                 made = unit.create_collection("shop", "made")
                 unit.insert(made, bson(id=1))
                 unit.add_index(made, UNIQUE)
@@ -669,7 +671,7 @@ class TestTheCatalog:
         run(tmp_path, scenario)
 
 
-def found(unit: Unit, number: int) -> tuple[Collection, bytes, dict[str, Any]]:
+def found(unit: UnitOfWork, number: int) -> tuple[Collection, bytes, dict[str, Any]]:
     collection = unit.catalog.collection("shop.c")
     assert collection is not None
     by_id = id_key_of(bson(id=number))
@@ -679,10 +681,10 @@ def found(unit: Unit, number: int) -> tuple[Collection, bytes, dict[str, Any]]:
     return collection, record[0], documents.decode(record[1])
 
 
-def set_field(number: int, **fields: int) -> Callable[[Unit], None]:
+def set_field(number: int, **fields: int) -> Callable[[UnitOfWork], None]:
     """A statement that sets fields of a document of `shop.c`."""
 
-    def work(unit: Unit) -> None:
+    def work(unit: UnitOfWork) -> None:
         collection, key, document = found(unit, number)
         after = documents.encode({**document, **fields})
         unit.update(collection, key, documents.encode(document), after, after)
@@ -690,27 +692,27 @@ def set_field(number: int, **fields: int) -> Callable[[Unit], None]:
     return work
 
 
-def set_x(number: int, value: int) -> Callable[[Unit], None]:
+def set_x(number: int, value: int) -> Callable[[UnitOfWork], None]:
     return set_field(number, x=value)
 
 
-def add_to_x(number: int, more: int) -> Callable[[Unit], None]:
-    def work(unit: Unit) -> None:
+def add_to_x(number: int, more: int) -> Callable[[UnitOfWork], None]:
+    def work(unit: UnitOfWork) -> None:
         set_x(number, found(unit, number)[2]["x"] + more)(unit)
 
     return work
 
 
-def remove(number: int) -> Callable[[Unit], None]:
-    def work(unit: Unit) -> None:
+def remove(number: int) -> Callable[[UnitOfWork], None]:
+    def work(unit: UnitOfWork) -> None:
         collection, key, document = found(unit, number)
         unit.delete(collection, key, documents.encode(document))
 
     return work
 
 
-def add(**fields: Any) -> Callable[[Unit], bytes]:
-    def work(unit: Unit) -> bytes:
+def add(**fields: Any) -> Callable[[UnitOfWork], bytes]:
+    def work(unit: UnitOfWork) -> bytes:
         collection = unit.catalog.collection("shop.c")
         assert collection is not None
         return unit.insert(collection, bson(**fields))

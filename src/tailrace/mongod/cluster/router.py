@@ -16,7 +16,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
 from tailrace.mongod.server.server import Server
-from tailrace.mongod.store.states import States
+from tailrace.mongod.store.snapshot_source import SnapshotSource
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Router(Server):
         raise CommandError(ErrorCode.IllegalOperation, "a router has no data of its own; ask a shard")
 
     @property
-    def states(self) -> States:
+    def states(self) -> SnapshotSource:
         """The states of all shards as one."""
         return self.cluster.states
 

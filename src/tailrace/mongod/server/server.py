@@ -39,7 +39,7 @@ from tailrace.mongod.server.sessions.sessions import Sessions
 from tailrace.mongod.server.sessions.transactions import Transactions
 from tailrace.mongod.server.streams.served_history import ServedHistory
 from tailrace.mongod.store.clock import ClusterClock, WallClock
-from tailrace.mongod.store.states import States
+from tailrace.mongod.store.snapshot_source import SnapshotSource
 from tailrace.mongod.store.store import Store, no_op
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
@@ -279,7 +279,7 @@ class Server(Stoppable):
         return self._store
 
     @property
-    def states(self) -> States:
+    def states(self) -> SnapshotSource:
         """Where what is read comes from."""
         return self.store
 

@@ -112,7 +112,7 @@ class Collection:
         paths = self.shard_key
         return sharded_document_key(document, paths) if paths else document_key(document)
 
-    def having(self, **changes: Any) -> "Collection":
+    def with_changes(self, **changes: Any) -> "Collection":
         """A copy with other options, indexes or names."""
         return replace(self, **changes)
 

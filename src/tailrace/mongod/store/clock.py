@@ -71,9 +71,9 @@ class ClusterClock:
                 _CANNOT_ADVANCE,
                 f"the cluster time {heard >> 32} is more than {MAX_DRIFT_SECONDS} seconds ahead of the clock",
             )
-        self.go_on_behind(heard)
+        self.continue_after(heard)
 
-    def go_on_behind(self, last: int) -> None:
+    def continue_after(self, last: int) -> None:
         """Give out only times later than ``last`` from now on: that of an entry which is there already."""
         with self._lock:
             self._last = max(self._last, last)

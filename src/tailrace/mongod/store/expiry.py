@@ -16,7 +16,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode
 from tailrace.bson.keystring import layout
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
-from tailrace.mongod.store.indexes.index_keys import is_descending
+from tailrace.mongod.store.indexes.index_keys import INVERTED, is_descending
 from tailrace.mongod.store.reader import Record
 from tailrace.mongod.store.table_writer import PRE_IMAGES_IDENT
 from tailrace.mongod.store.tables import TIME, after_prefix
@@ -26,13 +26,12 @@ AT_ONCE: Final = 500
 """What one job removes at most: as many deletes as fit into one entry of the oplog"""
 _UUID: Final = 16
 _MILLISECONDS: Final = 1000
-_COMPLEMENT: Final = bytes(255 - byte for byte in range(256))
 _BEFORE_DATES: Final = bytes([layout.DATE - 1])
 _DATES: Final = bytes([layout.DATE])
 
 
 @dataclass(frozen=True, slots=True)
-class Expiring:
+class ExpiryRule:
     """A collection some of whose documents may expire: by an index, or by the time in their `_id`."""
 
     ns: str
@@ -45,7 +44,7 @@ class Expiring:
         return now - self.seconds * _MILLISECONDS
 
 
-def expiring(catalog: Catalog) -> list[Expiring]:
+def expiry_rules(catalog: Catalog) -> list[ExpiryRule]:
     """Everything that expires, as the catalog has it."""
     found = []
     for collection in catalog.collections():
@@ -53,17 +52,17 @@ def expiring(catalog: Catalog) -> list[Expiring]:
             continue
         seconds = collection.options.get("expireAfterSeconds")
         if seconds is not None:
-            found.append(Expiring(collection.ns, collection.uuid, None, int(seconds)))
+            found.append(ExpiryRule(collection.ns, collection.uuid, None, int(seconds)))
         for index in collection.indexes:
             seconds = index.spec.get("expireAfterSeconds")
             if seconds is not None:
-                found.append(Expiring(collection.ns, collection.uuid, index.name, int(seconds)))
+                found.append(ExpiryRule(collection.ns, collection.uuid, index.name, int(seconds)))
     return found
 
 
 def delete_expired(
     unit: WriteUnit,
-    rule: Expiring,
+    rule: ExpiryRule,
     now: int,
     limit: int = AT_ONCE,
     owns: Callable[[bytes], bool] = lambda _document: True,
@@ -95,7 +94,7 @@ def _expired_by_index(
     """Documents with a date up to the threshold; of several dates in an array the earliest counts."""
     lower, upper = _DATES, _date_key(threshold)
     if is_descending(index.key[0][1]):
-        lower, upper = upper.translate(_COMPLEMENT), lower.translate(_COMPLEMENT)
+        lower, upper = upper.translate(INVERTED), lower.translate(INVERTED)
     seen: set[bytes] = set()
     for key, document in unit.index_records(collection, index, lower, upper):
         if key not in seen:
@@ -103,7 +102,7 @@ def _expired_by_index(
             yield key, document
 
 
-def _expired_by_id(unit: WriteUnit, collection: Collection, rule: Expiring, now: int) -> Iterator[Record]:
+def _expired_by_id(unit: WriteUnit, collection: Collection, rule: ExpiryRule, now: int) -> Iterator[Record]:
     if collection.options.get("expireAfterSeconds") != rule.seconds:
         return
     threshold = rule.threshold(now)

@@ -85,7 +85,7 @@ class Store:
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
             catalog = _load_catalog(reader, tables, transaction)
-            last = _last_entry(tables, transaction)
+            last = reader.newest_time()
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
             term = reader.meta("term")
             truncated = truncated_through(reader)
@@ -100,7 +100,7 @@ class Store:
         self.last_committed = last
         self.truncated_through = truncated
         """cluster time of the newest entry that was removed from the oplog"""
-        clock.go_on_behind(last)
+        clock.continue_after(last)
         self.clock = clock
         self._promised = last
         self._writer = Writer(self, self._published)
@@ -152,7 +152,7 @@ class Store:
         return Snapshot(self.tables, transaction, catalog)
 
     def for_reader(self) -> "Store":
-        """See `States`: here every document is in one place."""
+        """See `SnapshotSource`: here every document is in one place."""
         return self
 
     @property
@@ -372,8 +372,3 @@ def view_of(definition: bytes) -> View:
     found = documents.decode(definition)
     database, _, name = found["_id"].partition(".")
     return View(database, name, found["viewOn"], tuple(found["pipeline"]), found.get("collation"))
-
-
-def _last_entry(tables: Tables, transaction: Transaction) -> int:
-    with transaction.cursor(db=tables.oplog) as cursor:
-        return int(TIME.unpack(cursor.key())[0]) if cursor.last() else 0

@@ -13,7 +13,7 @@ from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
-from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
 from tailrace.mongod.store.reader import TableReader, multikey_mark
 from tailrace.mongod.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
 from tailrace.mongod.store.transactions.locks import Blocked, Holder, LockTable
@@ -62,7 +62,7 @@ class TableWriter(TableReader):
         super().__init__(state.tables, state.transaction)
         self.state = state
         """For what is kept beside documents and indexes: the oplog, the images, the term"""
-        self.acts_for: Holder | None = None
+        self.on_behalf_of: Holder | None = None
         """Whose locks do not count, because this is the commit of that transaction"""
         self._counts: dict[int, list[int]] = {}
 
@@ -136,8 +136,7 @@ class TableWriter(TableReader):
         state = self.state
         self._check_free(collection.prefix + key)
         for index in collection.indexes:
-            keys = [id_key_of(before) or b""] if index.is_id else index_keys(index, before)
-            for index_key in keys:
+            for index_key in all_index_keys(index, before):
                 state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
         state.transaction.delete(collection.prefix + key, db=state.tables.records)
         self.add_to_count(collection.ident, -1, -len(before))
@@ -209,14 +208,12 @@ class TableWriter(TableReader):
         locks = self.state.locks
         if locks:
             holder = locks.holder(key)
-            if holder is not None and holder is not self.acts_for:
+            if holder is not None and holder is not self.on_behalf_of:
                 raise Blocked(holder)
 
     @staticmethod
     def _stored(index: Index, index_key: bytes, record_key: bytes) -> bytes:
-        if index.unique:
-            return index.prefix + index_key
-        return index.prefix + index_key + mark_of(record_key)
+        return index.prefix + stored_key(index, index_key, record_key)
 
     def add_to_count(self, ident: int, number: int, size: int) -> None:
         """Count what was put or removed, which may be less than nothing."""

@@ -13,9 +13,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.indexes.id_keys import id_key_of
-from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.indexes.index_keys import all_index_keys, stored_key
 from tailrace.mongod.store.reader import Snapshot
-from tailrace.mongod.store.tables import mark_of
 from tailrace.sources.archives.soundness import check_sound
 
 _MOST_SHOWN: Final = 100
@@ -132,8 +131,4 @@ def _check_document(document: bytes) -> None:
 
 
 def _stored_keys(index: Index, record_key: bytes, document: bytes) -> list[bytes]:
-    """The keys of a document as they stand in the index."""
-    if index.is_id:
-        return [id_key_of(document) or b""]
-    keys = index_keys(index, document)
-    return keys if index.unique else [key + mark_of(record_key) for key in keys]
+    return [stored_key(index, key, record_key) for key in all_index_keys(index, document)]

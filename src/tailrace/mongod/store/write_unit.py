@@ -30,13 +30,13 @@ from tailrace.mongod.store.transactions.sessions import (
     keys_of_older_parts,
     session_key,
 )
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 FIRST_IDENT: Final = 16
 _TABLES_WITH_GARBAGE: Final = ("records", "index")
 
 
-class WriteUnit(TableWriter, Unit):
+class WriteUnit(TableWriter, UnitOfWork):
     """One job's changes."""
 
     def __init__(self, state: WriteState) -> None:
@@ -148,7 +148,7 @@ class WriteUnit(TableWriter, Unit):
         if collection.records_images and not self.moves_data:
             self.put_pre_image(collection, ts, 0, before)
         if operation.needs_retry_image is not None and self.session is not None:
-            self.keep_image(self.session, ts, operation.needs_retry_image, image)
+            self.put_retry_image(self.session, ts, operation.needs_retry_image, image)
 
     # -- pre-images and sessions ----------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class WriteUnit(TableWriter, Unit):
             state.transaction.put(key, record, db=state.tables.prepared)
         state.changes += 1
 
-    def keep_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
+    def put_retry_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
         """Keep what a retryable findAndModify has told, for when it is sent again."""
         head = documents.encode(
             {
@@ -289,9 +289,7 @@ class WriteUnit(TableWriter, Unit):
         self.end_group()
         # An open transaction may have made a collection of this name, or rely on this one as it is.
         self._check_free(name_key(collection.ns))
-        user = state.locks.user(collection.prefix) if state.locks else None
-        if user is not None:
-            raise Blocked(user, collection.prefix)
+        self.check_unused(collection)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
         self.publish(state.catalog.with_collection(collection))
 
@@ -300,9 +298,7 @@ class WriteUnit(TableWriter, Unit):
         state = self.state
         self.end_group()
         if not keep_records:
-            user = state.locks.user(collection.prefix) if state.locks else None
-            if user is not None:
-                raise Blocked(user, collection.prefix)
+            self.check_unused(collection)
         state.transaction.delete(collection.ns.encode(), db=state.tables.catalog)
         self.publish(state.catalog.without_collection(collection.ns))
         if not keep_records:
@@ -310,6 +306,13 @@ class WriteUnit(TableWriter, Unit):
             for index in collection.indexes:
                 self.discard("index", index.ident)
             self.forget_count(collection)
+
+    def check_unused(self, collection: Collection) -> None:
+        """Raise `Blocked` while an open transaction uses a collection that is to be changed itself."""
+        locks = self.state.locks
+        user = locks.user(collection.prefix) if locks else None
+        if user is not None:
+            raise Blocked(user, collection.prefix)
 
     def publish(self, catalog: Catalog) -> None:
         """Replace the catalog, for this unit now and for everybody once it is committed."""

@@ -44,7 +44,7 @@ def with_all_indexes(cluster: "Cluster", ns: str) -> Collection | None:
     ]
     found = [collection for collection in on_owners if collection is not None]
     indexes = {index.name: index for collection in found for index in collection.indexes}
-    return found[0].having(indexes=tuple(indexes.values())) if found else None
+    return found[0].with_changes(indexes=tuple(indexes.values())) if found else None
 
 
 def check_expected(cluster: "Cluster", ns: str, expected: bytes | None) -> None:

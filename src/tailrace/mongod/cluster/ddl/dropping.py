@@ -11,7 +11,6 @@ from tailrace.bson.documents import decode
 from tailrace.mongod.cluster.ddl.collection_shards import shards_having
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.ddl.drop import drop_collection, drop_everything
-from tailrace.mongod.store.ddl.lookup import check_unused
 from tailrace.mongod.store.write_unit import WriteUnit
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ async def _drop(shard: Server, ns: str, *, from_migrate: bool | None) -> None:
     def work(unit: WriteUnit) -> None:
         collection = unit.catalog.collection(ns)
         if collection is not None:
-            check_unused(unit, collection)
+            unit.check_unused(collection)
             drop_collection(unit, collection, from_migrate=from_migrate)
 
     await shard.store.write(work)

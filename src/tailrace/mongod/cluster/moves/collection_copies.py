@@ -39,7 +39,7 @@ def remove_copy(unit: WriteUnit, uuid: bytes) -> None:
 
 def _make(unit: WriteUnit, original: Collection) -> None:
     indexes = tuple(Index(unit.new_ident(), index.spec) for index in original.indexes)
-    copy = original.having(ident=unit.new_ident(), indexes=indexes)
+    copy = original.with_changes(ident=unit.new_ident(), indexes=indexes)
     unit.put_collection(copy)
     o: dict[str, Any] = {"create": copy.name, **copy.options}
     id_index = copy.id_index

@@ -126,7 +126,7 @@ class Resharding:
         # Alone, so that the copy begins with the indexes and options that the collection has for everybody.
         async with alone_at_last(self._cluster.placement, self._ns):
             self._check_unchanged(original)
-            new = original.having(
+            new = original.with_changes(
                 name=temporary_name(original),
                 uuid=self._new_uuid,
                 shard_key=() if self._place.is_unsplittable else named_by(self._place.key.paths),

@@ -20,7 +20,7 @@ def put_shard_key(unit: WriteUnit, ns: str, paths: Iterable[str] | None) -> None
     collection = unit.catalog.collection(ns)
     wanted = named_by(paths)
     if collection is not None and collection.shard_key != wanted:
-        unit.put_collection(collection.having(shard_key=wanted))
+        unit.put_collection(collection.with_changes(shard_key=wanted))
 
 
 def named_by(paths: Iterable[str] | None) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class CatalogMerger:
             found = {shard: _found(catalogs.get(shard), placed.uuid) for shard in placed.shards}
             having = {shard: collection for shard, collection in found.items() if collection is not None}
             if having:
-                named = next(iter(having.values())).having(name=placed.ns.partition(".")[2])
+                named = next(iter(having.values())).with_changes(name=placed.ns.partition(".")[2])
                 collections[placed.ns] = self._renumbered(named)
                 places[placed.uuid] = tuple(having)
         indexed = {index.ident: own for own in collections.values() for index in own.indexes}
@@ -88,7 +88,7 @@ class CatalogMerger:
     def _renumbered(self, collection: Collection) -> Collection:
         uuid = collection.uuid
         indexes = tuple(Index(self._number(uuid, index.name), index.spec) for index in collection.indexes)
-        return collection.having(ident=self._number(uuid, ""), indexes=indexes)
+        return collection.with_changes(ident=self._number(uuid, ""), indexes=indexes)
 
     def _number(self, uuid: bytes, index: str) -> int:
         return self._numbers.setdefault((uuid, index), len(self._numbers) + 1)

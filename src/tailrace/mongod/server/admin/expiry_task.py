@@ -16,7 +16,7 @@ from tailrace.mongod.store.expiry import (
     AT_ONCE,
     RemovedImages,
     delete_expired,
-    expiring,
+    expiry_rules,
     remove_expired_images,
 )
 from tailrace.mongod.store.store import Store
@@ -109,7 +109,7 @@ class ExpiryTask:
         if not server.parameters["ttlMonitorEnabled"] or not server.replication.is_primary:
             return
         now = server.wall.milliseconds()
-        for rule in expiring(server.store.catalog):
+        for rule in expiry_rules(server.store.catalog):
             async with self.claim(rule.ns) as owns:
                 while True:
                     work = partial(delete_expired, rule=rule, now=now, owns=owns)

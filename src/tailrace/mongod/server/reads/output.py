@@ -18,7 +18,6 @@ from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import in_catalog_order
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.drop import drop_collection
-from tailrace.mongod.store.ddl.lookup import check_unused
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -111,7 +110,7 @@ def _replace_timeseries(unit: WriteUnit, target: OutTarget, replaced: Collection
     """A time series cannot be renamed; the old one is dropped in the same moment instead."""
     options: Mapping[str, Any] = {"timeseries": dict(target.timeseries or {})}
     if replaced is not None:
-        check_unused(unit, replaced)
+        unit.check_unused(replaced)
         options = replaced.options
         drop_collection(unit, replaced)
         unit.create_collection(target.database, target.collection, options)

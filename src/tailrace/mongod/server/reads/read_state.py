@@ -17,7 +17,7 @@ from tailrace.mongod.store.reader import Reader, Record
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.reads.snapshots import PinnedSnapshot
-    from tailrace.mongod.store.states import States
+    from tailrace.mongod.store.snapshot_source import SnapshotSource
 
 _COST_BETWEEN_LOOKS: Final = 32_000
 _COST_OF_A_RECORD: Final = 1000
@@ -28,7 +28,7 @@ class ReadState:
     """Gives the reader of the batch under way."""
 
     def __init__(
-        self, states: "States", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
+        self, states: "SnapshotSource", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
     ) -> None:
         """Without a reader of its own it opens the newest state for each batch."""
         self._states = states

@@ -13,7 +13,7 @@ from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_numbered
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.write_errors import WriteErrors
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 MAX_BATCH_SIZE: Final = 100_000
 """`maxWriteBatchSize`, as hello tells it."""
@@ -69,7 +69,7 @@ class Batch:
         arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace")
         return batch
 
-    def runner(self, unit: Unit) -> StatementRunner:
+    def runner(self, unit: UnitOfWork) -> StatementRunner:
         """What executes the statements on a unit."""
         self.namespace.check_uuid(unit.catalog)
         return StatementRunner(

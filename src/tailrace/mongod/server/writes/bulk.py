@@ -11,7 +11,7 @@ from tailrace.mongod.server.writes.batch import ends_command
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class BulkResult:
         }
 
 
-def run_bulk(unit: Unit, context: Context, spec: BulkSpec) -> BulkResult:
+def run_bulk(unit: UnitOfWork, context: Context, spec: BulkSpec) -> BulkResult:
     """Execute the operations; an ordered bulk ends at its first error, and so does one in a transaction."""
     runner = StatementRunner(
         unit,

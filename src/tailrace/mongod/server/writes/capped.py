@@ -7,11 +7,13 @@ that whoever reads the oplog never sees the collection beyond its limits for lon
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-def insert_capped(unit: Unit, collection: Collection, document: bytes, statement_id: int | None) -> None:
+def insert_capped(
+    unit: UnitOfWork, collection: Collection, document: bytes, statement_id: int | None
+) -> None:
     """Store a document, and remove the oldest until the collection is within its limits."""
     assert isinstance(unit, WriteUnit), "capped collections are not written to in transactions"
     most_bytes = int(collection.options["size"])

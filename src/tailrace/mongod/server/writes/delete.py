@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.targets import Selection
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class DeleteOutcome:
 class DeleteScope:
     """What a delete works on and with."""
 
-    unit: Unit
+    unit: UnitOfWork
     context: Context
     collection: Collection
     statement_id: int | None = None

@@ -17,7 +17,7 @@ from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.update import id_of
 from tailrace.mongod.store.transactions.sessions import session_key
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
@@ -56,7 +56,9 @@ class Modified:
     was_retried: bool = False
 
 
-def find_and_modify(unit: Unit, context: Context, namespace: Namespace, spec: FindAndModifySpec) -> Modified:
+def find_and_modify(
+    unit: UnitOfWork, context: Context, namespace: Namespace, spec: FindAndModifySpec
+) -> Modified:
     """Execute the command on a unit."""
     runner = StatementRunner(
         unit,
@@ -115,7 +117,7 @@ def _projection(spec: FindAndModifySpec, runner: StatementRunner) -> FindProject
     return compile_find_projection(spec.projection, matcher=matcher, variables=runner.variables)
 
 
-def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: LoggedWrite) -> Modified:
+def _told_again(unit: UnitOfWork, context: Context, spec: FindAndModifySpec, logged: LoggedWrite) -> Modified:
     """The first result of a command that is sent again."""
     is_removal = isinstance(spec.change, DeleteSpec)
     if logged.inside is None and is_removal != (logged.op == "d"):
@@ -139,7 +141,7 @@ def _told_again(unit: Unit, context: Context, spec: FindAndModifySpec, logged: L
     return Modified(_kept_image(unit, context, logged), facts, was_retried=True)
 
 
-def _kept_image(unit: Unit, context: Context, logged: LoggedWrite) -> bytes:
+def _kept_image(unit: UnitOfWork, context: Context, logged: LoggedWrite) -> bytes:
     assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
     assert context.lsid is not None, "a retryable write has a session"
     kept = unit.image_record(session_key(logged.inside or context.lsid))

@@ -8,7 +8,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 _WRITABLE_SYSTEM: Final = frozenset(
     {
@@ -73,7 +73,7 @@ def check_in_transaction(collection: Collection) -> None:
         raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
 
 
-def new_collection(unit: Unit, namespace: Namespace) -> Collection:
+def new_collection(unit: UnitOfWork, namespace: Namespace) -> Collection:
     """Make the collection that a document is put into."""
     check_new_collection(unit.catalog, namespace.database, namespace.name)
     return unit.create_collection(namespace.database, namespace.name)

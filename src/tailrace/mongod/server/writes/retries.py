@@ -20,7 +20,7 @@ from tailrace.mongod.server.writes.delete import DeleteOutcome
 from tailrace.mongod.server.writes.update import UpdateOutcome
 from tailrace.mongod.store.reader import TableReader
 from tailrace.mongod.store.transactions.sessions import SessionWrites, is_part_of_write, parts_of_write
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
 _OTHER_KIND: Final = 40606
@@ -77,7 +77,7 @@ class RetryHistory:
             last = OpTime(from_timestamp(previous["ts"]), int(previous["t"]))
 
     @classmethod
-    def open(cls, unit: Unit, context: Context) -> "RetryHistory":
+    def open(cls, unit: UnitOfWork, context: Context) -> "RetryHistory":
         """Let the unit log retryable writes of a command's session, and read what that has logged before."""
         lsid, number = context.lsid, context.txn_number
         assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"

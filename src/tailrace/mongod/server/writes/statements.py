@@ -25,7 +25,7 @@ from tailrace.mongod.server.writes.timeseries import bucket_of
 from tailrace.mongod.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope
 from tailrace.mongod.server.writes.validation.validator import Validator
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.query.variables import variables_at
 
@@ -35,7 +35,7 @@ class StatementRunner:
 
     def __init__(
         self,
-        unit: Unit,
+        unit: UnitOfWork,
         context: Context,
         *,
         let: Mapping[str, Any] | None = None,

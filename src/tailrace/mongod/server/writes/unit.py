@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
 
-async def run_write(context: Context, work: Callable[[Unit], T]) -> T:
+async def run_write(context: Context, work: Callable[[UnitOfWork], T]) -> T:
     """Run the statements of one command; when this returns outside of a transaction, they are on disk.
 
     ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit

@@ -18,7 +18,7 @@ from tailrace.mongod.server.writes.timeseries import check_update, with_meta
 from tailrace.mongod.server.writes.upsert import document_of_query
 from tailrace.mongod.server.writes.validation.validator import Validator
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ def id_of(document: bytes) -> Any:
 class UpdateScope:
     """What an update works on and with."""
 
-    unit: Unit
+    unit: UnitOfWork
     context: Context
     collection: Collection
     validator: Validator | None

@@ -1,23 +1,23 @@
-"""Changes of the catalog: collections, indexes and views made, changed, renamed and dropped.
+"""Changes of the catalog: create, change, rename and drop collections, indexes and views.
 
-Each function works on a write unit, inside a job of the writer: it looks at the catalog as it is then, raises
+Each function works on a unit of work, inside a job of the writer: it reads the catalog as of then, raises
 before it has changed anything, makes the change and logs the entry that MongoDB would log. Names and options
-come as a client sent them, with their types checked.
+are those that the client sent, with their types checked.
 
-====================== ====================================================================================
-`names`                what collections may be called
-`lookup`               the collection a command is about, or the error that says why there is none
-`collection_options`   the options of `create`, checked and in catalog order
-`timeseries_options`   those of time-series collections
-`create`               `create`
-`views`                views: documents in `system.views`
-`coll_mod`             `collMod`
-`drop`                 `drop` and `dropDatabase`
-`rename`               `renameCollection`, `convertToCapped`
-`index_spec`           one index's specification, checked and completed
-`key_pattern`          what an index may be on
-`timeseries_indexes`   indexes on measurements, kept on buckets
-`indexes`              `createIndexes` and `dropIndexes`
-`index_changes`        other options for an index, as part of `collMod`
-====================== ====================================================================================
+========================= =================================================================================
+`names`                   which names collections and views may have
+`lookup`                  find the collection that a command names, or raise the error for a missing one
+`collection_options`      the options of `create`, checked and in catalog order
+`timeseries_options`      the option `timeseries` of `create`
+`create`                  `create`
+`views`                   views: documents in `system.views`
+`coll_mod`                `collMod`
+`coll_mod_index`          `collMod` of an index
+`drop`                    `drop` and `dropDatabase`
+`rename`                  `renameCollection`, `convertToCapped`
+`index_spec`              an index specification, checked and completed
+`key_pattern`             the key of an index specification, checked
+`timeseries_indexes`      indexes on measurements, stored as indexes on buckets
+`create_and_drop_indexes` `createIndexes` and `dropIndexes`
+========================= =================================================================================
 """

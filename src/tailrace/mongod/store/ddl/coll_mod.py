@@ -11,6 +11,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.ddl.coll_mod_index import IndexChange, change_index
 from tailrace.mongod.store.ddl.collection_options import (
     check_capped_max,
     check_capped_size,
@@ -22,8 +23,7 @@ from tailrace.mongod.store.ddl.collection_options import (
     in_catalog_order,
     invalid,
 )
-from tailrace.mongod.store.ddl.index_changes import IndexChange, change_index
-from tailrace.mongod.store.ddl.lookup import check_unused, check_writable
+from tailrace.mongod.store.ddl.lookup import check_writable
 from tailrace.mongod.store.ddl.timeseries_options import MAX_SPAN_BY_GRANULARITY, bucketing
 from tailrace.mongod.store.ddl.views import modify_view
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -79,7 +79,7 @@ def coll_mod(unit: WriteUnit, database: str, name: str, changes: CollectionChang
     if changes.view_on is not None or changes.pipeline is not None:
         raise invalid("'viewOn' and 'pipeline' are only supported on a view")
     check_writable(collection)
-    check_unused(unit, collection)
+    unit.check_unused(collection)
     return _modify(unit, collection, changes)
 
 
@@ -89,7 +89,7 @@ def _modify(unit: WriteUnit, collection: Collection, changes: CollectionChanges)
     o: dict[str, Any] = {"collMod": collection.name}
     o2: dict[str, Any] = {"collectionOptions_old": before}
     reply: dict[str, Any] = {}
-    changed = collection.having(options=options)
+    changed = collection.with_changes(options=options)
     if changes.index is not None:
         outcome = change_index(unit, changed, changes.index)
         changed = outcome.collection

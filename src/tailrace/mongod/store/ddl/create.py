@@ -8,10 +8,10 @@ from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import collection_options
 from tailrace.mongod.store.ddl.names import check_new_collection
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
-def create_collection(unit: Unit, database: str, name: str, options: Mapping[str, Any]) -> Collection:
+def create_collection(unit: UnitOfWork, database: str, name: str, options: Mapping[str, Any]) -> Collection:
     """Make a collection; one that is there with the very same options is left as it is.
 
     Raises NamespaceExists (48) if there is another collection or a view of that name.

@@ -9,7 +9,6 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import INTERNAL_DATABASES, OPLOG_NS, VIEWS, Collection
-from tailrace.mongod.store.ddl.lookup import check_unused
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, is_legal_system_name
 from tailrace.mongod.store.ddl.views import drop_view, forget_views
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -63,7 +62,7 @@ def drop_everything(unit: WriteUnit, database: str, *, from_migrate: bool = Fals
     """Drop what is there of a database and log the end of it, even if nothing is."""
     collections = list(unit.catalog.collections(database))
     for collection in collections:
-        check_unused(unit, collection)
+        unit.check_unused(collection)
     for collection in collections:
         drop_collection(unit, collection, from_migrate=from_migrate or None)
     unit.log(command(database, {"dropDatabase": 1}, from_migrate=from_migrate))

@@ -7,6 +7,7 @@ from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, id_index_spec
+from tailrace.mongod.store.ddl.collection_options import MAX_EXPIRE_AFTER_SECONDS
 from tailrace.mongod.store.ddl.key_pattern import (
     cannot_create,
     check_key_pattern,
@@ -18,7 +19,6 @@ from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
-MAX_EXPIRE_AFTER_SECONDS: Final = 2**31 - 1
 MAX_WEIGHT: Final = 1_000_000_000
 _NUMBERS: Final = (
     "v", "expireAfterSeconds", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",

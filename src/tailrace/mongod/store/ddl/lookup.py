@@ -5,8 +5,6 @@ from bson import Binary
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection
-from tailrace.mongod.store.transactions.locks import Blocked
-from tailrace.mongod.store.write_unit import WriteUnit
 
 
 def existing_collection(catalog: Catalog, database: str, name: str) -> Collection:
@@ -36,13 +34,6 @@ def check_uuid(catalog: Catalog, database: str, name: str, expected: bytes | Non
         "actualCollection": actual.name if actual is not None and actual.database == database else None,
     }
     raise error
-
-
-def check_unused(unit: WriteUnit, collection: Collection) -> None:
-    """Wait for the open transactions that use a collection, which has to stay as it is for them."""
-    user = unit.locks.user(collection.prefix) if unit.locks else None
-    if user is not None:
-        raise Blocked(user, collection.prefix)
 
 
 def check_writable(collection: Collection) -> None:

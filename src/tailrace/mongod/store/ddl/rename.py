@@ -14,7 +14,7 @@ from tailrace.mongod.store.catalog import OPLOG_NS, VIEWS, Collection
 from tailrace.mongod.store.ddl.collection_options import check_capped_size, in_catalog_order
 from tailrace.mongod.store.ddl.create import check_no_view
 from tailrace.mongod.store.ddl.drop import count_document, drop_collection
-from tailrace.mongod.store.ddl.lookup import check_unused, check_uuid, check_writable, existing_collection
+from tailrace.mongod.store.ddl.lookup import check_uuid, check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection, is_legal_system_name
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -43,8 +43,8 @@ def rename_collection(
         if isinstance(drop_target, bytes):
             check_uuid(unit.catalog, *target, drop_target)
         check_writable(replaced)
-        check_unused(unit, replaced)
-    check_unused(unit, collection)
+        unit.check_unused(replaced)
+    unit.check_unused(collection)
     if source[0] == target[0]:
         replace_collection(unit, collection, target[1], replaced, stay_temp=stay_temp)
         return
@@ -57,7 +57,7 @@ def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> N
     """Replace a collection by a capped one with as many of its newest documents as fit; indexes are lost."""
     collection = existing_collection(unit.catalog, database, name)
     check_writable(collection)
-    check_unused(unit, collection)
+    unit.check_unused(collection)
     if collection.is_clustered:
         raise CommandError(ErrorCode.InvalidOptions, "Clustered collections cannot be converted to capped")
     limit = check_capped_size(database, name, size)
@@ -129,7 +129,7 @@ def replace_collection(
     options = dict(collection.options)
     if not stay_temp:
         options.pop("temp", None)
-    renamed = collection.having(name=name, options=options)
+    renamed = collection.with_changes(name=name, options=options)
     unit.put_collection(renamed)
     if not collection.is_logged:
         return

@@ -17,8 +17,9 @@ from tailrace.bson.keystring import END, NO_BITS, append_value
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.indexes.collation_keys import collated
+from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_values import IndexPaths, Values, wildcard_values
-from tailrace.mongod.store.tables import fitted
+from tailrace.mongod.store.tables import fitted, mark_of
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match import compile_match
@@ -31,7 +32,8 @@ _WITHOUT_KEYS: Final = frozenset({"text", "2d", "2dsphere", "2dsphere_bucket"})
 _HASHED: Final = "hashed"
 _WILDCARD: Final = "$**"
 _ARRAY_IN_HASHED: Final = 16766
-_INVERTED: Final = bytes(255 - byte for byte in range(256))
+INVERTED: Final = bytes(255 - byte for byte in range(256))
+"""Translation table that turns the bytes of an ascending key into those of a descending one"""
 _END: Final = bytes([END])
 _FIXED_SIZES: Final = {kind: rawbson.value_end(b"", kind, 0) for kind in (
     rawbson.DOUBLE, rawbson.UNDEFINED, rawbson.OBJECT_ID, rawbson.BOOL, rawbson.DATE, rawbson.NULL,
@@ -42,6 +44,29 @@ _FIXED_SIZES: Final = {kind: rawbson.value_end(b"", kind, 0) for kind in (
 def index_keys(index: Index, document: bytes) -> list[bytes]:
     """The keys of a document, in order and without repetition; none if the index passes over it."""
     return _maker(index)(document)
+
+
+def all_index_keys(index: Index, document: bytes) -> list[bytes]:
+    """`index_keys` for any index, the one on `_id` included, whose key is made from a few bytes."""
+    if index.is_id:
+        key = id_key_of(document)
+        return [] if key is None else [key]
+    return index_keys(index, document)
+
+
+def unique_keys(indexes: Iterable[Index], document: bytes) -> list[tuple[Index, bytes]]:
+    """The keys of a document that no other document may have."""
+    return [
+        (index, key)
+        for index in indexes
+        if not index.takes_duplicates
+        for key in all_index_keys(index, document)
+    ]
+
+
+def stored_key(index: Index, index_key: bytes, record_key: bytes) -> bytes:
+    """A key as the index stores it, without the index's prefix; a non-unique index adds the record's mark."""
+    return index_key if index.unique else index_key + mark_of(record_key)
 
 
 def index_values(index: Index, document: bytes) -> Iterator[tuple[bytes, Values]]:
@@ -117,7 +142,7 @@ class _Plain:
             else:
                 append_value(out, NO_BITS, document, *value)
             if descending:
-                out[begin:] = out[begin:].translate(_INVERTED)
+                out[begin:] = out[begin:].translate(INVERTED)
         out += _END
         return [fitted(bytes(out))]
 
@@ -172,7 +197,7 @@ class _General:
             begin = len(out)
             append_value(out, NO_BITS, raw, kind, 0, len(raw))
             if direction == -1:
-                out[begin:] = out[begin:].translate(_INVERTED)
+                out[begin:] = out[begin:].translate(INVERTED)
         out += _END
         return fitted(bytes(out))
 

@@ -7,11 +7,14 @@ A change of a collection waits until no transaction uses it. Meanwhile no other 
 it, or it would wait for ever on a busy server.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.store.tables import pack_ident
 
 
@@ -20,6 +23,15 @@ class Holder(Protocol):
 
     async def wait_ended(self, deadline: float | None) -> None:
         """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
+
+
+async def wait_until(ended: asyncio.Event, deadline: float | None) -> None:
+    """Wait for an event; raise MaxTimeMSExpired past the deadline, which is in the event loop's time."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await ended.wait()
+    except TimeoutError:
+        raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit") from None
 
 
 class Blocked(Exception):  # noqa: N818 - not an error: the write is tried again

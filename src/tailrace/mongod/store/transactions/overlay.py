@@ -6,14 +6,12 @@ changes something: it looks up its place anew at each step, so what is behind it
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.indexes.id_keys import id_key_of
-from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.indexes.index_keys import all_index_keys, stored_key
 from tailrace.mongod.store.reader import Record
-from tailrace.mongod.store.tables import mark_of
 
 V = TypeVar("V")
 _NOTHING: Final = object()
@@ -156,10 +154,10 @@ class Overlay:
             return []
         places = []
         for index in self.collection.indexes:
-            keys = keys_in(index, document)
+            keys = all_index_keys(index, document)
             if len(keys) > 1:
                 self._multikey.add(index.ident)
-            places += [(index.ident, position(index, index_key, key)) for index_key in keys]
+            places += [(index.ident, stored_key(index, index_key, key)) for index_key in keys]
         return places
 
     def _list(self, key: bytes, document: bytes | None, places: list[tuple[int, bytes]]) -> None:
@@ -230,23 +228,3 @@ class Overlay:
     def is_multikey(self, index: Index) -> bool:
         """Whether a changed document has several keys in an index."""
         return index.ident in self._multikey
-
-
-def keys_in(index: Index, document: bytes) -> list[bytes]:
-    """The KeyStrings under which an index lists a document."""
-    if index.is_id:
-        key = id_key_of(document)
-        return [] if key is None else [key]
-    return index_keys(index, document)
-
-
-def position(index: Index, index_key: bytes, record_key: bytes) -> bytes:
-    """A KeyString as it is stored in an index, without the index's prefix."""
-    return index_key if index.unique else index_key + mark_of(record_key)
-
-
-def unique_keys(indexes: Iterable[Index], document: bytes) -> list[tuple[Index, bytes]]:
-    """The keys that no other document may have."""
-    return [
-        (index, key) for index in indexes if not index.takes_duplicates for key in keys_in(index, document)
-    ]

@@ -22,6 +22,7 @@ from tailrace.events.oplog_entry import OpTime
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import TableReader
 from tailrace.mongod.store.tables import TIME
+from tailrace.mongod.store.transactions.locks import wait_until
 from tailrace.mongod.store.transactions.sessions import (
     ABORTED,
     COMMITTED,
@@ -98,11 +99,7 @@ class Prepared:
 
     async def wait_ended(self, deadline: float | None) -> None:
         """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._ended.wait()
-        except TimeoutError:
-            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit") from None
+        await wait_until(self._ended, deadline)
 
     async def _end_as(self, state: str, job: Callable[[WriteUnit], None]) -> None:
         async with self._lock:
@@ -115,7 +112,7 @@ class Prepared:
 
     async def _write_end(self, state: str, job: Callable[[WriteUnit], None]) -> None:
         def on_behalf(writer: WriteUnit) -> None:
-            writer.acts_for = self
+            writer.on_behalf_of = self
             job(writer)
 
         await self._store.write(on_behalf)

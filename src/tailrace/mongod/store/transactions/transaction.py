@@ -17,20 +17,21 @@ from typing import Any, Final, TypeVar
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import Operation
-from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection
+from tailrace.mongod.store.catalog import ID_INDEX, INTERNAL_DATABASES, Catalog, Collection
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.indexes.index_keys import all_index_keys, unique_keys
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.tables import pack_time
-from tailrace.mongod.store.transactions.claims import Claims
-from tailrace.mongod.store.transactions.limits import check_writable, not_supported
+from tailrace.mongod.store.transactions.locks import wait_until
 from tailrace.mongod.store.transactions.overlaid_reader import OverlaidReader
-from tailrace.mongod.store.transactions.overlay import Overlay, keys_in, unique_keys
+from tailrace.mongod.store.transactions.overlay import Overlay
 from tailrace.mongod.store.transactions.prepared import Prepared, prepare_changes
 from tailrace.mongod.store.transactions.sessions import SessionWrites, session_key
+from tailrace.mongod.store.transactions.transaction_locks import TransactionLocks
 from tailrace.mongod.store.transactions.transaction_log import Change, Effects, commit_changes
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
 T = TypeVar("T")
@@ -38,13 +39,13 @@ T = TypeVar("T")
 _HIGHEST_IDENT: Final = 2**32 - 1
 
 
-class TransactionUnit(OverlaidReader, Unit):
+class TransactionUnit(OverlaidReader, UnitOfWork):
     """One open transaction. It is used by one statement at a time, here or in the writer's thread."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.snapshot())
         self._store = store
-        self._claims = Claims(self, self._snapshot)
+        self._locks = TransactionLocks(self, self._snapshot)
         self._changes: list[Change] = []
         self.read_time = self._snapshot.newest_time()
         """The cluster time of the state it reads"""
@@ -62,7 +63,7 @@ class TransactionUnit(OverlaidReader, Unit):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    async def write(self, work: Callable[[Unit], T]) -> T:
+    async def write(self, work: Callable[[UnitOfWork], T]) -> T:
         """Run a statement that writes.
 
         ``work`` gets this unit; it may be run again after it was undone, when another job of the same commit
@@ -77,18 +78,18 @@ class TransactionUnit(OverlaidReader, Unit):
         def job(writer: WriteUnit) -> T:
             self._undo()
             self.wall = writer.wall
-            with self._claims.against(writer):
+            with self._locks.against(writer):
                 return work(self)
 
         result = await self._store.write(job)
-        if self._claims.failure is not None:
-            raise self._claims.failure
+        if self._locks.failure is not None:
+            raise self._locks.failure
         return result
 
     def _undo(self) -> None:
         number, self._catalog = self._kept
         del self._changes[number:]
-        self._claims.undo(self._catalog)
+        self._locks.undo(self._catalog)
         for ident, overlay in list(self._overlays.items()):
             overlay.undo()
             if self._catalog.by_uuid(overlay.collection.uuid) is None:
@@ -163,7 +164,7 @@ class TransactionUnit(OverlaidReader, Unit):
         self._snapshot.close()
 
     def _effects(self) -> Effects:
-        created = [c for c in map(self._catalog.by_uuid, self._claims.created) if c is not None]
+        created = [c for c in map(self._catalog.by_uuid, self._locks.created) if c is not None]
         return Effects.of(created, self._overlays.values())
 
     @property
@@ -185,11 +186,7 @@ class TransactionUnit(OverlaidReader, Unit):
 
     async def wait_ended(self, deadline: float | None) -> None:
         """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._ended.wait()
-        except TimeoutError:
-            raise CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit") from None
+        await wait_until(self._ended, deadline)
 
     @property
     def clock(self) -> ClusterClock:
@@ -208,10 +205,10 @@ class TransactionUnit(OverlaidReader, Unit):
         if by_id is None:
             raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
         if collection.is_clustered:
-            self._claims.claim_record(overlay, by_id)
+            self._locks.lock_record(overlay, by_id)
             if self.record(collection, by_id) is not None:
                 raise duplicate_key(collection, ID_INDEX, document)
-        self._claims.claim_keys(overlay, unique_keys(collection.indexes, document), document)
+        self._locks.lock_new_keys(overlay, unique_keys(collection.indexes, document), document)
         key = by_id if collection.is_clustered else self._new_record_key(overlay)
         overlay.put(key, None, document)
         self._change("i", collection, document, collection.document_key(document), stmt_id=stmt_id)
@@ -230,12 +227,12 @@ class TransactionUnit(OverlaidReader, Unit):
     ) -> None:
         """Replace a record; ``o`` is what is logged."""
         overlay = self._opened(collection)
-        self._claims.claim_record(overlay, key)
+        self._locks.lock_record(overlay, key)
         for index in collection.indexes:
             if not index.takes_duplicates and not index.is_id:
-                old, new = keys_in(index, before), keys_in(index, after)
-                self._claims.claim_keys(overlay, [(index, k) for k in new if k not in old], after)
-                self._claims.lock_keys(collection, [(index, k) for k in old if k not in new])
+                old, new = all_index_keys(index, before), all_index_keys(index, after)
+                self._locks.lock_new_keys(overlay, [(index, k) for k in new if k not in old], after)
+                self._locks.lock_keys(collection, [(index, k) for k in old if k not in new])
         overlay.put(key, before, after)
         image = before if retry_image == "preImage" else after
         key_document = collection.document_key(before)
@@ -255,8 +252,8 @@ class TransactionUnit(OverlaidReader, Unit):
     ) -> None:
         """Remove a record."""
         overlay = self._opened(collection)
-        self._claims.claim_record(overlay, key)
-        self._claims.lock_keys(collection, unique_keys(collection.indexes, before))
+        self._locks.lock_record(overlay, key)
+        self._locks.lock_keys(collection, unique_keys(collection.indexes, before))
         overlay.put(key, before, None)
         key_document = collection.document_key(before)
         self._change(
@@ -299,14 +296,14 @@ class TransactionUnit(OverlaidReader, Unit):
         """The overlay of a collection that is to be changed."""
         overlay = self._overlays.get(collection.ident)
         if overlay is None:
-            check_writable(collection)
-            self._claims.claim_use(collection)
+            _check_writable(collection)
+            self._locks.use_collection(collection)
             overlay = self._overlays[collection.ident] = Overlay(collection)
         return overlay
 
     def _new_record_key(self, overlay: Overlay) -> bytes:
-        if overlay.collection.uuid not in self._claims.created:
-            return self._claims.current.new_record_key(overlay.collection)
+        if overlay.collection.uuid not in self._locks.created:
+            return self._locks.current.new_record_key(overlay.collection)
         last = overlay.records.next_key(None, reverse=True)
         return pack_time(1 if last is None else int.from_bytes(last, "big") + 1)
 
@@ -321,17 +318,17 @@ class TransactionUnit(OverlaidReader, Unit):
         known = self._catalog.by_uuid(collection.uuid)
         if known is None:
             if collection.is_timeseries:
-                raise not_supported(
+                raise _not_supported(
                     f"Cannot create a time-series collection in a multi-document transaction: {collection.ns}"
                 )
-            self._claims.claim_name(collection)
-        elif collection.uuid not in self._claims.created:
-            raise not_supported(
+            self._locks.lock_name(collection)
+        elif collection.uuid not in self._locks.created:
+            raise _not_supported(
                 f"Cannot create new indexes on existing collection {collection.ns} "
                 "in a multi-document transaction"
             )
         elif self.count(known)[0]:
-            raise not_supported(
+            raise _not_supported(
                 f"Cannot create new indexes on non-empty collection {collection.ns} "
                 "in a multi-document transaction"
             )
@@ -342,3 +339,24 @@ class TransactionUnit(OverlaidReader, Unit):
     def log(self, operation: Operation) -> None:
         """Have an operation in the transaction's entry."""
         self._changes.append(Change(operation, None))
+
+
+def _check_writable(collection: Collection) -> None:
+    """Refuse (263) a collection that transactions cannot write to."""
+    if collection.database in INTERNAL_DATABASES or collection.is_internal:
+        raise _not_supported(f"Cannot write to {collection.ns} in a multi-document transaction")
+    if collection.name.startswith("system."):
+        raise _not_supported(f"Cannot write to the system collection {collection.ns} in a transaction")
+    if collection.is_capped:
+        raise _not_supported(
+            f"Collection '{collection.ns}' is a capped collection. Writes in transactions are "
+            "not allowed on capped collections."
+        )
+    if collection.is_timeseries:
+        raise _not_supported(
+            f"Cannot write to the time-series collection {collection.ns} in a multi-document transaction"
+        )
+
+
+def _not_supported(reason: str) -> CommandError:
+    return CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)

@@ -15,7 +15,8 @@ from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import Operation, apply_ops
 from tailrace.events.oplog_entry import OpTime
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.transactions.overlay import Overlay, keys_in
+from tailrace.mongod.store.indexes.index_keys import all_index_keys
+from tailrace.mongod.store.transactions.overlay import Overlay
 from tailrace.mongod.store.transactions.sessions import COMMITTED, SessionWrites
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -85,7 +86,7 @@ class Images:
             if collection is not None:
                 writer.put_pre_image(collection, image.ts, image.position, image.document, wall=wall)
         if self.retry is not None:
-            writer.keep_image(session, *self.retry)
+            writer.put_retry_image(session, *self.retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _create(writer: WriteUnit, collection: Collection) -> None:
             ErrorCode.WriteConflict, f"Write conflict: a view {collection.ns} has been created.", [TRANSIENT]
         )
     indexes = tuple(Index(writer.new_ident(), index.spec) for index in collection.indexes)
-    writer.put_collection(collection.having(ident=writer.new_ident(), indexes=indexes))
+    writer.put_collection(collection.with_changes(ident=writer.new_ident(), indexes=indexes))
 
 
 def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -162,7 +163,9 @@ def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes 
 
 def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
     return any(
-        not index.takes_duplicates and not index.is_id and keys_in(index, before) != keys_in(index, after)
+        not index.takes_duplicates
+        and not index.is_id
+        and all_index_keys(index, before) != all_index_keys(index, after)
         for index in collection.indexes
     )
 

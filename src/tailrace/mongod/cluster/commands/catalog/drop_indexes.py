@@ -14,7 +14,7 @@ from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.store.ddl.indexes import chosen_indexes
+from tailrace.mongod.store.ddl.create_and_drop_indexes import chosen_indexes
 
 _ALL = "*"
 

@@ -130,7 +130,7 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
     if existing is None:
         await call(home, {"create": wanted.name}, wanted.database)
     collection = await _indexed(home, wanted, is_empty=is_empty)
-    copy = collection.having(shard_key=named_by(wanted.key.paths))
+    copy = collection.with_changes(shard_key=named_by(wanted.key.paths))
     for name in chunks.owners:
         if name != home_name:
             await copy_collection(cluster.server(name), copy)

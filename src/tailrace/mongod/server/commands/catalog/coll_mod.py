@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.coll_mod import CollectionChanges, coll_mod
-from tailrace.mongod.store.ddl.index_changes import IndexChange
+from tailrace.mongod.store.ddl.coll_mod_index import IndexChange
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.write_unit import WriteUnit
 

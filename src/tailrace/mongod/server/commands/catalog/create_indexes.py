@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.ddl.indexes import create_indexes
+from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
 
 _QUORUMS: Final = ("votingMembers", "majority")
 

@@ -6,7 +6,7 @@ from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.store.ddl.indexes import drop_indexes
+from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes
 
 
 async def run(context: Context) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec
 from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 _PATH: Final = "delete.deletes"
 
@@ -44,7 +44,7 @@ def read_statement(fields: dict[str, Any]) -> DeleteSpec:
     return DeleteSpec(query, limit == 0, collation, hint)
 
 
-def _delete(unit: Unit, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
+def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
     runner = batch.runner(unit)
     removed = 0
 

@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 async def run(context: Context) -> Reply:
@@ -20,7 +20,7 @@ async def run(context: Context) -> Reply:
     return await run_write(context, lambda unit: _insert(unit, batch, documents))
 
 
-def _insert(unit: Unit, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:
+def _insert(unit: UnitOfWork, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:
     runner = batch.runner(unit)
     inserted = 0
 

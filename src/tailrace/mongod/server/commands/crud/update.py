@@ -12,7 +12,7 @@ from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
 from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 _PATH: Final = "update.updates"
 
@@ -37,7 +37,7 @@ def read_statement(fields: dict[str, Any]) -> UpdateSpec:
     return spec
 
 
-def _update(unit: Unit, batch: Batch, specs: list[UpdateSpec]) -> dict[str, Any]:
+def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str, Any]:
     runner = batch.runner(unit)
     matched = modified = 0
     upserted: list[dict[str, Any]] = []

@@ -15,11 +15,11 @@ from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, Index
 from tailrace.mongod.store.ddl.drop import index_count
 from tailrace.mongod.store.ddl.index_spec import index_spec
 from tailrace.mongod.store.ddl.key_pattern import index_kind
-from tailrace.mongod.store.ddl.lookup import check_unused, check_writable, existing_collection
+from tailrace.mongod.store.ddl.lookup import check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
 from tailrace.mongod.store.shell_notation import shell
-from tailrace.mongod.store.unit import Unit
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
 MAX_INDEXES: Final = 64
@@ -39,7 +39,7 @@ class CreatedIndexes:
 
 
 def create_indexes(
-    unit: Unit,
+    unit: UnitOfWork,
     database: str,
     name: str,
     specs: Sequence[Mapping[str, Any]],
@@ -57,7 +57,7 @@ def create_indexes(
     if not missing:
         return CreatedIndexes(before, before, created)
     if isinstance(unit, WriteUnit):
-        check_unused(unit, collection)
+        unit.check_unused(collection)
         if not collection.is_logged or unit.count(collection)[0]:
             failure = _build(unit, collection, missing)
             after = before if failure is not None else before + len(missing)
@@ -98,7 +98,7 @@ def drop_indexes(unit: WriteUnit, database: str, name: str, which: Any) -> int:
     """Drop indexes by name, names, key or `*` (all but the one on `_id`); how many there were."""
     collection = existing_collection(unit.catalog, database, name)
     check_writable(collection)
-    check_unused(unit, collection)
+    unit.check_unused(collection)
     before = index_count(collection)
     for index in chosen_indexes(collection, which):
         collection = unit.catalog.collection(collection.ns) or collection
@@ -109,7 +109,7 @@ def drop_indexes(unit: WriteUnit, database: str, name: str, which: Any) -> int:
 def drop_index(unit: WriteUnit, collection: Collection, index: Index) -> None:
     """Drop one index and log it with its specification."""
     kept = tuple(other for other in collection.indexes if other is not index)
-    unit.put_collection(collection.having(indexes=kept))
+    unit.put_collection(collection.with_changes(indexes=kept))
     unit.discard("index", index.ident)
     if collection.is_logged:
         unit.log(
@@ -123,7 +123,7 @@ def drop_index(unit: WriteUnit, collection: Collection, index: Index) -> None:
         )
 
 
-def _collection_for(unit: Unit, database: str, name: str) -> tuple[Collection, bool]:
+def _collection_for(unit: UnitOfWork, database: str, name: str) -> tuple[Collection, bool]:
     ns = f"{database}.{name}"
     if unit.catalog.collection(ns) is None and unit.catalog.view(ns) is None:
         check_new_collection(unit.catalog, database, name)
@@ -194,7 +194,7 @@ def _build(
         cause = {"ok": False, "code": error.code, "codeName": error.code_name, "errmsg": error.message}
         _log_build(unit, collection, "abortIndexBuild", {**build, "cause": cause})
         return error
-    unit.put_collection(collection.having(indexes=(*collection.indexes, *indexes)))
+    unit.put_collection(collection.with_changes(indexes=(*collection.indexes, *indexes)))
     _log_build(unit, collection, "commitIndexBuild", build)
     return None
 

@@ -19,7 +19,7 @@ from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-class Claims:
+class TransactionLocks:
     """The claims of one transaction, ``holder``, that reads ``snapshot``."""
 
     def __init__(self, holder: Holder, snapshot: Snapshot) -> None:
@@ -52,7 +52,7 @@ class Claims:
             raise RuntimeError("a transaction changes something outside of `write`")
         return self._writer
 
-    def claim_name(self, collection: Collection) -> None:
+    def lock_name(self, collection: Collection) -> None:
         """Lock the name of a collection that the transaction makes."""
         self._lock(name_key(collection.ns))
         catalog = self.current.catalog
@@ -60,7 +60,7 @@ class Claims:
             raise self._conflicting(f"{collection.ns} has been created")
         self.created[collection.uuid] = None
 
-    def claim_use(self, collection: Collection) -> None:
+    def use_collection(self, collection: Collection) -> None:
         """Have a collection stay as it is; it must be the same for everybody else still."""
         if collection.uuid in self.created:
             return
@@ -75,7 +75,7 @@ class Claims:
             )
         locks.use(collection.prefix, self._holder)
 
-    def claim_record(self, overlay: Overlay, key: bytes) -> None:
+    def lock_record(self, overlay: Overlay, key: bytes) -> None:
         """Lock a record that is as it was in the snapshot."""
         collection = overlay.collection
         if key in overlay.records or collection.uuid in self.created:
@@ -84,7 +84,7 @@ class Claims:
         if self.current.record(collection, key) != self._snapshot.record(collection, key):
             raise self._conflicting(f"a document of {collection.ns} has been changed")
 
-    def claim_keys(self, overlay: Overlay, keys: list[tuple[Index, bytes]], document: bytes) -> None:
+    def lock_new_keys(self, overlay: Overlay, keys: list[tuple[Index, bytes]], document: bytes) -> None:
         """Lock keys of unique indexes for a document that is to have them."""
         self.lock_keys(overlay.collection, keys)
         for index, key in keys:

@@ -15,7 +15,7 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.reader import Reader
 
 
-class Unit(Reader):
+class UnitOfWork(Reader):
     """A state of the store that can be changed."""
 
     wall: int
@@ -85,7 +85,7 @@ class Unit(Reader):
 
     def add_index(self, collection: Collection, spec: Mapping[str, Any]) -> Collection:
         """Add an index to a collection without documents and log it; the caller has checked the spec."""
-        added = collection.having(indexes=(*collection.indexes, Index(self.new_ident(), spec)))
+        added = collection.with_changes(indexes=(*collection.indexes, Index(self.new_ident(), spec)))
         self.put_collection(added)
         if collection.is_logged:
             o = {"createIndexes": collection.name, **spec}

@@ -68,7 +68,7 @@ def change_index(unit: WriteUnit, collection: Collection, change: IndexChange) -
         changed = _made_unique(unit, collection, index, change, spec)
         logged["unique"] = reply["unique_new"] = True
     indexes = tuple(changed if other is index else other for other in collection.indexes)
-    return ChangedIndex(collection.having(indexes=indexes), logged, before, reply)
+    return ChangedIndex(collection.with_changes(indexes=indexes), logged, before, reply)
 
 
 def _find(collection: Collection, change: IndexChange) -> Index:
