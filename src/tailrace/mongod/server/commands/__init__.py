@@ -1,5 +1,6 @@
-"""One module for each command; the folder is the table of commands."""
+"""The commands of a replica-set member: one module for each, which declares it as ``COMMAND``."""
 
+from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Final
@@ -7,9 +8,10 @@ from typing import Final
 from tailrace.mongod.server.dispatch.command import Command
 
 
-def _collect() -> dict[str, Command]:
+def collect(package: str, path: Iterable[str]) -> dict[str, Command]:
+    """The commands that the modules of a package declare, by name and alias."""
     found: dict[str, Command] = {}
-    for module in walk_packages(__path__, f"{__name__}."):
+    for module in walk_packages(path, f"{package}."):
         if module.ispkg:
             continue
         command: Command = import_module(module.name).COMMAND
@@ -20,5 +22,5 @@ def _collect() -> dict[str, Command]:
     return found
 
 
-COMMANDS: Final = _collect()
+COMMANDS: Final = collect(__name__, __path__)
 """Every command by its name and aliases."""

@@ -6,7 +6,7 @@ it reads its own arguments, does one thing and returns its own fields.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -42,4 +42,10 @@ class Command:
     is_test_command: bool = False
     """Whether it is there only if the server was started with test commands."""
     is_always_allowed: bool = False
-    """Whether a server that shuts down still answers it, and fail points for all commands pass it by."""
+    """Whether a node that shuts down still answers it, and fail points for all commands pass it by."""
+    same_on_router: bool = False
+    """Whether a router runs it with the same function: it needs nothing but what every node has."""
+
+    def run_by(self, run: "Callable[[Any], Awaitable[Reply]]") -> "Command":
+        """The same command, run in another way by a router."""
+        return replace(self, run=run)

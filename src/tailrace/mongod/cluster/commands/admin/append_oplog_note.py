@@ -6,7 +6,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward, raw_replies
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.replication import append_oplog_note
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -23,4 +23,4 @@ async def run(context: Context) -> dict[str, Any]:
     return raw_replies(context, replies)
 
 
-COMMAND = Command("appendOplogNote", run, help="Write a note into the oplog.", admin_only=True, is_write=True)
+COMMAND = append_oplog_note.COMMAND.run_by(run)

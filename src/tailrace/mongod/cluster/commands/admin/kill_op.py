@@ -4,8 +4,9 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.commands.admin import kill_op
 from tailrace.mongod.server.commands.admin.kill_op import COMMAND as ON_A_SERVER
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -24,4 +25,4 @@ async def run(context: Context) -> Reply:
     return {"shard": shard, "shardid": int(number)}
 
 
-COMMAND = Command("killOp", run, help="End an operation.", admin_only=True)
+COMMAND = kill_op.COMMAND.run_by(run)

@@ -1,6 +1,7 @@
 """`serverStatus` of a router: what it does for its clients; it has no data, no oplog and no replica set."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from bson import Int64
@@ -8,7 +9,8 @@ from bson import Int64
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.server.admin.status_sections import SECTIONS, head
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.commands.admin import server_status
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 _OF_DATA: Final = frozenset({"changeStreamPreImages", "oplog", "pipeline", "repl", "storageEngine"})
@@ -65,4 +67,4 @@ _OF_THE_CLUSTER: Final[Mapping[str, Callable[[Context], dict[str, Any] | None]]]
     "shardingStatistics": _sharding_statistics,
 }
 
-COMMAND = Command("serverStatus", run, help="Show counters and states of the router.")
+COMMAND = replace(server_status.COMMAND.run_by(run), help="Show counters and states of the router.")

@@ -6,7 +6,7 @@ from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.admin import set_cluster_parameter
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -17,6 +17,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
-    "setClusterParameter", run, help="Change a cluster parameter.", admin_only=True, is_write=True
-)
+COMMAND = set_cluster_parameter.COMMAND.run_by(run)

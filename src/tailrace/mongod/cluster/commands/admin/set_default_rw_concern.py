@@ -4,7 +4,7 @@ from typing import Any
 
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.admin import set_default_rw_concern
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -13,4 +13,4 @@ async def run(context: Context) -> dict[str, Any]:
     return await forward(context, CONFIG_SHARD)
 
 
-COMMAND = Command("setDefaultRWConcern", run, help="Set default concerns.", admin_only=True, is_write=True)
+COMMAND = set_default_rw_concern.COMMAND.run_by(run)

@@ -13,7 +13,7 @@ from tailrace.mongod.cluster.ddl.index_rules import may_be_unique, serves
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.catalog_changes import collection_uuid
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import coll_mod
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.shell_notation import shell
@@ -69,4 +69,4 @@ def _named(collection: Collection, change: Mapping[str, Any]) -> Index | None:
     return None
 
 
-COMMAND = Command("collMod", run, help="Changes options of a collection, an index or a view.", is_write=True)
+COMMAND = coll_mod.COMMAND.run_by(run)

@@ -6,7 +6,7 @@ from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import shards_having
 from tailrace.mongod.cluster.ddl.figures import added, added_by_name
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import coll_stats
 from tailrace.mongod.server.dispatch.context import Context
 
 _ADDED: Final = ("size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize")
@@ -37,6 +37,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {**shown, **figures, "indexSizes": added_by_name(parts, "indexSizes"), "shards": replies}
 
 
-COMMAND = Command(
-    "collStats", run, help="Shows how much there is in a collection.", aliases=("collstats",), is_read=True
-)
+COMMAND = coll_stats.COMMAND.run_by(run)

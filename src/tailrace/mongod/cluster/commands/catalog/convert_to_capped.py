@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import convert_to_capped
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -29,9 +29,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
-    "convertToCapped",
-    run,
-    help="Replaces a collection by a capped one with its newest documents.",
-    is_write=True,
-)
+COMMAND = convert_to_capped.COMMAND.run_by(run)

@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import still_in_database
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import create
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.names import check_collection_name
 
@@ -29,4 +29,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command("create", run, help="Creates a collection or a view.", is_write=True, in_transaction=True)
+COMMAND = create.COMMAND.run_by(run)

@@ -12,7 +12,7 @@ from tailrace.mongod.cluster.ddl.guards import alone, still
 from tailrace.mongod.cluster.ddl.index_rules import check_new_indexes
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import create_indexes
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -55,10 +55,4 @@ async def _create_everywhere(context: Context, ns: str) -> Mapping[str, dict[str
     return replies
 
 
-COMMAND = Command(
-    "createIndexes",
-    run,
-    help="Creates indexes, and the collection if it is not there.",
-    is_write=True,
-    in_transaction=True,
-)
+COMMAND = create_indexes.COMMAND.run_by(run)

@@ -6,7 +6,7 @@ from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.figures import added
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import db_stats
 from tailrace.mongod.server.dispatch.context import Context
 
 _ADDED: Final = (
@@ -30,6 +30,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {**raw_replies(context, replies), "db": context.database, **figures, "scaleFactor": scale, **disk}
 
 
-COMMAND = Command(
-    "dbStats", run, help="Shows how much there is in a database.", aliases=("dbstats",), is_read=True
-)
+COMMAND = db_stats.COMMAND.run_by(run)

@@ -9,7 +9,7 @@ from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import alone
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.server.catalog_changes import collection_uuid
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import drop
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.drop import index_count
 
@@ -32,4 +32,4 @@ async def run(context: Context) -> dict[str, Any]:
         return {} if primary is None else await forward(context, primary)
 
 
-COMMAND = Command("drop", run, help="Drops a collection or a view.", is_write=True)
+COMMAND = drop.COMMAND.run_by(run)

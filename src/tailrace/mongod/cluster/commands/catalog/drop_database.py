@@ -8,7 +8,7 @@ from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.dropping import drop_database
 from tailrace.mongod.cluster.ddl.guards import alone
 from tailrace.mongod.cluster.ddl.unfinished import until_done
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog.drop_database import COMMAND as ON_SERVER
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.drop import check_database_droppable
 
@@ -34,4 +34,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {"dropped": database} if had_collections else {}
 
 
-COMMAND = Command("dropDatabase", run, help="Drops a database with all its collections.", is_write=True)
+COMMAND = ON_SERVER.run_by(run)

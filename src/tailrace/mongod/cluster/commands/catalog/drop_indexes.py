@@ -11,8 +11,8 @@ from tailrace.mongod.cluster.ddl.guards import alone
 from tailrace.mongod.cluster.ddl.index_rules import check_kept, without_last
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.server.commands.catalog import drop_indexes
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
-from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.create_and_drop_indexes import chosen_indexes
 
@@ -56,6 +56,4 @@ def _chosen(context: Context, sharded: ShardedCollection, which: Any) -> list[st
     return [index.name for index in chosen]
 
 
-COMMAND = Command(
-    "dropIndexes", run, help="Drops indexes of a collection.", aliases=("deleteIndexes",), is_write=True
-)
+COMMAND = drop_indexes.COMMAND.run_by(run)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from bson import Int64
 
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import list_databases
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.statistics import collection_statistics
@@ -48,6 +48,4 @@ def _entry(reader: Reader, database: str) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
-    "listDatabases", run, help="Lists the databases and their sizes.", admin_only=True, is_read=True
-)
+COMMAND = list_databases.COMMAND.run_by(run)

@@ -20,8 +20,8 @@ from tailrace.mongod.cluster.ddl.guards import alone
 from tailrace.mongod.cluster.ddl.unfinished import until_done
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument
+from tailrace.mongod.server.commands.catalog import rename_collection
 from tailrace.mongod.server.dispatch.arguments import Arguments
-from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.create import check_no_view
 
@@ -126,6 +126,4 @@ async def _rename(context: Context, source: str, target: str) -> None:
     await placement.rename(source, target)
 
 
-COMMAND = Command(
-    "renameCollection", run, help="Gives a collection another name.", admin_only=True, is_write=True
-)
+COMMAND = rename_collection.COMMAND.run_by(run)

@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import shards_having
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
-from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.commands.catalog import validate
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -23,4 +23,4 @@ async def run(context: Context) -> dict[str, Any]:
     return {"valid": is_valid, **raw_replies(context, replies)}
 
 
-COMMAND = Command("validate", run, help="Checks a collection and its indexes for damage.", is_read=True)
+COMMAND = validate.COMMAND.run_by(run)

@@ -3,8 +3,9 @@
 from tailrace.mongod.cluster.writes.bulk_form import BulkForm
 from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.commands.crud import bulk_write
 from tailrace.mongod.server.commands.crud.bulk_write import read_namespaces, read_operation
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.listing import batch_size
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
@@ -28,12 +29,4 @@ async def run(context: Context) -> Reply:
     return form.reply(size)
 
 
-COMMAND = Command(
-    "bulkWrite",
-    run,
-    help="Insert, update and delete documents of several collections.",
-    admin_only=True,
-    is_write=True,
-    in_transaction=True,
-    is_retryable_write=True,
-)
+COMMAND = bulk_write.COMMAND.run_by(run)

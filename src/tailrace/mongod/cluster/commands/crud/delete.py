@@ -2,8 +2,9 @@
 
 from tailrace.mongod.cluster.writes.batch_form import BatchForm
 from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.server.commands.crud import delete
 from tailrace.mongod.server.commands.crud.delete import read_statement
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -13,11 +14,4 @@ async def run(context: Context) -> Reply:
     return await run_batch(context, form, context.documents("deletes"))
 
 
-COMMAND = Command(
-    "delete",
-    run,
-    help="Delete documents of a collection.",
-    is_write=True,
-    in_transaction=True,
-    is_retryable_write=True,
-)
+COMMAND = delete.COMMAND.run_by(run)

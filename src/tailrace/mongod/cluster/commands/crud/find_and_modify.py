@@ -4,7 +4,8 @@ from tailrace.bson.documents import encode
 from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.find_and_modify_form import FindAndModifyForm
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.commands.crud import find_and_modify
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.retries import is_numbered
 
@@ -18,12 +19,4 @@ async def run(context: Context) -> Reply:
     return form.reply()
 
 
-COMMAND = Command(
-    "findAndModify",
-    run,
-    help="Change or remove one document and return it.",
-    aliases=("findandmodify",),
-    is_write=True,
-    in_transaction=True,
-    is_retryable_write=True,
-)
+COMMAND = find_and_modify.COMMAND.run_by(run)

@@ -2,7 +2,8 @@
 
 from tailrace.mongod.cluster.writes.batch_form import BatchForm
 from tailrace.mongod.cluster.writes.commands import run_batch
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.commands.crud import insert
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -11,11 +12,4 @@ async def run(context: Context) -> Reply:
     return await run_batch(context, BatchForm(context, "documents"), context.documents("documents"))
 
 
-COMMAND = Command(
-    "insert",
-    run,
-    help="Insert documents into a collection.",
-    is_write=True,
-    in_transaction=True,
-    is_retryable_write=True,
-)
+COMMAND = insert.COMMAND.run_by(run)

@@ -2,8 +2,9 @@
 
 from tailrace.mongod.cluster.writes.batch_form import BatchForm
 from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.server.commands.crud import update
 from tailrace.mongod.server.commands.crud.update import read_statement
-from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
@@ -13,11 +14,4 @@ async def run(context: Context) -> Reply:
     return await run_batch(context, form, context.documents("updates"))
 
 
-COMMAND = Command(
-    "update",
-    run,
-    help="Update documents of a collection.",
-    is_write=True,
-    in_transaction=True,
-    is_retryable_write=True,
-)
+COMMAND = update.COMMAND.run_by(run)

@@ -26,4 +26,11 @@ async def run(context: Context) -> Reply:
     return {"count": point.times_entered}
 
 
-COMMAND = Command("configureFailPoint", run, help="Set a fail point.", admin_only=True, is_test_command=True)
+COMMAND = Command(
+    "configureFailPoint",
+    run,
+    help="Set a fail point.",
+    admin_only=True,
+    is_test_command=True,
+    same_on_router=True,
+)

@@ -31,4 +31,6 @@ async def run(context: Context) -> Reply:
     return {"inprog": [operation for operation in operations if matches(operation)]}
 
 
-COMMAND = Command("currentOp", run, help="Show what the server is doing.", admin_only=True)
+COMMAND = Command(
+    "currentOp", run, help="Show what the server is doing.", admin_only=True, same_on_router=True
+)

@@ -24,4 +24,6 @@ async def run(context: Context) -> Reply:
     return {"clusterParameters": [context.server.cluster_parameters.describe(name) for name in wanted]}
 
 
-COMMAND = Command("getClusterParameter", run, help="Show cluster parameters.", admin_only=True)
+COMMAND = Command(
+    "getClusterParameter", run, help="Show cluster parameters.", admin_only=True, same_on_router=True
+)

@@ -21,4 +21,6 @@ async def run(context: Context) -> Reply:
     return {"argv": ["tailrace", *options.arguments], "parsed": parsed}
 
 
-COMMAND = Command("getCmdLineOpts", run, help="Show how the server was started.", admin_only=True)
+COMMAND = Command(
+    "getCmdLineOpts", run, help="Show how the server was started.", admin_only=True, same_on_router=True
+)

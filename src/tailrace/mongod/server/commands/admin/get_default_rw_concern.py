@@ -17,4 +17,6 @@ async def run(context: Context) -> Reply:
     return context.server.default_concerns.describe(context.server.wall.milliseconds())
 
 
-COMMAND = Command("getDefaultRWConcern", run, help="Show default concerns.", admin_only=True)
+COMMAND = Command(
+    "getDefaultRWConcern", run, help="Show default concerns.", admin_only=True, same_on_router=True
+)

@@ -27,4 +27,6 @@ def _lines(total: int, lines: list[str]) -> dict[str, Any]:
     return {"totalLinesWritten": total, "log": lines}
 
 
-COMMAND = Command("getLog", run, help="Show the newest lines of the log.", admin_only=True)
+COMMAND = Command(
+    "getLog", run, help="Show the newest lines of the log.", admin_only=True, same_on_router=True
+)

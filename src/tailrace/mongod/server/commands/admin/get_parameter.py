@@ -53,4 +53,4 @@ def _shown(parameters: Parameters, name: str, *, details: bool) -> Any:
     }
 
 
-COMMAND = Command("getParameter", run, help="Show server parameters.", admin_only=True)
+COMMAND = Command("getParameter", run, help="Show server parameters.", admin_only=True, same_on_router=True)

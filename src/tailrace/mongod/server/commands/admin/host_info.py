@@ -18,4 +18,4 @@ async def run(context: Context) -> Reply:
     }
 
 
-COMMAND = Command("hostInfo", run, help="Describe the machine this server runs on.")
+COMMAND = Command("hostInfo", run, help="Describe the machine this server runs on.", same_on_router=True)

@@ -13,4 +13,4 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("logRotate", run, help="Mark the log.", admin_only=True)
+COMMAND = Command("logRotate", run, help="Mark the log.", admin_only=True, same_on_router=True)

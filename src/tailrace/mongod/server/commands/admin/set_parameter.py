@@ -22,4 +22,4 @@ async def run(context: Context) -> Reply:
     return {"was": was[0]}
 
 
-COMMAND = Command("setParameter", run, help="Change server parameters.", admin_only=True)
+COMMAND = Command("setParameter", run, help="Change server parameters.", admin_only=True, same_on_router=True)

@@ -16,4 +16,4 @@ async def run(context: Context) -> Reply:
     raise CloseConnection
 
 
-COMMAND = Command("shutdown", run, help="End the server.", admin_only=True)
+COMMAND = Command("shutdown", run, help="End the server.", admin_only=True, same_on_router=True)

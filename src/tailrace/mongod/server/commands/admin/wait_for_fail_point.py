@@ -15,5 +15,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "waitForFailPoint", run, help="Wait for a fail point.", admin_only=True, is_test_command=True
+    "waitForFailPoint",
+    run,
+    help="Wait for a fail point.",
+    admin_only=True,
+    is_test_command=True,
+    same_on_router=True,
 )

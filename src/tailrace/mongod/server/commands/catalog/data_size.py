@@ -86,4 +86,5 @@ COMMAND = Command(
     help="Adds up the bytes of documents.",
     aliases=("datasize",),
     is_read=True,
+    same_on_router=True,
 )

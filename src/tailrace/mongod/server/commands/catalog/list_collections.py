@@ -63,4 +63,10 @@ def _view(view: View) -> dict[str, Any]:
     return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 
 
-COMMAND = Command("listCollections", run, help="Lists the collections and views of a database.", is_read=True)
+COMMAND = Command(
+    "listCollections",
+    run,
+    help="Lists the collections and views of a database.",
+    is_read=True,
+    same_on_router=True,
+)

@@ -47,4 +47,6 @@ def _specs(collection: Collection) -> Iterator[dict[str, Any]]:
         yield shown_spec(index)
 
 
-COMMAND = Command("listIndexes", run, help="Lists the indexes of a collection.", is_read=True)
+COMMAND = Command(
+    "listIndexes", run, help="Lists the indexes of a collection.", is_read=True, same_on_router=True
+)

@@ -41,4 +41,5 @@ COMMAND = Command(
     help="Show the version of this server.",
     aliases=("buildinfo",),
     is_always_allowed=True,
+    same_on_router=True,
 )

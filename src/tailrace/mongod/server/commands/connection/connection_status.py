@@ -17,4 +17,6 @@ async def run(context: Context) -> Reply:
     return {"authInfo": info}
 
 
-COMMAND = Command("connectionStatus", run, help="Show who is authenticated on this connection.")
+COMMAND = Command(
+    "connectionStatus", run, help="Show who is authenticated on this connection.", same_on_router=True
+)

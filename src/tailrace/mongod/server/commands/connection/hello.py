@@ -172,4 +172,5 @@ COMMAND = Command(
     help="Describe this server; with a topology version, wait until it changes.",
     aliases=("isMaster", "ismaster"),
     is_always_allowed=True,
+    same_on_router=True,
 )

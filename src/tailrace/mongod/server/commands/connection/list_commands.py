@@ -25,4 +25,4 @@ def _described(command: Command) -> dict[str, object]:
     }
 
 
-COMMAND = Command("listCommands", run, help="List all commands.")
+COMMAND = Command("listCommands", run, help="List all commands.", same_on_router=True)

@@ -10,4 +10,4 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("logout", run, help="End the authentication of this connection.")
+COMMAND = Command("logout", run, help="End the authentication of this connection.", same_on_router=True)

@@ -10,4 +10,6 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("ping", run, help="Tell whether the server answers.", is_always_allowed=True)
+COMMAND = Command(
+    "ping", run, help="Tell whether the server answers.", is_always_allowed=True, same_on_router=True
+)

@@ -13,4 +13,4 @@ async def run(context: Context) -> Reply:
     raise CommandError(ErrorCode.AuthenticationFailed, reason)
 
 
-COMMAND = Command("saslStart", run, help="Begin to log in.", aliases=("authenticate",))
+COMMAND = Command("saslStart", run, help="Begin to log in.", aliases=("authenticate",), same_on_router=True)

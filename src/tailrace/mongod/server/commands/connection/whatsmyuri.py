@@ -10,4 +10,6 @@ async def run(context: Context) -> Reply:
     return {"you": context.client.address}
 
 
-COMMAND = Command("whatsmyuri", run, help="Show the address of this connection's client.")
+COMMAND = Command(
+    "whatsmyuri", run, help="Show the address of this connection's client.", same_on_router=True
+)

@@ -49,4 +49,5 @@ COMMAND = Command(
     help="Run a pipeline on a collection, or watch changes.",
     is_read=True,
     in_transaction=True,
+    same_on_router=True,
 )

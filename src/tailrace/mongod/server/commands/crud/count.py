@@ -40,4 +40,6 @@ async def run(context: Context) -> Reply:
     return {"n": int32_or_int64(request.window(number))}
 
 
-COMMAND = Command("count", run, help="Count the documents that match a filter.", is_read=True)
+COMMAND = Command(
+    "count", run, help="Count the documents that match a filter.", is_read=True, same_on_router=True
+)

@@ -36,5 +36,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "distinct", run, help="Give the values of a field, each once.", is_read=True, in_transaction=True
+    "distinct",
+    run,
+    help="Give the values of a field, each once.",
+    is_read=True,
+    in_transaction=True,
+    same_on_router=True,
 )

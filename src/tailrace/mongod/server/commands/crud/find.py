@@ -29,5 +29,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "find", run, help="Find the documents that match a filter.", is_read=True, in_transaction=True
+    "find",
+    run,
+    help="Find the documents that match a filter.",
+    is_read=True,
+    in_transaction=True,
+    same_on_router=True,
 )

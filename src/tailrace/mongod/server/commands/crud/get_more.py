@@ -82,4 +82,5 @@ COMMAND = Command(
     help="Give the next batch of a cursor.",
     in_transaction=True,
     max_time_is_wait=True,
+    same_on_router=True,
 )

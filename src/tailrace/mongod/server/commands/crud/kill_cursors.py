@@ -34,4 +34,4 @@ async def run(context: Context) -> Reply:
     return {"cursorsKilled": killed, "cursorsNotFound": not_found, "cursorsAlive": [], "cursorsUnknown": []}
 
 
-COMMAND = Command("killCursors", run, help="End cursors.", in_transaction=True)
+COMMAND = Command("killCursors", run, help="End cursors.", in_transaction=True, same_on_router=True)

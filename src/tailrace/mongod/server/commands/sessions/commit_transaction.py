@@ -30,4 +30,5 @@ COMMAND = Command(
     is_write=True,
     in_transaction=True,
     ends_transaction=True,
+    same_on_router=True,
 )

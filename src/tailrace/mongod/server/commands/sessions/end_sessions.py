@@ -12,4 +12,6 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("endSessions", run, help="End logical sessions.", is_always_allowed=True)
+COMMAND = Command(
+    "endSessions", run, help="End logical sessions.", is_always_allowed=True, same_on_router=True
+)

@@ -24,4 +24,6 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("killAllSessions", run, help="Kill all logical sessions.", admin_only=False)
+COMMAND = Command(
+    "killAllSessions", run, help="Kill all logical sessions.", admin_only=False, same_on_router=True
+)

@@ -40,4 +40,6 @@ class _Pattern:
         return self._user is None or decode(session.lsid)["uid"] == self._user
 
 
-COMMAND = Command("killAllSessionsByPattern", run, help="Kill logical sessions by pattern.")
+COMMAND = Command(
+    "killAllSessionsByPattern", run, help="Kill logical sessions by pattern.", same_on_router=True
+)

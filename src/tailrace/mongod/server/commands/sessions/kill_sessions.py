@@ -13,4 +13,4 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("killSessions", run, help="Kill logical sessions.")
+COMMAND = Command("killSessions", run, help="Kill logical sessions.", same_on_router=True)

@@ -12,4 +12,4 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("refreshSessions", run, help="Keep logical sessions alive.")
+COMMAND = Command("refreshSessions", run, help="Keep logical sessions alive.", same_on_router=True)

@@ -14,4 +14,4 @@ async def run(context: Context) -> Reply:
     return {"id": {"id": decode(session.lsid)["id"]}, "timeoutMinutes": sessions.timeout_minutes}
 
 
-COMMAND = Command("startSession", run, help="Start a logical session.")
+COMMAND = Command("startSession", run, help="Start a logical session.", same_on_router=True)
