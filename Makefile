@@ -22,9 +22,9 @@ $(READY): pyproject.toml constraints.txt
 # Other clients that the tests run. Without npm or its registry those tests are skipped, and say so.
 $(NODE)/.ready: tests/clients/package.json
 	@mkdir -p $(NODE) && cp $< $(NODE)/package.json
-	@npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts --silent \
-		--fetch-retries 1 --fetch-retry-maxtimeout 5000 && touch $@ \
-		|| echo "the Node.js driver and mongosh could not be installed; their tests are skipped"
+	@for attempt in 1 2; do npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts \
+		--silent --fetch-retries 1 --fetch-retry-maxtimeout 5000 && touch $@ && exit; done; \
+		echo "SKIPPED: the Node.js driver and mongosh could not be installed; their tests do not run"
 
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 
