@@ -8,46 +8,39 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.oplog_entry import Head as EntryHead
-from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.stages.check_resumability import history_lost
-from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_untold
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
+from tailrace.log.ports import OplogCommit, OplogStore
 from tailrace.log.segments import Segments
 from tailrace.log.shared_output import CommonSteps
 from tailrace.log.verbatim_inserts import InsertRun
 from tailrace.log.waiting import Waiters, holds_operations
-from tailrace.mongod.store.indexes.id_keys import has_key, id_key_of
-from tailrace.mongod.store.oplog_truncation import truncated_through
-from tailrace.mongod.store.reader import Snapshot
-from tailrace.mongod.store.store import Store
-from tailrace.mongod.store.writer import Commit
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 512 << 10
 """What a stream works on without giving way to others: a slice ends with the item that reaches this."""
 MAX_WEIGHT: Final = 96 << 20
 """Memory for the newest entries and their events"""
-_FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 
 
 class Head(EventLog):
     """The event log of one store."""
 
     def __init__(
-        self, store: Store, *, shard: str = "", max_weight: int = MAX_WEIGHT, marks_end: bool = False
+        self, store: OplogStore, *, shard: str = "", max_weight: int = MAX_WEIGHT, marks_end: bool = False
     ) -> None:
         """``shard`` is the store's name in a cluster."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
-        self.lookups = {shard: store_lookups(store)}
+        self.lookups = {shard: store.lookups}
         self.shard = shard
         self.marks_end = marks_end
         self.transformed = 0
@@ -147,7 +140,7 @@ class Head(EventLog):
         scanned = end
         with self._store.snapshot() as snapshot:
             # Its own word: what the writer has just removed may not be known here yet.
-            if truncated_through(snapshot) > after:
+            if snapshot.truncated_through() > after:
                 raise place_lost(after)
             for ts, raw in snapshot.entries(after):
                 if ts > end:
@@ -161,7 +154,7 @@ class Head(EventLog):
         self._older.add(after, found)
         return found
 
-    def _accept(self, commit: Commit) -> None:
+    def _accept(self, commit: OplogCommit) -> None:
         """Take over the entries of a commit and wake whom they concern."""
         for ts, raw in commit.entries:
             item = EntryItem(self._part.read(raw), self.shard)
@@ -207,14 +200,11 @@ class Head(EventLog):
             del self._items[:-keep], self._times[:-keep], self._sizes[:-keep]
 
 
-def has_entries_from(store: Store, start: int) -> bool:
+def has_entries_from(store: OplogStore, start: int) -> bool:
     """Whether the oplog of a store has everything from a cluster time on."""
     with store.snapshot() as snapshot:
         oldest = snapshot.oldest_entry()
-    if oldest is None or oldest[0] <= start:
-        return True
-    entry = parse_entry(oldest[1])
-    return entry.head.op == "n" and rawbson.field(entry.o, b"msg") == _FIRST_MESSAGE
+    return oldest is None or goes_back_to(oldest[1], start)
 
 
 def place_lost(after: int) -> CommandError:
@@ -223,32 +213,3 @@ def place_lost(after: int) -> CommandError:
         ErrorCode.CappedPositionLost,
         f"the oplog was truncated past {in_words(after)} while the stream was behind",
     )
-
-
-def store_lookups(store: Store) -> Lookups:
-    """What stages look up, found in the newest state of a store."""
-
-    def entry(ts: int, _term: int) -> bytes | None:
-        with store.snapshot() as snapshot:
-            return snapshot.entry(ts)
-
-    def pre_image(uuid: bytes, ts: int, index: int) -> bytes | None:
-        with store.snapshot() as snapshot:
-            stored = snapshot.pre_image(uuid, ts, index)
-        return None if stored is None else rawbson.subdocument(stored, b"preImage")
-
-    def document(ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-        with store.snapshot() as snapshot:
-            return find_document(snapshot, ns, key, uuid)
-
-    return Lookups(entry, pre_image, document)
-
-
-def find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-    """The document of a key as a snapshot has it; ``uuid`` is what its collection must have, if not None."""
-    collection = snapshot.catalog.collection(ns)
-    if collection is None or (uuid is not None and collection.uuid != uuid):
-        return None
-    by_id = id_key_of(key)
-    found = None if by_id is None else snapshot.find_id(collection, by_id)
-    return None if found is None or not has_key(found[1], key) else found[1]

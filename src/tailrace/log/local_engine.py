@@ -14,10 +14,9 @@ files and serving sockets are its business. What is pushed in one batch or in ma
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import resume_token
-from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.merge_shards import FOREVER, MergeShards
@@ -69,7 +68,7 @@ class LocalEngine:
         part = self._shards[shard]
         if shard in self._unchecked:
             self._unchecked.discard(shard)
-            if _lost_history(entries[0], self.start_time):
+            if not goes_back_to(entries[0], self.start_time):
                 self._output.fail(history_lost(self.start_time))
                 return
         batch = part(Batch(list(entries)))
@@ -107,11 +106,3 @@ class LocalEngine:
 
     def _sort_key(self, event: ChangeEvent) -> bytes:
         return resume_token(event, self._resume.version_of(event)).data.encode()
-
-
-def _lost_history(oldest: bytes, start: int) -> bool:
-    entry = parse_entry(oldest)
-    if entry.ts <= start:
-        return False
-    message = rawbson.field(entry.o, b"msg")
-    return entry.head.op != "n" or message != (rawbson.STRING, b"\x0f\0\0\0initiating set\0")

@@ -1,13 +1,13 @@
 """The event log of a sharded cluster: the heads of all shards as one log, in the order of cluster time.
 
-Every shard promises a cluster time behind which everything new of it comes (`Store.promised`). The log is
-complete up to the smallest promise, and that is how far streams read: nothing can come later that belongs
-before what they have shown. An idle shard promises what the common clock shows, so it holds up nobody; one
-that is writing holds up the others until its commit is told, or has failed. Whenever that happens, the log
-moves on and wakes the streams that see something of what it has passed.
+Every shard promises a cluster time up to which the log has got everything (`OplogStore.promised`). The log
+is complete up to the smallest promise, and streams read up to there: nothing that comes later belongs before
+what they have shown. An idle shard promises what the common clock shows, so it delays nobody; one that is
+writing delays the others until its commit is delivered or has failed. Then the log advances and wakes the
+streams that see something of what it has passed.
 
-A shard that joins takes part from then on, one that leaves does until then. Promises are read and streams are
-woken in the event loop's thread alone.
+A shard takes part from the time it joins until it leaves. Promises are read and streams are woken in the
+event loop's thread only.
 """
 
 from bisect import bisect_right
@@ -25,11 +25,10 @@ from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import DocumentLookup, Lookups
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.head import Head, place_lost
+from tailrace.log.ports import Clock, OplogStore
 from tailrace.log.shared_output import CommonSteps
 from tailrace.log.verbatim_inserts import InsertRun
 from tailrace.log.waiting import Waiters
-from tailrace.mongod.store.clock import ClusterClock
-from tailrace.mongod.store.store import Store
 
 _FOREVER: Final = 1 << 64
 _time_of: Final = attrgetter("ts")
@@ -58,7 +57,7 @@ class _Stay:
     """The time for which a shard is part of the cluster."""
 
     head: Head
-    store: Store
+    store: OplogStore
     joined: int
     """It is behind this time that its entries count"""
     left: int = _FOREVER
@@ -81,7 +80,7 @@ class MergedLog(EventLog):
 
     def __init__(
         self,
-        clock: ClusterClock,
+        clock: Clock,
         document: DocumentLookup,
         *,
         marks_end: bool = False,
@@ -107,17 +106,17 @@ class MergedLog(EventLog):
         return {stay.head.shard for stay in self._stays if stay.left == _FOREVER}
 
     @property
-    def stores(self) -> list[Store]:
+    def stores(self) -> list[OplogStore]:
         """The stores of all shards that can be read, those that have left included."""
         return list({id(stay.store): stay.store for stay in self._stays}.values())
 
-    def add(self, head: Head, store: Store, joined: int = 0, *, joins_now: bool = False) -> None:
+    def add(self, head: Head, store: OplogStore, joined: int = 0, *, joins_now: bool = False) -> None:
         """Take a shard in; what it logged up to ``joined``, or before it joins now, is not the cluster's."""
         self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else joined))
         store.on_settled.append(self._move_on)
         self._move_on()
 
-    def add_former(self, head: Head, store: Store, left: int) -> None:
+    def add_former(self, head: Head, store: OplogStore, left: int) -> None:
         """Take in what is still there of a shard that left earlier; it may have come back since."""
         self._take_in(_Stay(head, store, 0, left))
         self._left_through = max(self._left_through, left)

@@ -7,11 +7,9 @@ from typing import Final
 from tailrace.errors import CommandError
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.events.stages.lookups import Lookups
-from tailrace.log.head import has_entries_from, store_lookups
+from tailrace.log.head import has_entries_from
 from tailrace.log.merged_log import MergedLog
-from tailrace.mongod.store.reader import Snapshot
-from tailrace.mongod.store.store import Store
-from tailrace.mongod.store.table_writer import OPLOG_IDENT
+from tailrace.log.ports import OplogState, OplogStore
 
 _COMMITS: Final = b"commitTransaction"
 
@@ -25,7 +23,7 @@ class Oplogs(ABC):
 
     @property
     @abstractmethod
-    def stores(self) -> Iterable[Store]:
+    def stores(self) -> Iterable[OplogStore]:
         """The stores that have them."""
 
     @property
@@ -49,8 +47,8 @@ class Oplogs(ABC):
 
     @property
     def outgrown(self) -> float:
-        """How many times its size the largest of them has."""
-        return max(_outgrown(store) for store in self.stores)
+        """The ratio of the largest oplog's size to its limit."""
+        return max(store.oplog_bytes / store.oplog_size for store in self.stores)
 
     def resume(self, through: int) -> None:
         """Take note of what a history needs that was built up to a cluster time earlier.
@@ -63,7 +61,7 @@ class Oplogs(ABC):
                     prepared = _prepared_for(snapshot, raw)
                     if prepared is not None:
                         began = _first_of_transaction(snapshot, prepared, prepared.ts)
-                        store.prepared.note_ended(began, ts)
+                        store.hold_transaction(began, ts)
 
     def hold(self, through: int) -> None:
         """Remove no entry from now on that whoever goes on at a cluster time needs."""
@@ -74,13 +72,13 @@ class Oplogs(ABC):
 class StoreOplog(Oplogs):
     """The oplog of a replica set."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: OplogStore) -> None:
         self.identity = str(store.set_id)
-        self.lookups = {"": store_lookups(store)}
+        self.lookups = {"": store.lookups}
         self._store = store
 
     @property
-    def stores(self) -> Iterable[Store]:
+    def stores(self) -> Iterable[OplogStore]:
         """There is one."""
         return (self._store,)
 
@@ -108,7 +106,7 @@ class ShardOplogs(Oplogs):
         self._log = log
 
     @property
-    def stores(self) -> Iterable[Store]:
+    def stores(self) -> Iterable[OplogStore]:
         """One for each shard."""
         return self._log.stores
 
@@ -131,7 +129,7 @@ class ShardOplogs(Oplogs):
         return True
 
 
-def removable_before(store: Store, through: int) -> int:
+def removable_before(store: OplogStore, through: int) -> int:
     """The cluster time before which no entry is needed by whoever goes on at ``through``.
 
     If an entry of a transaction stands there, that is where the transaction begins.
@@ -141,7 +139,7 @@ def removable_before(store: Store, through: int) -> int:
         return through if raw is None else _first_of_transaction(snapshot, parse_entry(raw), through)
 
 
-def _first_of_transaction(snapshot: Snapshot, entry: OplogEntry, place: int) -> int:
+def _first_of_transaction(snapshot: OplogState, entry: OplogEntry, place: int) -> int:
     """Where the transaction begins that an entry is part of; ``place`` if it is of none."""
     while entry.head.op == "c" and entry.command == "applyOps" and not entry.extras.multi_op_type:
         place = entry.ts
@@ -153,7 +151,7 @@ def _first_of_transaction(snapshot: Snapshot, entry: OplogEntry, place: int) -> 
     return place
 
 
-def _prepared_for(snapshot: Snapshot, raw: bytes) -> OplogEntry | None:
+def _prepared_for(snapshot: OplogState, raw: bytes) -> OplogEntry | None:
     """The entry that prepares what this one commits; None if it commits nothing."""
     if _COMMITS not in raw:
         return None
@@ -163,9 +161,3 @@ def _prepared_for(snapshot: Snapshot, raw: bytes) -> OplogEntry | None:
         return None
     found = snapshot.entry(previous.ts)
     return None if found is None else parse_entry(found)
-
-
-def _outgrown(store: Store) -> float:
-    with store.snapshot() as snapshot:
-        _, size = snapshot.count_of(OPLOG_IDENT)
-    return size / store.oplog_size

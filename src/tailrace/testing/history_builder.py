@@ -14,7 +14,7 @@ from tailrace.events.interval import Interval
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
-from tailrace.log.head import has_entries_from, store_lookups
+from tailrace.log.head import has_entries_from
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.cluster.placement.config_catalog import cluster_id
 from tailrace.mongod.store.store import Store
@@ -38,7 +38,7 @@ class StoreSource(OplogSource):
         self._stores = stores
         self._identity = identity
         self._promised = promised
-        self._lookups = {shard: lookups or store_lookups(store) for shard, store in stores.items()}
+        self._lookups = {shard: lookups or store.lookups for shard, store in stores.items()}
 
     def shards(self) -> tuple[str, ...]:
         """One without a name on a replica set."""

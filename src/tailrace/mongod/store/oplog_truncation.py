@@ -7,22 +7,14 @@ from collections.abc import Callable
 from typing import Final
 
 from tailrace.bson import raw as rawbson
-from tailrace.mongod.store.reader import TableReader
+from tailrace.mongod.store.reader import TRUNCATED
 from tailrace.mongod.store.table_writer import OPLOG_IDENT
 from tailrace.mongod.store.tables import TIME, pack_time
 from tailrace.mongod.store.write_unit import WriteUnit
 
-_TRUNCATED: Final = "truncatedThrough"
-"""What the store calls the time of the newest entry that was removed"""
 _COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
 _AT_ONCE: Final = 2000
 """Entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
-
-
-def truncated_through(reader: TableReader) -> int:
-    """The cluster time of the newest entry that was removed, as one state of the store has it."""
-    found = reader.meta(_TRUNCATED)
-    return 0 if found is None else int(TIME.unpack(found)[0])
 
 
 def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = None) -> None:
@@ -75,7 +67,7 @@ def _remove_oldest(
     if gone:
         unit.add_to_count(OPLOG_IDENT, -gone, -gone_bytes)
         # Kept, because the oldest entry does not tell after a restart whether something is missing before it.
-        unit.put_meta(_TRUNCATED, pack_time(state.truncated_through))
+        unit.put_meta(TRUNCATED, pack_time(state.truncated_through))
 
 
 def _goes_on(entry: bytes) -> bool:

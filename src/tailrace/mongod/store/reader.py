@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
+from tailrace.events.pre_image_key import pre_image_key
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
 from tailrace.mongod.store.tables import (
     COUNT,
+    TIME,
     Tables,
     Transaction,
     after_prefix,
@@ -21,6 +23,9 @@ from tailrace.mongod.store.tables import (
     pack_time,
     upper_bound,
 )
+
+TRUNCATED: Final = "truncatedThrough"
+"""What the store calls the time of the newest entry that was removed"""
 
 Record: TypeAlias = tuple[bytes, bytes]
 """(record key, document)"""
@@ -281,10 +286,14 @@ class TableReader(Reader):
         with closing(self._transaction.cursor(db=self._tables.oplog)) as cursor:
             return int.from_bytes(cursor.key(), "big") if cursor.last() else 0
 
+    def truncated_through(self) -> int:
+        """The cluster time of the newest entry that was removed; 0 if none was."""
+        found = self.meta(TRUNCATED)
+        return 0 if found is None else int(TIME.unpack(found)[0])
+
     def pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
         """The stored document `{_id, operationTime, preImage}` of one change."""
-        key = uuid + pack_time(ts) + pack_time(index)
-        return self._transaction.get(key, db=self._tables.preimages)
+        return self._transaction.get(pre_image_key(uuid, ts, index), db=self._tables.preimages)
 
     def session_record(self, key: bytes) -> bytes | None:
         """What is known of a session's writes; ``key`` comes from `sessions.session_key`."""

@@ -18,6 +18,8 @@ from bson import ObjectId
 from tailrace.bson import documents
 from tailrace.errors import UsageError
 from tailrace.events.entry_bytes import Operation
+from tailrace.events.oplog_start import FIRST_MESSAGE
+from tailrace.events.stages.lookups import Lookups
 from tailrace.mongod.store.catalog import (
     IMAGES_NS,
     OPLOG_NS,
@@ -29,7 +31,8 @@ from tailrace.mongod.store.catalog import (
     View,
 )
 from tailrace.mongod.store.clock import ClusterClock, WallClock
-from tailrace.mongod.store.oplog_truncation import keep_within, remove_before, truncated_through
+from tailrace.mongod.store.lookups import store_lookups
+from tailrace.mongod.store.oplog_truncation import keep_within, remove_before
 from tailrace.mongod.store.reader import Snapshot, TableReader
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE, FORMAT, TIME, Tables, Transaction, pack_time
@@ -88,7 +91,7 @@ class Store:
             last = reader.newest_time()
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
             term = reader.meta("term")
-            truncated = truncated_through(reader)
+            truncated = reader.truncated_through()
             self.set_id = documents.decode(reader.meta("replicaSet") or documents.encode({"id": ObjectId()}))[
                 "id"
             ]
@@ -161,6 +164,21 @@ class Store:
         with self.snapshot() as snapshot:
             found = snapshot.oldest_entry()
         return 0 if found is None else found[0]
+
+    @property
+    def oplog_bytes(self) -> int:
+        """The size of all entries."""
+        with self.snapshot() as snapshot:
+            return snapshot.count_of(OPLOG_IDENT)[1]
+
+    @property
+    def lookups(self) -> Lookups:
+        """What stages look up, found in the newest state."""
+        return store_lookups(self.snapshot)
+
+    def hold_transaction(self, began: int, committed: int) -> None:
+        """Remove no entry of a prepared transaction before a history holds its commit."""
+        self.prepared.note_ended(began, committed)
 
     @property
     def promised(self) -> int:
@@ -338,7 +356,7 @@ class Store:
                 database, _, name = ns.partition(".")
                 unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
             unit.state.term = _NO_TERM
-            unit.log(no_op({"msg": "initiating set"}))
+            unit.log(no_op({"msg": FIRST_MESSAGE}))
         self.begin_term(unit)
 
     def begin_term(self, unit: WriteUnit) -> None:

@@ -8,7 +8,7 @@ unit.
 
 from typing import Final
 
-from bson import Binary, DatetimeMS, Int64
+from bson import DatetimeMS, Int64
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
@@ -17,6 +17,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.entry_bytes import APPLIED_SEPARATELY, Operation, entry_around
 from tailrace.events.oplog_entry import OpTime
+from tailrace.events.pre_image_key import image_field, pre_image_identifier, pre_image_key
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.operation_group import OperationGroup
@@ -159,11 +160,11 @@ class WriteUnit(TableWriter, UnitOfWork):
 
         ``wall`` is that of the change's entry, if this unit did not write it.
         """
-        key = {"nsUUID": Binary(collection.uuid, 4), "ts": to_timestamp(ts), "applyOpsIndex": Int64(index)}
+        key = pre_image_identifier(collection.uuid, ts, index)
         time = DatetimeMS(self.wall if wall is None else wall)
         head = documents.encode({"_id": key, "operationTime": time})
-        image = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"preImage", before))
-        stored = collection.uuid + pack_time(ts) + pack_time(index)
+        image = rawbson.document(rawbson.body(head), image_field(before))
+        stored = pre_image_key(collection.uuid, ts, index)
         self.state.transaction.put(stored, image, db=self.state.tables.preimages)
         self.add_to_count(PRE_IMAGES_IDENT, 1, len(image))
 

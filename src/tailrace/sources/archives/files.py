@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tailrace.bson import raw as rawbson
 from tailrace.errors import DamagedInputError, UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.archives.archive import ArchivedOplog
@@ -29,7 +29,6 @@ from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.process_cache import Kept
 from tailrace.sources.source import UNLIMITED, OplogSource
 
-_FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 _COUNTED_ENTRIES: Final = 20_000
 _COUNTED_BYTES: Final = 8 << 20
 """Up to these limits entries are counted; beyond them they are estimated from where they stand"""
@@ -92,8 +91,7 @@ class FilesSource(OplogSource):
     def _oldest_of(self, shard: str) -> int:
         for file in self._files[shard]:
             entry = parse_entry(file.first)
-            is_first = entry.head.op == "n" and rawbson.field(entry.o, b"msg") == _FIRST_MESSAGE
-            return 0 if is_first else entry.ts
+            return 0 if is_first_entry(entry) else entry.ts
         return 0
 
     def promised(self) -> int:

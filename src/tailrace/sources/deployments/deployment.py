@@ -17,10 +17,10 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 
-from tailrace.bson import raw as rawbson
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp, to_timestamp
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
+from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.archives.entries import entry_time
@@ -36,7 +36,6 @@ from tailrace.sources.deployments.torn_transactions import torn_at
 from tailrace.sources.raw_documents import documents_of, raw_batches, split_documents
 from tailrace.sources.source import UNLIMITED, OplogSource
 
-_FIRST_MESSAGE: Final = (rawbson.STRING, b"\x0f\0\0\0initiating set\0")
 _PATIENCE_MS: Final = 2000
 """How long a shard may take to get to the time of another one"""
 _SAMPLED_FIRST: Final = 16
@@ -163,9 +162,7 @@ class DeploymentSource(OplogSource):
 
     def _oldest_of(self, shard: str) -> int:
         entry = self._first_of(shard)
-        if entry is None or (entry.head.op == "n" and rawbson.field(entry.o, b"msg") == _FIRST_MESSAGE):
-            return 0
-        return entry.ts
+        return 0 if entry is None or is_first_entry(entry) else entry.ts
 
     def _first_of(self, shard: str) -> OplogEntry | None:
         with speaking_to(self._uri_of(shard)):

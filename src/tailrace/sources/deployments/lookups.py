@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bson import Int64, MaxKey
-from bson.binary import Binary
+from bson import MaxKey
 from bson.raw_bson import RawBSONDocument
 from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
@@ -12,12 +11,9 @@ from pymongo.read_concern import ReadConcern
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.cluster_time import to_timestamp
-from tailrace.sources.archives.pre_image_files import pre_image_key, pre_image_key_of
+from tailrace.events.pre_image_key import image_in, pre_image_identifier, pre_image_key, pre_image_key_of
 from tailrace.sources.deployments.clients import Client
 from tailrace.sources.raw_documents import documents_of
-
-_UUID = 4
 
 
 class StoredPreImages:
@@ -44,14 +40,16 @@ class StoredPreImages:
         return reader.find(key)
 
     def _in_interval(self, uuid: bytes) -> Iterator[bytes]:
-        first = _identifier(uuid, self._after + 1, Int64(0))
-        last = _identifier(uuid, self._through, MaxKey())
+        first = pre_image_identifier(uuid, self._after + 1, 0)
+        last = pre_image_identifier(uuid, self._through, MaxKey())
         found = self._images.find_raw_batches({"_id": {"$gte": first, "$lte": last}}, sort=[("_id", 1)])
         return documents_of(found)
 
     def _single(self, uuid: bytes, ts: int, index: int) -> bytes | None:
-        for raw in documents_of(self._images.find_raw_batches({"_id": _identifier(uuid, ts, Int64(index))})):
-            return rawbson.subdocument(raw, b"preImage")
+        for raw in documents_of(
+            self._images.find_raw_batches({"_id": pre_image_identifier(uuid, ts, index)})
+        ):
+            return image_in(raw)
         return None
 
 
@@ -72,7 +70,7 @@ class _ImageReader:
                 return None
             self._next = pre_image_key_of(raw), raw
         found, raw = self._next
-        return rawbson.subdocument(raw, b"preImage") if found == key else None
+        return image_in(raw) if found == key else None
 
 
 class CurrentDocuments:
@@ -99,10 +97,6 @@ class CurrentDocuments:
         for description in self._client[database].list_collections(filter={"name": name}):
             return bytes(description["info"]["uuid"])
         return None
-
-
-def _identifier(uuid: bytes, ts: int, index: Int64 | MaxKey) -> dict[str, Any]:
-    return {"nsUUID": Binary(uuid, _UUID), "ts": to_timestamp(ts), "applyOpsIndex": index}
 
 
 def _equal_to(document_key: bytes) -> RawBSONDocument:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tailrace.events.stages.lookups import DocumentLookup
-from tailrace.log.head import find_document
 from tailrace.mongod.cluster.placement.changes import Placement
+from tailrace.mongod.store.lookups import find_document
 from tailrace.mongod.store.store import Store
 
 
