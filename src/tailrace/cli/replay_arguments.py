@@ -2,7 +2,7 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from tailrace.cli.json_arguments import (
 from tailrace.errors import UsageError
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.sources.archives.dumps import Dumps, PreImageDump
 
 PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
 """what --parameter may set"""
@@ -69,6 +70,21 @@ def shards_of(arguments: Namespace) -> dict[str, list[str]]:
         name, path = named_argument("--shard", text, "NAME=PATH")
         shards.setdefault(name, []).append(_input(path))
     return shards
+
+
+def dumps_of(arguments: Namespace, shards: Collection[str]) -> Dumps:
+    """The dumps of --pre-images and --documents."""
+    collections: dict[str, list[str]] = {}
+    for text in arguments.documents:
+        namespace, path = named_argument("--documents", text, "NS=PATH")
+        collections.setdefault(namespace, []).append(path)
+    return Dumps([_pre_image_dump(shards, text) for text in arguments.pre_images], collections)
+
+
+def _pre_image_dump(shards: Collection[str], text: str) -> PreImageDump:
+    # Shards may have entries with equal times, so a pre-image belongs to its shard if that is named.
+    shard, equals, path = text.partition("=")
+    return PreImageDump(path, [shard]) if equals and shard in shards else PreImageDump(text, shards)
 
 
 def spare_inputs(out: str, inputs: Iterable[str]) -> None:

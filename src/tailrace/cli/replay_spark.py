@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.cli.event_folder import EventFolder
-from tailrace.cli.lookup_files import Dumps
 from tailrace.cli.output import EventLines
 from tailrace.cli.progress import ShowProgress
 from tailrace.cli.replay_arguments import STANDARD_INPUT, Definition
@@ -13,6 +12,7 @@ from tailrace.cli.spark_needs import missing_for_spark, require_spark
 from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.events.stages.plan import Plan
 from tailrace.sources.archives.archive import ArchivedOplog
+from tailrace.sources.archives.dumps import Dumps
 
 LARGE: Final = 64 << 20
 """Bytes of plain BSON from which on Spark is worth its start, measured on two cores"""

@@ -1,39 +1,34 @@
-"""Archived oplogs to the events of a change stream.
+"""Replay archived oplogs for `tailrace replay`, and write the events.
 
-Reads the oplog of a replica set, or those of a cluster's shards, and writes what a change stream with the
-given scope, options and pipeline would have delivered, in order. Without a start point in the options the
-stream begins with the first entry.
-
-The events are computed in this process, or on Spark if there are many (`replay_spark.py`). What Spark leaves
-over, because something in the input or the stream is wrong, is done here in any case: so both say the same.
+The events are computed in this process (`log/replay.py`), or on Spark if there are many (`replay_spark.py`).
+What Spark does not finish, because something in the input or the stream is wrong, is computed in this
+process: so the errors are the same.
 """
 
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import chain
 
 from tailrace.bson import documents
 from tailrace.cli.event_folder import EventFolder, names_folder
 from tailrace.cli.failures import StreamError
-from tailrace.cli.lookup_files import Dumps
 from tailrace.cli.output import EventLines
 from tailrace.cli.progress import ShowProgress, progress_bar
-from tailrace.cli.replay_arguments import definition_of, shards_of, spare_inputs
+from tailrace.cli.replay_arguments import definition_of, dumps_of, shards_of, spare_inputs
 from tailrace.cli.replay_spark import Remainder, chooses_spark, replay_on_spark
-from tailrace.cli.shard_feed import ShardFeed
-from tailrace.errors import BsonError, CommandError, DamagedInputError, UsageError
-from tailrace.events.oplog_entry import MALFORMED_ENTRY
+from tailrace.errors import BsonError, CommandError, UsageError
 from tailrace.log.local_engine import LocalEngine
+from tailrace.log.replay import damage_of, replayed
 from tailrace.sources.archives.archive import ArchivedOplog
-from tailrace.sources.archives.soundness import damage_in_file
+from tailrace.sources.archives.dumps import Dumps
+from tailrace.sources.archives.shard_feed import ShardFeed
 
 
 def replay(arguments: Namespace) -> int:
     """Run `tailrace replay`."""
     shards = shards_of(arguments)
-    dumps = Dumps.of_arguments(shards or [""], arguments.pre_images, arguments.documents)
+    dumps = dumps_of(arguments, shards or [""])
     definition = definition_of(arguments)
     plan = definition.open()
     spare_inputs(arguments.out, [*(path for paths in shards.values() for path in paths), *dumps.paths])
@@ -81,46 +76,15 @@ def _replay_here(
         lookups = dumps.open(stack, {name: feed.find for name, feed in feeds.items()})
         engine = LocalEngine(rest.plan, lookups, from_oldest=rest.from_oldest)
         try:
-            _pump(engine, feeds, lines, show_progress)
+            for events in replayed(engine, feeds):
+                if events:
+                    lines.write(events)
+                show_progress(
+                    sum(feed.oplog.consumed for feed in feeds.values()),
+                    sum(feed.entries for feed in feeds.values()),
+                )
         except CommandError as error:
-            raise _damage(error, feeds, dumps) or StreamError(error) from None
+            raise damage_of(error, feeds, dumps) or StreamError(error) from None
         except RecursionError:
             bottomless = BsonError("a document is nested too deeply")
-            raise _damage(bottomless, feeds, dumps) or StreamError(bottomless) from None
-
-
-def _damage(error: CommandError, feeds: Mapping[str, ShardFeed], dumps: Dumps) -> DamagedInputError | None:
-    """The place in an input that made the stream fail, if it failed because an input is damaged."""
-    if not isinstance(error, BsonError) and error.code != MALFORMED_ENTRY:
-        return None
-    damages = chain((feed.damage() for feed in feeds.values()), map(damage_in_file, dumps.paths))
-    return next((damage for damage in damages if damage is not None), None)
-
-
-def _pump(
-    engine: LocalEngine,
-    feeds: Mapping[str, ShardFeed],
-    lines: EventLines | EventFolder,
-    show_progress: ShowProgress,
-) -> None:
-    """Feed the shard that is furthest behind until all are read or the stream is over.
-
-    No shard runs ahead of the others by more than a batch, so few events wait for their turn. It also means
-    that when a damaged file stops one shard, the others have been read up to its last good entry, and all
-    events up to there are out.
-    """
-    waiting = dict(feeds)
-    while waiting and not engine.done:
-        name = min(waiting, key=lambda shard: waiting[shard].position)
-        entries = waiting[name].next_entries(engine.start_time)
-        if entries is None:
-            del waiting[name]
-            engine.finish(name)
-        else:
-            engine.push(name, entries)
-        while events := engine.drain():
-            lines.write(events)
-        feeds[name].release()
-        show_progress(
-            sum(feed.oplog.consumed for feed in feeds.values()), sum(feed.entries for feed in feeds.values())
-        )
+            raise damage_of(bottomless, feeds, dumps) or StreamError(bottomless) from None

@@ -1,4 +1,4 @@
-"""What a replay looks up: the dumps named on the command line, and who may ask them."""
+"""Look up pre-images and current documents in the files that `mongodump` writes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tailrace.cli.json_arguments import named_argument
 from tailrace.errors import UsageError
 from tailrace.events.stages.lookups import EntryLookup, Lookups, PreImageLookup
 from tailrace.sources.archives.document_files import DocumentFiles
@@ -14,7 +13,7 @@ from tailrace.sources.archives.pre_image_files import PreImageFiles
 
 
 class PreImageDump(NamedTuple):
-    """A dump of pre-images and the shards it belongs to."""
+    """A dump of `config.system.preimages`, and the shards whose pre-images it may contain."""
 
     path: str
     shards: Collection[str]
@@ -22,37 +21,26 @@ class PreImageDump(NamedTuple):
 
 @dataclass(frozen=True)
 class Dumps:
-    """The files to look things up in, as the command line names them."""
+    """Dumps of pre-images and of collections."""
 
     pre_images: Sequence[PreImageDump]
     documents: Mapping[str, Sequence[str]]
     """by namespace"""
 
-    @classmethod
-    def of_arguments(
-        cls, shards: Collection[str], pre_images: Sequence[str], documents: Sequence[str]
-    ) -> "Dumps":
-        """The arguments of --pre-images and --documents, taken apart."""
-        collections: dict[str, list[str]] = {}
-        for text in documents:
-            namespace, path = named_argument("--documents", text, "NS=PATH")
-            collections.setdefault(namespace, []).append(path)
-        return cls([_pre_image_dump(shards, text) for text in pre_images], collections)
-
     @property
     def paths(self) -> list[str]:
-        """All files."""
+        """The paths of all dumps."""
         return [dump.path for dump in self.pre_images] + [
             p for paths in self.documents.values() for p in paths
         ]
 
     def check(self) -> None:
-        """Raise `UsageError` if one of them cannot be searched."""
+        """Raise `UsageError` if one of them is not a readable file."""
         for path in self.paths:
             _check_is_file(path)
 
     def open(self, stack: ExitStack, entries: Mapping[str, EntryLookup]) -> dict[str, Lookups]:
-        """The look-ups of every shard in ``entries``; the files stay open for as long as ``stack`` lasts."""
+        """The look-ups of every shard in ``entries``; ``stack`` closes the files."""
         self.check()
         current = stack.enter_context(DocumentFiles(self.documents))
         images: dict[str, list[PreImageFiles]] = {shard: [] for shard in entries}
@@ -64,12 +52,6 @@ class Dumps:
             shard: Lookups(entry=find_entry, pre_image=_first_of(images[shard]), document=current.find)
             for shard, find_entry in entries.items()
         }
-
-
-def _pre_image_dump(shards: Collection[str], text: str) -> PreImageDump:
-    # Shards may have entries with equal times, so a pre-image belongs to its shard if that is named.
-    shard, equals, path = text.partition("=")
-    return PreImageDump(path, [shard]) if equals and shard in shards else PreImageDump(text, shards)
 
 
 def _first_of(dumps: Sequence[PreImageFiles]) -> PreImageLookup:

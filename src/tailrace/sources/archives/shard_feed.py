@@ -1,4 +1,4 @@
-"""One shard's archived oplog on its way into an engine."""
+"""Read one shard's archived oplog in batches."""
 
 from tailrace.errors import DamagedInputError
 from tailrace.sources.archives.archive import ArchivedOplog, EntryBatch
@@ -7,14 +7,14 @@ from tailrace.sources.archives.soundness import check_entry, damage_among
 
 
 class ShardFeed:
-    """The entries of one shard batch by batch, and those a later one may refer back to. A context manager."""
+    """One shard's entries in batches, and the older entries that later ones refer to; a context manager."""
 
     def __init__(self, paths: list[str]) -> None:
         self.oplog = ArchivedOplog(paths)
         self.position = -1
-        """cluster time of the newest entry handed out; -1 before the first"""
+        """cluster time of the newest entry returned; -1 before the first"""
         self.entries = 0
-        """how many were read"""
+        """number of entries read"""
         self._batches = self.oplog.batches()
         self._last: EntryBatch | None = None
         self._spool = EntrySpool()
@@ -28,10 +28,10 @@ class ShardFeed:
         self._spool.__exit__()
 
     def next_entries(self, start: int) -> list[bytes] | None:
-        """The next batch, None at the end.
+        """The next batch, or None at the end.
 
-        Batches that end before ``start`` are not handed out, except the first one: it tells how far back the
-        oplog goes. Their transactions count all the same, for one that is pending may end after ``start``.
+        Batches that end before ``start`` are skipped, except the first one: it shows how far back the oplog
+        goes. The entries of their transactions are stored, because a transaction may end after ``start``.
         """
         for batch in self._batches:
             is_first = self.position < 0
@@ -45,10 +45,7 @@ class ShardFeed:
         return None
 
     def damage(self) -> DamagedInputError | None:
-        """What is wrong with the entries of the events that are under way, if they are no BSON or no entries.
-
-        Those are the batch handed out last, and the earlier parts of transactions.
-        """
+        """The first damaged entry of the batch returned last, or of the transactions that it continues."""
         for raw, path, offset in self._spool.kept():
             if damage := damage_among(path, [raw], [offset], check_entry):
                 return damage
@@ -57,5 +54,5 @@ class ShardFeed:
         return damage_among(self._last.path, self._last.entries, self._last.offsets, check_entry)
 
     def release(self) -> None:
-        """Note that the batch handed out last has led to all the events it will lead to."""
+        """Drop what only the batch returned last needed: all of its events are done."""
         self._spool.release()
