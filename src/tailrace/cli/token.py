@@ -13,21 +13,16 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.cli.json_arguments import raw_document_argument, utf8_argument
 from tailrace.cli.output import print_line
-from tailrace.errors import CommandError, UsageError
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.events.resume_token import ResumeToken
 from tailrace.events.token_explanation import (
     WRITTEN_BY,
     TokenExplanation,
     TokenKind,
-    explain,
-    explain_cut_off,
+    explain_token,
 )
 
 HELP: Final = "explain a resume token"
 
-_CUT_MARKS: Final = ("...", "\N{HORIZONTAL ELLIPSIS}")
-_REMEDY: Final = "give the whole _data (and _typeBits, if there are any), or end a shortened one with ..."
 _LABEL_WIDTH: Final = 18
 _UUID_SUBTYPE: Final = 4
 
@@ -52,25 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(text: str) -> TokenExplanation:
     if text.startswith("{"):
-        document = raw_document_argument("TOKEN", text)
-    else:
-        document = encode({"_data": utf8_argument("TOKEN", text)})
-    data = rawbson.find(document, b"_data")
-    if data is not None and data[0] == rawbson.STRING:
-        shown = rawbson.string_value(document, data[2], data[3])
-        for mark in _CUT_MARKS:
-            if shown.endswith(mark):
-                return _read_cut_off(shown.removesuffix(mark))
-    try:
-        return explain(ResumeToken.parse(document))
-    except CommandError as error:
-        raise CommandError(error.code, f"{error.message}; {_REMEDY}") from None
-
-
-def _read_cut_off(data: str) -> TokenExplanation:
-    if len(data) < 18:
-        raise UsageError(f"{data}... is cut off within its cluster time; give at least the first 18 digits")
-    return explain_cut_off(data)
+        return explain_token(raw_document_argument("TOKEN", text))
+    return explain_token(utf8_argument("TOKEN", text))
 
 
 def _as_text(explanation: TokenExplanation) -> str:

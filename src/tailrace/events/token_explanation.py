@@ -1,17 +1,18 @@
-"""What a resume token says, for people.
+"""Explain resume tokens to people.
 
-`explain` takes a whole token; `explain_cut_off` takes the beginning of one, as documentation and log lines
-show them, and tells what can be known from that much. Both give a `TokenExplanation`, in which None stands
-for "the token does not say".
+A `TokenExplanation` has the parts of a token; None means that the token does not contain the part.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.documents import encode
 from tailrace.bson.keystring import decode_prefix
+from tailrace.errors import CommandError, UsageError
 from tailrace.events.resume_token import HIGH_WATER_MARK, ResumeToken, cluster_time_of, key_bytes
 
 WRITTEN_BY: Final = {
@@ -22,6 +23,10 @@ WRITTEN_BY: Final = {
 
 _NAMED_IDENTIFIER: Final = re.compile(rb"\x46\x3coperationType\0\x3c([^\0]+)\0[^\xff]")
 _UUID_SIZE: Final = 16
+_CUT_MARKS: Final = ("...", "\N{HORIZONTAL ELLIPSIS}")
+_SHORTEST: Final = 18
+"""Hex digits of a token up to the end of its cluster time."""
+_REMEDY: Final = "give the whole _data (and _typeBits, if there are any), or end a shortened one with ..."
 
 
 class TokenKind(Enum):
@@ -83,8 +88,32 @@ class TokenExplanation:
         return "Resuming returns the events behind this one, which must still be in the oplog and the stream."
 
 
-def explain(token: ResumeToken) -> TokenExplanation:
-    """Everything a whole token says."""
+def explain_token(token: str | Mapping[str, Any] | bytes) -> TokenExplanation:
+    """Explain a token: the hex text of `_data`, or the token document, also as raw BSON.
+
+    A text that ends in ``...``, as documentation and log lines show tokens, is explained as far as it goes.
+    Raises `CommandError` if it is not a token, `UsageError` if it is too short.
+
+    >>> explain_token("8260C13C93000000012B022...").version
+    1
+    """
+    if isinstance(token, str):
+        document = encode({"_data": token})
+    else:
+        document = token if isinstance(token, bytes) else encode(dict(token))
+    data = rawbson.find(document, b"_data")
+    if data is not None and data[0] == rawbson.STRING:
+        text = rawbson.string_value(document, data[2], data[3])
+        for mark in _CUT_MARKS:
+            if text.endswith(mark):
+                return _explain_cut_off(text.removesuffix(mark))
+    try:
+        return _explain_whole(ResumeToken.parse(document))
+    except CommandError as error:
+        raise CommandError(error.code, f"{error.message}; {_REMEDY}") from None
+
+
+def _explain_whole(token: ResumeToken) -> TokenExplanation:
     identifier = token.identifier
     operation_type, document_key, description = None, None, None
     if identifier is not None:
@@ -107,14 +136,13 @@ def explain(token: ResumeToken) -> TokenExplanation:
     )
 
 
-def explain_cut_off(data: str) -> TokenExplanation:
-    """What the first hex digits of a token say; they must reach to the end of its cluster time.
-
-    >>> explain_cut_off("8260C13C93000000012B022").version
-    1
-    """
+def _explain_cut_off(data: str) -> TokenExplanation:
+    if len(data) < _SHORTEST:
+        raise UsageError(
+            f"{data}... is cut off within its cluster time; give at least the first {_SHORTEST} digits"
+        )
     cluster_time = cluster_time_of(data)
-    # An odd digit at the end is half a byte and says nothing.
+    # An odd digit at the end is half a byte.
     key = key_bytes(data[: len(data) // 2 * 2])
     values, end = decode_prefix(key)
     version = _number(values, 1)
