@@ -13,7 +13,7 @@ from pymongo.collection import Collection
 from bench.drain import DOCUMENTS, count, fill
 from bench.figures import print_goal
 from bench.server_process import Document, serving
-from tailrace.client import aio, watch
+from tailrace import watch, watch_async
 
 ROUNDS = 5
 
@@ -40,7 +40,7 @@ async def drain_async_pymongo(client: AsyncMongoClient[Document], started: Times
 
 async def drain_async_ours(client: AsyncMongoClient[Document], started: Timestamp) -> int:
     found = 0
-    async with await aio.watch(client.bench.drain, start_at_operation_time=started) as stream:
+    async with await watch_async(client.bench.drain, start_at_operation_time=started) as stream:
         async for _ in stream:
             found += 1
             if found == DOCUMENTS:

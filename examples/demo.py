@@ -19,18 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import bson
 from bson import Decimal128, Timestamp
 from pymongo import MongoClient
 from pymongo.change_stream import ChangeStream
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from examples.event_lines import event_line, shortened
-from tailrace.bson import extjson
-from tailrace.cli.main import main as tailrace
-from tailrace.cli.spark_needs import missing_for_spark
-from tailrace.lake.table import HistoryTable
+from examples.event_lines import event_line, parse_line, run_tailrace, shortened
+from tailrace import HistoryTable, missing_for_spark
 
 Document = dict[str, Any]
 
@@ -206,16 +202,9 @@ def _dump_oplog(uri: str, folder: Path) -> Path:
 
 def _replayed(oplog: Path, folder: Path) -> list[Document]:
     out = folder / "events.jsonl"
-    command = ["replay", str(oplog), "--ns", "shop", "--options", EXPANDED, "--out", str(out)]
-    print(f"$ tailrace {shlex.join(command)}", flush=True)
-    if tailrace(command):
+    if run_tailrace("replay", oplog, "--ns", "shop", "--options", EXPANDED, "--out", out):
         raise SystemExit("the replay failed; what it said is above")
-    return [as_driver(line) for line in out.read_text().splitlines()]
-
-
-def as_driver(line: str) -> Document:
-    """A line of Extended JSON as PyMongo would decode the event."""
-    return bson.decode(extjson.loads(line))
+    return [parse_line(line) for line in out.read_text().splitlines()]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,30 @@
-"""Events for the eye: one line each, as the tours print them."""
+"""What the tours share: events as lines, and commands."""
 
 import json
+import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bson.json_util import JSONOptions, loads
+
+_AS_DRIVER: Final = JSONOptions(tz_aware=False)
 _NARROWEST: Final = 60
+
+
+def run_tailrace(*arguments: object) -> int:
+    """Print a command and run it; return its exit code."""
+    words = [str(argument) for argument in arguments]
+    print(f"$ tailrace {shlex.join(words)}", flush=True)
+    return subprocess.run([sys.executable, "-m", "tailrace", *words], check=False).returncode
+
+
+def parse_line(line: str) -> dict[str, Any]:
+    """An event from a line of Extended JSON, as PyMongo would decode it."""
+    event: dict[str, Any] = loads(line, json_options=_AS_DRIVER)
+    return event
 
 
 def event_line(event: Mapping[str, Any]) -> str:

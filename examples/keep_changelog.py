@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tailrace.spark import change_stream
+from tailrace import change_stream
 
 
 def keep_changelog(spark: SparkSession, source: str, ns: str, target: str | Path) -> StreamingQuery:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tailrace.spark import change_stream
+from tailrace import change_stream
 
 MIRROR = pa.schema([("key", pa.string()), ("document", pa.binary()), ("token", pa.string())])
 

@@ -5,16 +5,12 @@ user would type, and compares the results. The exit code is 0 only if they are i
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from examples.event_lines import event_line
-from tailrace.bson import documents as bsondocs
-from tailrace.bson import extjson
-from tailrace.cli.main import main as tailrace
+from examples.event_lines import event_line, parse_line, run_tailrace
 from tests.support.history import dump
 from tests.support.sample import shop_story
 
@@ -36,32 +32,32 @@ def tour(folder: Path, files: Sequence[Path]) -> int:
     print(f"and once more, split over {_SHARDS} shards, in {', '.join(path.name for path in files[1:])}.\n")
 
     single = folder / "events.jsonl"
-    if code := _run("replay", files[0], "--ns", "shop", "--options", _OPTIONS, "--out", single):
+    if code := run_tailrace("replay", files[0], "--ns", "shop", "--options", _OPTIONS, "--out", single):
         return code
     lines = single.read_text().splitlines()
     for line in lines:
-        print(event_line(bsondocs.decode(extjson.loads(line))))
+        print(event_line(parse_line(line)))
 
     print("\nThe shards' logs, merged:\n")
     merged = folder / "merged.jsonl"
     shards = [part for path in files[1:] for part in ("--shard", f"{path.stem}={path}")]
-    if code := _run("replay", *shards, "--ns", "shop", "--options", _OPTIONS, "--out", merged):
+    if code := run_tailrace("replay", *shards, "--ns", "shop", "--options", _OPTIONS, "--out", merged):
         return code
     identical = merged.read_bytes() == single.read_bytes()
     print(f"{merged} and {single} are {'identical' if identical else 'DIFFERENT'}: {len(lines)} events.\n")
 
     print("Every event has a resume token. This is the one of the transaction's second operation:\n")
     token = _in_transaction(lines)
-    if code := _run("token", token):
+    if code := run_tailrace("token", token):
         return code
     print("\nReplayed from there on, the stream goes on with what came next:\n")
     resumed = folder / "resumed.jsonl"
     options = json.dumps(json.loads(_OPTIONS) | {"resumeAfter": {"_data": token}})
-    if code := _run("replay", files[0], "--ns", "shop", "--options", options, "--out", resumed):
+    if code := run_tailrace("replay", files[0], "--ns", "shop", "--options", options, "--out", resumed):
         return code
     rest = resumed.read_text().splitlines()
     for line in rest:
-        print(event_line(bsondocs.decode(extjson.loads(line))))
+        print(event_line(parse_line(line)))
     if not identical or rest != lines[len(lines) - len(rest) :] or not rest:
         print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
         return 1
@@ -80,16 +76,8 @@ def write_sample(folder: Path) -> list[Path]:
     return list(logs)
 
 
-def _run(*arguments: str | Path) -> int:
-    """Show a command and run it."""
-    words = [str(argument) for argument in arguments]
-    print(f"$ tailrace {shlex.join(words)}")
-    sys.stdout.flush()
-    return tailrace(words)
-
-
 def _in_transaction(lines: Sequence[str]) -> str:
-    events = [bsondocs.decode(extjson.loads(line)) for line in lines]
+    events = [parse_line(line) for line in lines]
     token: str = [event["_id"]["_data"] for event in events if "txnNumber" in event][1]
     return token
 

@@ -5,7 +5,6 @@ that are spread over the shards; a change stream prints the events, each with th
 one order. Then the pipeline's history and a replay of the shards' saved oplogs have to show the same events.
 """
 
-import shlex
 import sys
 import time
 from collections import Counter
@@ -18,12 +17,9 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 
-from examples.demo import EXPANDED, LAST, as_driver, serving, until_last
-from examples.event_lines import event_line, shortened
-from tailrace.cli.main import main as tailrace
-from tailrace.cli.spark_needs import missing_for_spark
-from tailrace.events.cluster_time import from_timestamp
-from tailrace.lake.table import HistoryTable
+from examples.demo import EXPANDED, LAST, serving, until_last
+from examples.event_lines import event_line, parse_line, run_tailrace, shortened
+from tailrace import HistoryTable, missing_for_spark
 
 Document = dict[str, Any]
 
@@ -130,9 +126,9 @@ def _held(folder: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
     """The tokens of the same events in the history, as soon as the pipeline has put them there."""
     print("\nThe Spark pipeline reads the oplog of every shard and writes one history; it needs a moment.\n")
     path = folder / "data" / "history"
-    last = from_timestamp(events[-1]["clusterTime"])
+    last = events[-1]["clusterTime"]
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not HistoryTable.exists(path) or HistoryTable.open(path).through < last:
+    while not HistoryTable.exists(path) or HistoryTable.open(path).through < last.time << 32 | last.inc:
         if time.monotonic() > deadline:
             raise SystemExit("the history did not come; --log-level info says more of the pipeline")
         time.sleep(_LOOK_SECONDS)
@@ -155,11 +151,10 @@ def _held(folder: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
 def _replayed(oplogs: Mapping[str, Path], folder: Path) -> list[Document]:
     out = folder / "events.jsonl"
     sources = [text for name, path in oplogs.items() for text in ("--shard", f"{name}={path}")]
-    command = ["replay", *sources, "--ns", "shop", "--options", EXPANDED, "--out", str(out)]
-    print(f"\n$ tailrace {shlex.join(command)}", flush=True)
-    if tailrace(command):
+    print()
+    if run_tailrace("replay", *sources, "--ns", "shop", "--options", EXPANDED, "--out", out):
         raise SystemExit("the replay failed; what it said is above")
-    events = [as_driver(line) for line in out.read_text().splitlines()]
+    events = [parse_line(line) for line in out.read_text().splitlines()]
     first = next(number for number, event in enumerate(events) if event["operationType"] == "insert")
     last = next(number for number, event in enumerate(events) if event["operationType"] == LAST)
     return events[first : last + 1]

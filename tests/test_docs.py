@@ -19,7 +19,6 @@ from tailrace.bson.documents import encode
 from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
-from tests.support.sample import shop_story
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "tailrace"
@@ -204,10 +203,10 @@ def readme_python(mark: str) -> str:
     return code
 
 
-def test_the_engine_in_the_readme_runs() -> None:
-    seen: list[bytes] = []
-    names = {"raw_oplog_entries": shop_story().entries, "seen": seen}
-    exec(readme_python("LocalEngine").replace("    ...\n", "    seen.append(event)\n"), names)
+def test_the_replay_in_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    seen: list[dict[str, Any]] = []
+    exec(readme_python("replay(").replace("    ...\n", "    seen.append(event)\n"), {"seen": seen})
     assert len(seen) == 3
 
 

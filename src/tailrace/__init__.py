@@ -1,3 +1,117 @@
-"""Tailrace: MongoDB change streams in Python. Oplogs in, change streams out."""
+"""MongoDB change streams in Python: oplogs in, change streams out.
+
+Everything for users is here, and is imported on first use. `import tailrace` imports neither PySpark nor LMDB
+nor PyMongo.
+
+| Name | For |
+|---|---|
+| `watch`, `watch_async` | a change stream of any MongoDB deployment, which resumes after errors |
+| `process`, `process_async` | every event handled at least once, with a stored position |
+| `replay` | the events of archived oplogs |
+| `change_stream`, `register` | change streams as DataFrames on Spark |
+| `HistoryTable` | reading the history table |
+| `explain_token` | what a resume token contains |
+| `ReplicaSet`, `ShardedCluster` | a MongoDB deployment inside a test |
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tailrace.cli.spark_needs import missing_for_spark
+    from tailrace.client.aio import AsyncChangeStream, watch_async
+    from tailrace.client.errors import MissingResumeTokenError
+    from tailrace.client.events import EventRecord
+    from tailrace.client.processing import process, process_async
+    from tailrace.client.sync import ChangeStream, watch
+    from tailrace.client.token_store import (
+        AsyncCollectionTokenStore,
+        AsyncTokenStore,
+        CollectionTokenStore,
+        FileTokenStore,
+        TokenStore,
+    )
+    from tailrace.error_codes import ErrorCode
+    from tailrace.errors import CommandError, DamagedInputError, HistoryError, TailraceError, UsageError
+    from tailrace.events.token_explanation import TokenExplanation, explain_token
+    from tailrace.lake.table import HistoryTable
+    from tailrace.log.replay import replay
+    from tailrace.spark import change_stream, register
+    from tailrace.testing.older_servers import older_servers_accepted
+    from tailrace.testing.replica_set import ReplicaSet
+    from tailrace.testing.sharded_cluster import ShardedCluster
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncChangeStream",
+    "AsyncCollectionTokenStore",
+    "AsyncTokenStore",
+    "ChangeStream",
+    "CollectionTokenStore",
+    "CommandError",
+    "DamagedInputError",
+    "ErrorCode",
+    "EventRecord",
+    "FileTokenStore",
+    "HistoryError",
+    "HistoryTable",
+    "MissingResumeTokenError",
+    "ReplicaSet",
+    "ShardedCluster",
+    "TailraceError",
+    "TokenExplanation",
+    "TokenStore",
+    "UsageError",
+    "__version__",
+    "change_stream",
+    "explain_token",
+    "missing_for_spark",
+    "older_servers_accepted",
+    "process",
+    "process_async",
+    "register",
+    "replay",
+    "watch",
+    "watch_async",
+]
+
+_NAMES: Final = {
+    "tailrace.cli.spark_needs": ("missing_for_spark",),
+    "tailrace.client.aio": ("AsyncChangeStream", "watch_async"),
+    "tailrace.client.errors": ("MissingResumeTokenError",),
+    "tailrace.client.events": ("EventRecord",),
+    "tailrace.client.processing": ("process", "process_async"),
+    "tailrace.client.sync": ("ChangeStream", "watch"),
+    "tailrace.client.token_store": (
+        "AsyncCollectionTokenStore",
+        "AsyncTokenStore",
+        "CollectionTokenStore",
+        "FileTokenStore",
+        "TokenStore",
+    ),
+    "tailrace.error_codes": ("ErrorCode",),
+    "tailrace.errors": ("CommandError", "DamagedInputError", "HistoryError", "TailraceError", "UsageError"),
+    "tailrace.events.token_explanation": ("TokenExplanation", "explain_token"),
+    "tailrace.lake.table": ("HistoryTable",),
+    "tailrace.log.replay": ("replay",),
+    "tailrace.spark": ("change_stream", "register"),
+    "tailrace.testing.older_servers": ("older_servers_accepted",),
+    "tailrace.testing.replica_set": ("ReplicaSet",),
+    "tailrace.testing.sharded_cluster": ("ShardedCluster",),
+}
+"""What is imported on first use, by module; the imports above are the same for type checkers."""
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        module = _MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(module), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from pymongo import AsyncMongoClient, MongoClient
 
-from tailrace.client import aio, watch
-from tailrace.client.aio import AsyncChangeStream
+from tailrace import AsyncChangeStream, watch, watch_async
 from tailrace.client.options import Document
 from tailrace.spectest.recorder import CommandRecorder
 
@@ -88,7 +87,7 @@ def opened(
         connected_async = AsyncMongoClient[Event](uri, **settings)
         try:
             target = connected_async[database] if database else connected_async
-            opening = aio.watch(target[collection] if collection else target, pipeline or [], **options)
+            opening = watch_async(target[collection] if collection else target, pipeline or [], **options)
             blocking = Blocking(runner.run(opening), runner)
             try:
                 yield blocking

@@ -8,8 +8,8 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from tailrace.client import watch
-from tailrace.client.events import EventNamespace, EventRecord, UpdateDescription
+from tailrace import EventRecord, watch
+from tailrace.client.events import EventNamespace, UpdateDescription
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.shells import opened
 

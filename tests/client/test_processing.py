@@ -9,10 +9,15 @@ from pymongo import AsyncMongoClient
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect, OperationFailure
 
+from tailrace import (
+    AsyncCollectionTokenStore,
+    CollectionTokenStore,
+    FileTokenStore,
+    UsageError,
+    process,
+    process_async,
+)
 from tailrace.client.options import Document
-from tailrace.client.processing import process, process_async
-from tailrace.client.token_store import AsyncCollectionTokenStore, CollectionTokenStore, FileTokenStore
-from tailrace.errors import UsageError
 from tailrace.testing.replica_set import ReplicaSet
 
 Event = dict[str, Any]

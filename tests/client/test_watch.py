@@ -14,7 +14,7 @@ from pymongo.collection import Collection
 from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from tailrace.client import aio, watch
+from tailrace import AsyncChangeStream, watch, watch_async
 from tailrace.spectest.recorder import CommandRecorder
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.shells import Event, keys, opened, take
@@ -262,7 +262,7 @@ def test_what_cannot_be_watched_is_refused(server: ReplicaSet) -> None:
     with pytest.raises(TypeError, match=r"shop\.orders"):
         watch(target)
     with pytest.raises(TypeError, match=r"shop\.orders"):
-        asyncio.run(aio.watch(target))
+        asyncio.run(watch_async(target))
     with (
         MongoClient[Event]("mongodb://127.0.0.1:1/?loadBalanced=true", connect=False) as balanced,
         pytest.raises(ConfigurationError, match="load balancer"),
@@ -326,7 +326,7 @@ def test_a_cancelled_call_loses_nothing(server: ReplicaSet, collection: Collecti
     async def scenario() -> list[Any]:
         async with (
             AsyncMongoClient[Event](server.uri) as client,
-            await aio.watch(client.shop[collection.name]) as stream,
+            await watch_async(client.shop[collection.name]) as stream,
         ):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(stream.next(), 0.1)
@@ -336,7 +336,7 @@ def test_a_cancelled_call_loses_nothing(server: ReplicaSet, collection: Collecti
     assert asyncio.run(scenario()) == [1, 2]
 
 
-async def _some(stream: aio.AsyncChangeStream[Event], count: int) -> Any:
+async def _some(stream: AsyncChangeStream[Event], count: int) -> Any:
     async for event in stream:
         yield event
         count -= 1

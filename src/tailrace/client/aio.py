@@ -18,7 +18,7 @@ from tailrace.client.options import Keywords, Pipeline
 from tailrace.client.stream import ChangeStreamFlow, T
 
 
-async def watch(
+async def watch_async(
     target: AsyncMongoClient[T] | AsyncDatabase[T] | AsyncCollection[T],
     pipeline: Pipeline = (),
     *,

@@ -18,8 +18,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import ConnectionFailure
 
-from tailrace.client import aio
-from tailrace.client.aio import AsyncChangeStream
+from tailrace.client.aio import AsyncChangeStream, watch_async
 from tailrace.client.flow import Flow, run, run_async
 from tailrace.client.options import Document, Keywords, Pipeline
 from tailrace.client.sync import ChangeStream, watch
@@ -88,7 +87,7 @@ async def process_async(
 ) -> int:
     """`process` for asyncio."""
     started = with_start(options, await store.load())
-    async with await aio.watch(target, pipeline, merge_fragments=merge_fragments, **started) as stream:
+    async with await watch_async(target, pipeline, merge_fragments=merge_fragments, **started) as stream:
         return await process_stream_async(stream, handle, store, max_events=max_events, max_outage=max_outage)
 
 

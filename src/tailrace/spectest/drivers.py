@@ -9,7 +9,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import PyMongoError
 
-from tailrace.client import watch
+from tailrace.client.sync import watch
 from tailrace.spectest.outcome import Mismatch
 
 Document: TypeAlias = dict[str, Any]
