@@ -7,9 +7,11 @@
     │   ├── BsonError       bytes that are not BSON (InvalidBSON)
     │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
     ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
+    ├── PipelineError       the Spark pipeline ended and a retry does not help
     ├── UsageError          the command line was used wrongly: one sentence with cause and remedy
     │   ├── HistoryError    a history that cannot be used as it was meant to be
-    │   └── PortError       an address that cannot be listened on
+    │   ├── PortError       an address that cannot be listened on
+    │   └── SourceUnavailableError  a source that does not answer; a retry may help
     └── WireError           bytes that break the wire protocol: the connection has to be closed
 
 Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
@@ -108,6 +110,14 @@ class HistoryError(UsageError):
 
 class PortError(UsageError):
     """An address that cannot be listened on: another program does, or the system does not allow it."""
+
+
+class SourceUnavailableError(UsageError):
+    """The server of a source does not answer: it may be back in a second, or its address may be wrong."""
+
+
+class PipelineError(TailraceError):
+    """The Spark pipeline ended and a retry does not help: one sentence with cause and remedy."""
 
 
 class WireError(TailraceError):

@@ -18,7 +18,7 @@ from tailrace.sources.source import OplogSource
 from tailrace.spark.history_job import HistoryJob
 from tests.laws.busy_writers import writing
 from tests.mongod.server.served import ServedProcess
-from tests.spark.pipeline_runs import SECONDS, RunningJob, Said
+from tests.spark.pipeline_runs import SECONDS, RunningJob, Warnings, warnings_of_pipelines
 
 Driver = subprocess.Popen[bytes]
 
@@ -33,34 +33,34 @@ def killed_beside_one_jvm(
     seed: int,
     rounds: int,
     of_workers: float,
-) -> Iterator[Said]:
-    """A job that still runs after its workers, its planner and its server were killed; what it said of it.
+) -> Iterator[Warnings]:
+    """A job that still runs after its workers, its planner and its server were killed; its warnings.
 
-    The driver and its JVM stay. Of the kills, so large a part are of workers, the others of the server.
+    The driver and its JVM stay. ``of_workers`` is the part of the kills that hit workers, not the server.
     """
     rng = random.Random(seed)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     killed = {"python": 0, "server": 0}
-    log = Said()
-    job = RunningJob(spark, HistoryJob(source, PipelineSettings(history), log))
-    job.start()
-    try:
-        with writing(process, seed):
-            for _ in range(rounds):
-                wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: while it still recovers
-                time.sleep(rng.uniform(0.0, 0.3))
-                victims = python_processes_below(jvm)
-                if victims and rng.random() < of_workers:
-                    killed["python"] += 1
-                    with suppress(ProcessLookupError):
-                        os.kill(rng.choice(victims), signal.SIGKILL)
-                else:
-                    killed["server"] += 1
-                    process.kill()
-                    process.start()
-        yield log
-    finally:
-        job.end()
+    job = RunningJob(spark, HistoryJob(source, PipelineSettings(history)))
+    with warnings_of_pipelines() as log:
+        job.start()
+        try:
+            with writing(process, seed):
+                for _ in range(rounds):
+                    wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: while it still recovers
+                    time.sleep(rng.uniform(0.0, 0.3))
+                    victims = python_processes_below(jvm)
+                    if victims and rng.random() < of_workers:
+                        killed["python"] += 1
+                        with suppress(ProcessLookupError):
+                            os.kill(rng.choice(victims), signal.SIGKILL)
+                    else:
+                        killed["server"] += 1
+                        process.kill()
+                        process.start()
+            yield log
+        finally:
+            job.end()
     assert job.error is None, log.reasons
     assert min(killed.values()) > 0, (seed, killed)
 
@@ -84,7 +84,7 @@ def kill_drivers(
 
 @contextmanager
 def driving(process: ServedProcess, folder: Path) -> Iterator[Driver]:
-    """`tailrace pipeline` from a server to the history in a folder; killed behind the block, its JVM too."""
+    """`tailrace pipeline` from a server to the history in a folder; killed after the block, with its JVM."""
     command = [sys.executable, "-m", "tailrace", "pipeline", "--source", process.uri]
     command += ["--history", str(folder / "history"), "--trigger", "0s", "--master", "local[2,4]"]
     with open(folder / "pipeline.log", "ab") as log:
@@ -116,7 +116,7 @@ def python_processes_below(pid: int) -> list[int]:
 
 
 def wait_for_commits(history: Path, more: int, job: RunningJob | None = None) -> None:
-    """Wait until so many more batches are in the table, which a job in this process makes if it is given."""
+    """Wait until the table has ``more`` batches than now; ``job`` builds them, if it runs in this process."""
     deadline = time.monotonic() + SECONDS
     while not HistoryTable.exists(history):
         assert time.monotonic() < deadline, "no history appears"

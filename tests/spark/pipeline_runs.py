@@ -1,8 +1,9 @@
 """Pipelines for tests: a job in a thread beside the test, and what a history holds."""
 
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.lake.table import HistoryTable
-from tailrace.pipeline.history.log import NoLog
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_job import HistoryJob
@@ -30,16 +30,28 @@ EVERYTHING = {
 """The options of a stream that shows what the history holds"""
 
 
-class Said(NoLog):
-    """Remembers the sentences of the log."""
+class Warnings(logging.Handler):
+    """Collects the warnings of pipelines."""
 
     def __init__(self) -> None:
+        super().__init__(logging.WARNING)
         self.messages: list[str] = []
         self.reasons: list[str] = []
 
-    def warning(self, component: str, message: str, context: str = "-", **attributes: Any) -> None:
-        self.messages.append(message)
-        self.reasons.append(attributes.get("reason", ""))
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+        self.reasons.append(getattr(record, "attributes", {}).get("reason", ""))
+
+
+@contextmanager
+def warnings_of_pipelines() -> Iterator[Warnings]:
+    log = logging.getLogger("tailrace.pipeline")
+    found = Warnings()
+    log.addHandler(found)
+    try:
+        yield found
+    finally:
+        log.removeHandler(found)
 
 
 class RunningJob(threading.Thread):
@@ -99,6 +111,13 @@ def holds(history: Path, end: Timestamp) -> bool:
         time.sleep(0.01)
         table.refresh()
     return table.through >= from_timestamp(end)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def newest_time(client: "MongoClient[Any]") -> Timestamp:

@@ -17,7 +17,7 @@ from tailrace.events.interval import Interval as BuiltInterval
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
-from tailrace.pipeline.history.task import build
+from tailrace.pipeline.history.build import build
 from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.history_events import HistoryEvents
 from tailrace.pipeline.streams.oplog_events import OplogEvents

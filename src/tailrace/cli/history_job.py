@@ -1,6 +1,7 @@
-"""Runs the pipeline for `tailrace pipeline`: source, Spark, signals, log, and the sentence of a failure."""
+"""Run `tailrace pipeline`: open the source, start Spark, handle signals, write the log."""
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument
 from tailrace.cli.spark_needs import require_spark
-from tailrace.errors import UsageError
-from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
+from tailrace.log_lines import fields, logging_to
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
     from tailrace.pipeline.history.settings import PipelineSettings
@@ -21,44 +22,42 @@ if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
 
 _DEFAULT_INTERVAL: Final = 5.0
 _SECONDS_TO_END: Final = 5.0
-"""after the input has closed; nothing is lost by ending in the middle of a batch"""
+"""After the input has closed; nothing is lost by ending in the middle of a batch."""
 _URI: Final = ("mongodb://", "mongodb+srv://")
-_COMPONENT: Final = "PIPELINE"
+_LOG: Final = logging.getLogger("tailrace.pipeline")
 _LOCAL_MASTER: Final = "local[*,4]"
-"""All cores; a task whose worker died is tried again, which a plain local master does not do."""
+"""All cores; a task whose worker died is retried, which a plain local master does not do."""
 
 
 def run_history_job(arguments: argparse.Namespace) -> int:
-    """Build the history until it is done or a signal comes; the exit code."""
+    """Build the history until it is complete or a signal arrives; return the exit code."""
     _check(arguments)
     require_spark()
-    from tailrace.pipeline.history.failure import from_exception
-    from tailrace.spark.history_job import PipelineError
-
     try:
-        with _ending(with_input=arguments.end_with_input) as ending, _source(arguments) as source:
+        with (
+            logging_to(sys.stderr, arguments.log_level),
+            _ending(with_input=arguments.end_with_input) as ending,
+            _source(arguments) as source,
+        ):
             _run(arguments, source, ending)
-    except UsageError as error:
-        # A source that does not answer is no wrong use: whoever supervises this process tries again.
-        if from_exception(error).is_outside:
-            raise PipelineError(str(error)) from None
-        raise
+    except SourceUnavailableError as error:
+        # Not a wrong use of the command, so not its exit code: a supervisor retries.
+        raise PipelineError(str(error)) from None
     return 0
 
 
 def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading.Event) -> None:
     from tailrace.spark.history_job import HistoryJob, start_session
 
-    log = Logbook(arguments.log_level, sys.stderr)
-    job = HistoryJob(source, _settings(arguments), log)
+    job = HistoryJob(source, _settings(arguments))
     through = job.progress.figures()["through"]
-    log.info(_COMPONENT, "Starting Spark", history=str(arguments.history), through=through)
+    _LOG.info("Starting Spark", extra=fields(history=str(arguments.history), through=through))
     spark = start_session(_master(arguments), dict(map(_conf, arguments.spark_conf)))
     try:
-        _take_signals(ending)  # Spark has put its own in their place
+        _handle_signals(ending)  # Spark has replaced the handlers
         job.run(spark, ending)
     finally:
-        with suppress(Exception):  # Java may be gone already; there is nothing left to lose
+        with suppress(Exception):  # Java may have ended already; nothing is lost
             spark.stop()
 
 
@@ -114,7 +113,7 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
 
 
 def _master(arguments: argparse.Namespace) -> str | None:
-    """Where tasks run: on this machine, unless the user or `spark-submit` says otherwise."""
+    """Where tasks run: on this machine, unless the user or `spark-submit` chooses otherwise."""
     if arguments.master is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return str(arguments.master) if arguments.master is not None else None
     return _LOCAL_MASTER
@@ -126,9 +125,9 @@ def _conf(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _ending(*, with_input: bool) -> Iterator[threading.Event]:
-    """An event that a signal sets, or the end of standard input."""
+    """Yield an event that a signal sets, or the end of standard input."""
     ending = threading.Event()
-    _take_signals(ending)
+    _handle_signals(ending)
     if with_input:
         threading.Thread(target=_watch_input, args=(ending,), name="tailrace-input", daemon=True).start()
     try:
@@ -138,13 +137,13 @@ def _ending(*, with_input: bool) -> Iterator[threading.Event]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _take_signals(ending: threading.Event) -> None:
+def _handle_signals(ending: threading.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
 
 
 def _watch_input(ending: threading.Event) -> None:
-    """Whoever started this process is gone when the pipe closes: end, and do not linger."""
+    """End soon after the pipe closes: the process that started this one has ended."""
     while os.read(0, 1024):
         pass
     ending.set()

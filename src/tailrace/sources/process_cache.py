@@ -1,8 +1,8 @@
-"""What a process keeps open for sources that come to it again and again.
+"""Things that a process opens once for sources that are sent to it again and again.
 
-A Python worker of Spark runs one task after the other, and each gets its source anew by pickle. Connecting or
-indexing a dump for every task would cost more than a small batch takes. So a source has an identifier, which
-survives pickling, and what was opened for it stays open until it is closed, or others need the room.
+A Python worker of Spark runs one task after the other, and each unpickles its source. Connecting, or indexing
+a dump, for every task would cost more than a small batch takes. So a source has an identifier, which survives
+pickling, and what was opened for it stays open until it is released, or until the cache is full.
 """
 
 import atexit
@@ -16,8 +16,8 @@ T = TypeVar("T")
 _MOST: Final = 64
 
 
-class Kept(Generic[T]):
-    """Things that are opened once in a process, by owner and key; the ones used least are closed first."""
+class ProcessCache(Generic[T]):
+    """Open things by owner and key; of too many, the one whose use is longest ago is closed."""
 
     def __init__(self, close: Callable[[T], object]) -> None:
         self._close = close
@@ -26,7 +26,7 @@ class Kept(Generic[T]):
         atexit.register(self.release)
 
     def get(self, owner: str, key: Hashable, opened: Callable[[], T]) -> T:
-        """What an owner has opened under a key; ``opened`` does that if it is not there yet."""
+        """Return what is open under a key; ``opened`` opens it the first time."""
         with self._lock:
             thing = self._things.get((owner, key))
             if thing is None:
@@ -37,7 +37,7 @@ class Kept(Generic[T]):
             return thing
 
     def release(self, owner: str | None = None) -> None:
-        """Close what an owner has opened in this process; without one, everything."""
+        """Close what is open for an owner, or everything."""
         with self._lock:
             for key in [key for key in self._things if owner is None or key[0] == owner]:
                 self._close(self._things.pop(key))

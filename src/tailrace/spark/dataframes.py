@@ -7,9 +7,8 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 from tailrace.bson import documents, extjson
 from tailrace.errors import CommandError
 from tailrace.events.scope import Scope, ScopeKind
+from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
 from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 
@@ -24,8 +24,6 @@ Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )
 """A connection string; a history's folder; a file or folder of archived entries, or those of each shard"""
-
-_STREAM_ERROR: Final = re.compile(r"tailrace\.errors\.\w+: (.*) \((\d+) \w+\)")
 
 
 def change_stream(
@@ -105,11 +103,6 @@ def _option(value: str | int | bool) -> str:
 
 
 def stream_error(error: BaseException) -> CommandError | None:
-    """The error of the stream that a failed query hides in Spark's own; None if it failed for other reasons.
-
-    >>> spark_says = "... tailrace.errors.CommandError: gone (286 ChangeStreamHistoryLost) ..."
-    >>> str(stream_error(RuntimeError(spark_says)))
-    'gone (286 ChangeStreamHistoryLost)'
-    """
-    found = _STREAM_ERROR.search(str(error))
-    return None if found is None else CommandError(int(found[2]), found[1])
+    """Return the error of the stream that made a query fail; None if the query failed for another reason."""
+    reported = reported_error(error)
+    return None if reported is None else reported.command_error()

@@ -18,7 +18,7 @@ from tailrace.log.head import has_entries_from
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.cluster.placement.config_catalog import cluster_id
 from tailrace.mongod.store.store import Store
-from tailrace.pipeline.history.task import build
+from tailrace.pipeline.history.build import build
 from tailrace.sources.source import BATCH_BYTES, OplogSource
 
 _PAUSE_SECONDS: Final = 0.005

@@ -1,8 +1,8 @@
-"""Spark's checkpoint beside the history: what it must not say.
+"""Find where a pipeline continues: open its table, and compare Spark's checkpoint with it.
 
-The table decides where a pipeline goes on; a checkpoint that is missing, older, or damaged by a crash costs
-nothing. One that is ahead means that batches were finished which this table does not hold: the table was
-put back to an older state, or the checkpoint belongs to another one. Going on would hide a gap.
+The table decides. A checkpoint that is missing, older, or damaged by a crash costs nothing. One that is ahead
+means that batches were finished which this table does not hold: the table was restored to an older state, or
+the checkpoint belongs to another one. Continuing would hide a gap.
 """
 
 import json
@@ -14,13 +14,34 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
+from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.offset import from_offset, shards_of
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.source import OplogSource
+
+
+def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
+    """Open the history of a source, or create it; `UsageError` if it cannot be continued from this source."""
+    path = settings.history
+    source.remember(_newest_shards(settings.checkpoint))
+    identity, oldest = source.identity(), source.oldest()
+    if not HistoryTable.exists(path):
+        return HistoryTable.create(path, identity=identity, begins=max(oldest - 1, 0))
+    table = HistoryTable.open(path)
+    table.check_identity(identity)
+    if oldest - 1 > table.through:
+        raise UsageError(
+            f"the history {path} ends with {in_words(table.through)} and the oplog of the source begins with "
+            f"{in_words(oldest)}: what lies between is lost; name another directory for a history that "
+            "begins now"
+        )
+    return table
 
 
 def settle(checkpoint: Path, held: int) -> bool:
-    """Make sure that a checkpoint fits a table that holds everything through ``held``.
+    """Check that a checkpoint fits a table that holds everything through ``held``.
 
-    Raises `UsageError` if it is ahead. False if it could not be used and was removed.
+    Raises `UsageError` if it is ahead. Removes one that cannot be read and returns False.
     """
     if not checkpoint.exists():
         return True
@@ -38,8 +59,8 @@ def settle(checkpoint: Path, held: int) -> bool:
     return True
 
 
-def shards_before(checkpoint: Path) -> Mapping[str, Any]:
-    """The shards that the newest batch knew which Spark has noted; none if there is no such batch."""
+def _newest_shards(checkpoint: Path) -> Mapping[str, Any]:
+    """The shards in the newest offset that can be read."""
     for number in sorted(_numbers(checkpoint / "offsets"), reverse=True):
         with suppress(OSError, ValueError):
             return shards_of(_offset_of(checkpoint / "offsets" / str(number)))
@@ -47,10 +68,10 @@ def shards_before(checkpoint: Path) -> Mapping[str, Any]:
 
 
 def _finished_through(checkpoint: Path) -> int:
-    """The end of the newest batch that Spark has noted as finished; 0 if there is none."""
+    """The end of the newest finished batch; 0 if there is none."""
     finished = _numbers(checkpoint / "commits")
     planned = _numbers(checkpoint / "offsets")
-    # What a crash may have cut off is the newest file; Spark reads that one first.
+    # A crash may have truncated the newest file; Spark reads that one first.
     ends = {number: _end_of(checkpoint / "offsets" / str(number)) for number in sorted(planned)[-2:]}
     return max((end for number, end in ends.items() if number in finished), default=0)
 
@@ -60,7 +81,7 @@ def _end_of(planned: Path) -> int:
 
 
 def _offset_of(planned: Path) -> Mapping[str, Any]:
-    # The version, a line of metadata, then one line for each source of the query: there is one.
+    # The version, a line of metadata, then one line for each source of the query, which has one.
     lines = planned.read_text().splitlines()
     if len(lines) != 3:
         raise ValueError(f"{planned} does not have three lines")

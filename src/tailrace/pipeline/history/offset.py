@@ -1,6 +1,6 @@
-"""The offset of the pipeline's stream: one cluster time, for a batch ends at the same time on every shard.
+"""The offset of the pipeline's stream: one cluster time, as a batch ends at the same time on every shard.
 
-Behind a router it names the shards, too: a batch is read from those that the offset of its end names.
+On a cluster it also names the shards: a batch is read from those that the offset of its end names.
 
 >>> to_offset(7 << 32 | 2)
 {'version': 1, 'through': [7, 2]}
@@ -14,30 +14,27 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import ClusterTime, from_pair, to_pair
 
 _VERSION: Final = 1
 _WITH_SHARDS: Final = 2
-_INCREMENT: Final = (1 << 32) - 1
 
 
 def to_offset(time: int, shards: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The offset that says everything through this cluster time is done; ``shards`` if they may change."""
-    offset = {"version": _VERSION, "through": [time >> 32, time & _INCREMENT]}
+    """Return the offset at which everything through a cluster time is done; ``shards`` if they may change."""
+    offset = {"version": _VERSION, "through": to_pair(time)}
     return {**offset, "version": _WITH_SHARDS, "shards": dict(shards)} if shards else offset
 
 
-def from_offset(offset: Mapping[str, Any]) -> int:
-    """The cluster time of an offset."""
+def from_offset(offset: Mapping[str, Any]) -> ClusterTime:
     if offset.get("version") not in (_VERSION, _WITH_SHARDS):
         raise UsageError(
             f"the checkpoint was written by another version of Tailrace (offset {dict(offset)}); "
             "remove the checkpoint, the history itself says where to go on"
         )
-    seconds, increment = offset["through"]
-    return int(seconds) << 32 | int(increment)
+    return from_pair(offset["through"])
 
 
 def shards_of(offset: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The shards that an offset names."""
     shards: Mapping[str, Any] = offset.get("shards", {})
     return shards

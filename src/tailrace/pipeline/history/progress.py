@@ -1,60 +1,61 @@
-"""Rows, rate and lag of a pipeline: in the log while it runs, as a summary when it ends."""
+"""Count what a pipeline commits; log rows, rate and lag."""
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tailrace.pipeline.history.log import COMPONENT, Log
+from tailrace.events.cluster_time import seconds_of, to_pair
+from tailrace.log_lines import fields
 
+_LOG: Final = logging.getLogger("tailrace.pipeline")
 _QUIET_SECONDS: Final = 10.0
 """Between two lines of progress; a pipeline may commit many times in a second."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Counts what was committed."""
-
-    log: Log
+    through: int = 0
+    """The cluster time through which the history holds everything."""
+    promised: int = 0
+    """How far the source was when the newest batch was planned."""
     rows: int = 0
     batches: int = 0
-    through: int = 0
-    promised: int = 0
     began: float = field(default_factory=time.monotonic)
-    _told: float = 0.0
-    _told_rows: int = 0
+    _logged: float = 0.0
+    _logged_rows: int = 0
 
     @property
     def lag_seconds(self) -> int:
-        """How much of the source's time is not in the history yet."""
-        return max(0, (self.promised >> 32) - (self.through >> 32))
+        """How many seconds of the source are not in the history yet."""
+        return max(0, seconds_of(self.promised) - seconds_of(self.through))
 
     def committed(self, rows: int, *, through: int, promised: int) -> None:
-        """Take note of a batch; says so now and then."""
+        """Count a batch."""
         self.rows += rows
         self.batches += 1
         self.through, self.promised = through, promised
         now = time.monotonic()
-        if now - self._told >= _QUIET_SECONDS:
-            self._tell(now)
+        if now - self._logged >= _QUIET_SECONDS:
+            rate = _rate(self.rows - self._logged_rows, now - (self._logged or self.began))
+            _LOG.info("Progress", extra=fields(**self.figures(), rowsPerSecond=rate))
+            self._logged, self._logged_rows = now, self.rows
 
-    def _tell(self, now: float) -> None:
-        since = now - (self._told or self.began)
-        rate = round((self.rows - self._told_rows) / since) if since > 0 else 0
-        self.log.info(COMPONENT, "Progress", **self.figures(), rowsPerSecond=rate)
-        self._told, self._told_rows = now, self.rows
-
-    def summary(self) -> None:
-        """One last line."""
+    def log_summary(self) -> None:
         seconds = time.monotonic() - self.began
-        rate = round(self.rows / seconds) if seconds > 0 else 0
-        figures = self.figures()
-        self.log.info(COMPONENT, "Pipeline ended", **figures, seconds=round(seconds, 1), rowsPerSecond=rate)
+        rate = _rate(self.rows, seconds)
+        attributes = fields(**self.figures(), seconds=round(seconds, 1), rowsPerSecond=rate)
+        _LOG.info("Pipeline ended", extra=attributes)
 
     def figures(self) -> dict[str, Any]:
-        """What is counted, under the names of the log."""
+        """Return the figures under the names that the log has for them."""
         return {
             "rows": self.rows,
             "batches": self.batches,
-            "through": [self.through >> 32, self.through & 0xFFFFFFFF],
+            "through": to_pair(self.through),
             "lagSeconds": self.lag_seconds,
         }
+
+
+def _rate(rows: int, seconds: float) -> int:
+    return round(rows / seconds) if seconds > 0 else 0

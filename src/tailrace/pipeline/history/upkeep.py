@@ -1,5 +1,6 @@
-"""What the driver does beside the query: checkpoints of the log, small files merged, old events given up."""
+"""Tidy a history while a pipeline writes it: checkpoints of its log, merged files, retention."""
 
+import logging
 import threading
 import time
 from typing import Final
@@ -10,65 +11,57 @@ from tailrace.lake.log_writer import tidy_log
 from tailrace.lake.retention import retain
 from tailrace.lake.table import HistoryTable
 from tailrace.lake.vacuum import vacuum
-from tailrace.pipeline.history.failure import from_exception
-from tailrace.pipeline.history.log import COMPONENT, Log
+from tailrace.log_lines import fields
 from tailrace.pipeline.history.settings import PipelineSettings
 
+_LOG: Final = logging.getLogger("tailrace.pipeline")
 _PAUSE_SECONDS: Final = 60.0
 _VACUUM_SECONDS: Final = 600.0
 
 
 class Upkeep:
-    """A thread that looks at the table now and then. What fails is logged and tried again later."""
+    """A thread that tidies the table once a minute. Errors are logged, and the next round tries again."""
 
-    def __init__(self, settings: PipelineSettings, log: Log) -> None:
+    def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
-        self._log = log
         self._vacuumed = time.monotonic()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tailrace-upkeep", daemon=True)
 
     def start(self) -> None:
-        """Begin with a pause."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the work under way."""
+        """Wait for the work in progress."""
         self._ending.set()
         self._thread.join()
 
     def finish(self) -> None:
-        """Look once more, behind a job that has done everything: it may have been too short for a pause."""
+        """Stop, and tidy once more: a job that has done everything may have been shorter than a pause."""
         self.stop()
-        self._look(HistoryTable.open(self._settings.history))
+        self._try_to_tidy(HistoryTable.open(self._settings.history))
 
     def _run(self) -> None:
         table = HistoryTable.open(self._settings.history)
         while not self._ending.wait(_PAUSE_SECONDS):
-            self._look(table)
+            self._try_to_tidy(table)
 
-    def _look(self, table: HistoryTable) -> None:
+    def _try_to_tidy(self, table: HistoryTable) -> None:
         try:
             self._tidy(table)
         except (TailraceError, OSError) as error:
-            reason = from_exception(error).sentence
-            self._log.warning(COMPONENT, "The history could not be tidied", reason=reason)
+            _LOG.warning("The history could not be tidied", extra=fields(reason=str(error)))
 
     def _tidy(self, table: HistoryTable) -> None:
         settings = self._settings
         table.refresh()
         tidy_log(table)
-        given_up = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
+        removed = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
         merged = compact(table)
         deleted = 0
         if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
             self._vacuumed = time.monotonic()
             deleted = vacuum(table)
-        if merged or given_up or deleted:
-            self._log.info(
-                COMPONENT,
-                "Tidied the history",
-                filesMerged=merged,
-                filesGivenUp=given_up,
-                filesDeleted=deleted,
-            )
+        if merged or removed or deleted:
+            figures = fields(filesMerged=merged, filesGivenUp=removed, filesDeleted=deleted)
+            _LOG.info("Tidied the history", extra=figures)

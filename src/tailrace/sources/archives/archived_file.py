@@ -23,7 +23,7 @@ from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
 from tailrace.sources.archives.file_pieces import Piece, leading_entries
 from tailrace.sources.archives.file_search import NEAR, Window, boundary, walk, window
-from tailrace.sources.process_cache import Kept
+from tailrace.sources.process_cache import ProcessCache
 from tailrace.sources.source import BATCH_BYTES
 
 _UNPACKED: Final = 8
@@ -334,4 +334,4 @@ class WholeFile(ArchivedFile):
             yield min(through, self.last_time), self._weight
 
 
-_spools: Final[Kept[EntrySpool]] = Kept(EntrySpool.__exit__)
+_spools: Final[ProcessCache[EntrySpool]] = ProcessCache(EntrySpool.__exit__)

@@ -26,7 +26,7 @@ from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.archives.pre_image_files import PreImageFiles
 from tailrace.sources.batch_boundaries import COMMIT_TIME, Commit
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
-from tailrace.sources.process_cache import Kept
+from tailrace.sources.process_cache import ProcessCache
 from tailrace.sources.source import UNLIMITED, OplogSource
 
 _COUNTED_ENTRIES: Final = 20_000
@@ -38,8 +38,8 @@ _POINTS_PER_PART: Final = 16
 _SMALLEST_STEP: Final = 64 << 10
 
 
-_images: Final[Kept[PreImageFiles]] = Kept(PreImageFiles.__exit__)
-_documents: Final[Kept[DocumentFiles]] = Kept(DocumentFiles.__exit__)
+_images: Final[ProcessCache[PreImageFiles]] = ProcessCache(PreImageFiles.__exit__)
+_documents: Final[ProcessCache[DocumentFiles]] = ProcessCache(DocumentFiles.__exit__)
 
 
 class FilesSource(OplogSource):

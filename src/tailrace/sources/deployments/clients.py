@@ -7,7 +7,7 @@ from pymongo import MongoClient
 from pymongo.uri_parser import parse_uri
 
 from tailrace.errors import UsageError
-from tailrace.sources.process_cache import Kept
+from tailrace.sources.process_cache import ProcessCache
 
 Client: TypeAlias = MongoClient[dict[str, Any]]
 
@@ -15,7 +15,7 @@ SELECTION_MS: Final = 10_000
 """How long a source waits for a server before it says that none answers, unless the URI says otherwise"""
 _OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanced"})
 
-_clients: Final[Kept[Client]] = Kept(MongoClient.close)
+_clients: Final[ProcessCache[Client]] = ProcessCache(MongoClient.close)
 
 
 def client_of(owner: str, uri: str) -> Client:

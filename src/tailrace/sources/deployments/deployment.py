@@ -27,7 +27,7 @@ from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.batch_boundaries import COMMITS, Commit
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
-from tailrace.sources.deployments.driver_errors import hosts_of, speaking_to
+from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
 from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
 from tailrace.sources.deployments.members import Members
 from tailrace.sources.deployments.sampling import cuts_by_rate
@@ -67,7 +67,7 @@ class DeploymentSource(OplogSource):
             self._discover()
 
     def _discover(self) -> None:
-        with speaking_to(self._uri):
+        with driver_errors(self._uri):
             hello = self._client(self._uri).admin.command("hello")
             if hello.get("msg") == "isdbgrid":
                 self._is_cluster = self._is_routed = True
@@ -85,7 +85,7 @@ class DeploymentSource(OplogSource):
     def _refresh(self, clock: Mapping[str, Any] | None = None, time: int | None = None) -> bool:
         """Read the list of shards, as new as a cluster time; whether there are new ones."""
         router = self._client(self._uri)
-        with speaking_to(self._uri):
+        with driver_errors(self._uri):
             has_new = self._list.refresh(router, self._majority_time, clock=clock, time=time)
         if self._list.unknown_through > self._newest_promise > 0:
             raise history_lost(self._newest_promise)
@@ -135,7 +135,7 @@ class DeploymentSource(OplogSource):
     def identity(self) -> str:
         """The id of the replica set or the cluster, which both keep for life."""
         if not self._identity:
-            with speaking_to(self._uri):
+            with driver_errors(self._uri):
                 self._identity = self._cluster_id() if self._is_cluster else self._set_id("")
         return self._identity
 
@@ -165,7 +165,7 @@ class DeploymentSource(OplogSource):
         return 0 if entry is None or is_first_entry(entry) else entry.ts
 
     def _first_of(self, shard: str) -> OplogEntry | None:
-        with speaking_to(self._uri_of(shard)):
+        with driver_errors(self._uri_of(shard)):
             for raw in documents_of(self._oplog(shard).find_raw_batches({}, limit=1)):
                 return parse_entry(raw)
         return None
@@ -203,11 +203,11 @@ class DeploymentSource(OplogSource):
 
     def _router_time(self) -> int:
         """What the clock of the cluster shows; shards that nobody here knows yet may have moved it on."""
-        with speaking_to(self._uri):
+        with driver_errors(self._uri):
             return _clock_of(self._client(self._uri).admin.command("hello"))
 
     def _hello(self, shard: str) -> dict[str, Any]:
-        with speaking_to(self._uri_of(shard)):
+        with driver_errors(self._uri_of(shard)):
             return self._shard_client(shard).admin.command("hello")
 
     def _majority_time(self, shard: str) -> int:
@@ -220,7 +220,7 @@ class DeploymentSource(OplogSource):
         write need not keep the others waiting: MongoDB's writes a no-op entry, Tailrace's knows its clock.
         """
         client = self._shard_client(shard)
-        with speaking_to(self._uri_of(shard)), client.start_session(causal_consistency=True) as session:
+        with driver_errors(self._uri_of(shard)), client.start_session(causal_consistency=True) as session:
             session.advance_cluster_time(told["$clusterTime"])
             session.advance_operation_time(to_timestamp(time))
             oplog = self._oplog(shard, majority=True)
@@ -234,7 +234,7 @@ class DeploymentSource(OplogSource):
         """The last time up to this one that divides no transaction, or the last promise."""
         clients = [self._shard_client(shard) for shard in self._present()]
         while time > self._newest_promise:
-            with speaking_to(self._uri):
+            with driver_errors(self._uri):
                 torn = torn_at(time, clients)
             if not torn:
                 return time
@@ -246,7 +246,7 @@ class DeploymentSource(OplogSource):
         found = []
         for shard in self._behind(after):
             query = _times(after, through) | COMMITS.query() | {"o.commitTimestamp": {"$exists": True}}
-            with speaking_to(self._uri_of(shard)):
+            with driver_errors(self._uri_of(shard)):
                 for entry in self._oplog(shard).find(query, {"ts": 1, "o.commitTimestamp": 1}):
                     decided = from_timestamp(entry["o"]["commitTimestamp"])
                     found.append(Commit(decided, from_timestamp(entry["ts"])))
@@ -265,7 +265,7 @@ class DeploymentSource(OplogSource):
             return
         position = after
         with (
-            speaking_to(self._uri_of(shard)),
+            driver_errors(self._uri_of(shard)),
             self._shard_client(shard).start_session(causal_consistency=True) as session,
         ):
             session.advance_operation_time(to_timestamp(through))
@@ -290,7 +290,7 @@ class DeploymentSource(OplogSource):
 
     def entry(self, shard: str, ts: int, term: int) -> bytes | None:
         """See `OplogSource`."""
-        with speaking_to(self._uri_of(shard)):
+        with driver_errors(self._uri_of(shard)):
             found = self._oplog(shard).find_raw_batches({"ts": to_timestamp(ts)}, limit=1)
             for raw in documents_of(found):
                 return raw if parse_entry(raw).term == term else None
@@ -320,7 +320,7 @@ class DeploymentSource(OplogSource):
 
     def _newest_up_to(self, shard: str, time: int) -> int | None:
         """The time of a shard's newest entry up to a cluster time."""
-        with speaking_to(self._uri_of(shard)):
+        with driver_errors(self._uri_of(shard)):
             found = self._oplog(shard).find_one(
                 {"ts": {"$lte": to_timestamp(time)}}, {"ts": 1}, sort=[("$natural", -1)]
             )
@@ -334,7 +334,7 @@ class DeploymentSource(OplogSource):
         shards = self._behind(after)
         share, room = max(max_entries // len(shards), 1), max_bytes // len(shards)
         for shard in shards:
-            with speaking_to(self._uri_of(shard)):
+            with driver_errors(self._uri_of(shard)):
                 limit = min(limit, self._limited(shard, after, limit, share, room))
         return limit
 

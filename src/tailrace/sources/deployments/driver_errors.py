@@ -1,4 +1,4 @@
-"""What servers of a source answer when they do not answer: one sentence, or the server's own error."""
+"""Turn errors of the driver into one-sentence errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError, UsageError
+from tailrace.errors import CommandError, SourceUnavailableError, UsageError
 
 
 def hosts_of(uri: str) -> str:
-    """Where a connection string leads, without its credentials.
+    """Return the hosts of a connection string, without its credentials.
 
     >>> hosts_of("mongodb://user:secret@a:1,b:2/?tls=true")
     'a:1,b:2'
@@ -19,13 +19,13 @@ def hosts_of(uri: str) -> str:
 
 
 @contextmanager
-def speaking_to(uri: str) -> Iterator[None]:
-    """Turn what PyMongo raises into one sentence, or into the server's own error."""
+def driver_errors(uri: str) -> Iterator[None]:
+    """Turn errors of PyMongo into `SourceUnavailableError`, the server's `CommandError`, or `UsageError`."""
     try:
         yield
     except ConnectionFailure as error:
         reason = str(error).partition(", Timeout:")[0]
-        raise UsageError(
+        raise SourceUnavailableError(
             f"the source at {hosts_of(uri)} cannot be reached: {reason}; is it running, and is the URI right?"
         ) from error
     except OperationFailure as error:

@@ -1,14 +1,18 @@
-"""An interval of all shards' oplogs to rows of the history, slice of time by slice of time."""
+"""Build the files of a history from an interval of all shards' oplogs, slice of time by slice of time."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.interval import Interval
 from tailrace.lake.bulk.raw_entries import RawEntries, joined
 from tailrace.lake.bulk.rows import BulkRows, PreImageOf
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.writer import write_files
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
@@ -17,6 +21,15 @@ SLICE_ENTRIES: Final = 8_192
 """About how many entries a slice has: enough that work done once for all of them costs little"""
 SLICE_BYTES: Final = 8 << 20
 """A slice with this many bytes is large enough whatever it counts"""
+
+
+def build(source: OplogSource, interval: Interval, directory: Path) -> list[AddedFile]:
+    """Write the files of an interval; they belong to the table after the driver has committed them.
+
+    An interval without events has none. Memory does not grow with the interval.
+    """
+    batches = shared_rows(source, interval.after, interval.through)
+    return write_files(directory, batches, name=interval.name)
 
 
 def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.RecordBatch]:
