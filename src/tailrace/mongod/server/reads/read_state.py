@@ -7,7 +7,7 @@ time costs no disk space. In a transaction, and with the read concern `snapshot`
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.mongod.language.aggregation import PAUSE, Pause
 from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.reads.snapshots import PinnedSnapshot
     from tailrace.mongod.store.snapshot_source import SnapshotSource
-
-_COST_BETWEEN_LOOKS: Final = 32_000
-_COST_OF_A_RECORD: Final = 1000
-"""Besides its bytes; so the clock is looked at every 32 records, or earlier if they are large"""
 
 
 class ReadState:
@@ -99,7 +95,6 @@ class ReadState:
         """The records of a path over as many batches as it takes, with pauses for others."""
         self.watch(path)
         due = time.monotonic() + SECONDS_AT_ONCE
-        unseen = 0
         while True:
             generation = self.generation
             records = path.records(self.reader)
@@ -107,10 +102,7 @@ class ReadState:
                 yield record
                 if self.generation != generation:
                     break  # another batch: its reader goes on where this one stopped
-                unseen += len(record[1]) + _COST_OF_A_RECORD
-                if unseen < _COST_BETWEEN_LOOKS:
-                    continue
-                unseen = 0
+                # After each record: what a filter does with one may take longer than a turn.
                 if time.monotonic() >= due:
                     yield PAUSE
                     due = time.monotonic() + SECONDS_AT_ONCE
