@@ -1,5 +1,6 @@
-"""PCRE patterns run by `re`: what they find, and which are refused."""
+"""PCRE patterns: what they find, and which are refused."""
 
+import itertools
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tailrace.errors import CommandError
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
-from tailrace.query.pcre.patience import PatientPattern
+from tailrace.query.pcre.limits import LimitedPattern
 
 # (pattern, options, texts found, texts not found)
 CASES: list[tuple[str, str, list[str], list[str]]] = [
@@ -91,6 +92,14 @@ CASES: list[tuple[str, str, list[str], list[str]]] = [
     ("\\d", "", ["1"], ["a", "\u0662"]),
     ("^\\w+$", "", ["aZ_9"], ["\u00e9"]),
     ("^\\W$", "i", ["\u00e9", "\u212a"], ["k", "_"]),
+    ("\\W", "", ["\u00e9", "a\u00e9"], ["k", "_"]),
+    ("\\D", "", ["\u0662", "1\u0662"], ["1"]),
+    ("\\S", "", ["\xa0", " \u2003"], [" "]),
+    ("i", "i", ["I", "i"], ["\u0130", "\u0131"]),
+    ("^[a-z]$", "i", ["I", "i", "\u212a"], ["\u0130", "\u0131"]),
+    ("^[^i]$", "i", ["\u0130", "\u0131", "k"], ["I", "i"]),
+    ("^[\u0130\u0131]$", "i", ["\u0130", "\u0131"], ["I", "i"]),
+    ("^[\u1f80-\u1f82]$", "i", ["\u1f80", "\u1f89"], ["\u1f83"]),
     ("^\\s+$", "", [" \t\n\x0b\f\r"], ["\xa0", ""]),
     ("\\bfoo\\b", "", ["a foo.", "\u00e9foo"], ["afoo"]),
     ("^\\B$", "", [""], ["a"]),
@@ -173,9 +182,9 @@ def test_finds_what_pcre_finds(pattern: str, options: str, found: list[str], not
 def test_long_texts_are_searched_alike(
     pattern: str, options: str, found: list[str], not_found: list[str]
 ) -> None:
-    """The other engine, which takes over for long texts, finds the same in the same places."""
+    """The engine for long texts finds the same in the same places as the one for short texts."""
     compiled = compile_pattern(pattern, options)
-    if not isinstance(compiled, PatientPattern):
+    if not isinstance(compiled, LimitedPattern):
         return
     for text in found + not_found:
         tail = "\n" * 5000
@@ -200,15 +209,47 @@ def test_long_texts_are_searched_alike(
     ],
 )
 def test_a_pattern_cannot_keep_the_process_busy(pattern: str, text: str) -> None:
-    """Each of these would take `re` longer than the tests may take."""
+    """`re` would need years for each of these."""
     assert compile_pattern(pattern, "").search(text) is None
 
 
-def test_a_search_that_takes_too_long_is_given_up() -> None:
+def test_a_search_that_takes_too_long_is_stopped() -> None:
     pattern = compile_pattern("^(a|a)*$", "")
     with pytest.raises(CommandError) as caught:
         pattern.search("a" * 60 + "b")
     assert caught.value.code == 51156
+
+
+def test_searches_that_are_slow_together_are_stopped() -> None:
+    """Each of these takes less than a single search may take."""
+    searches = itertools.starmap(compile_pattern("^(a|aa)+$", "").search, [("a" * 33 + "b",)] * 300)
+    with pytest.raises(CommandError) as caught:
+        list(searches)
+    assert caught.value.code == 51156
+
+
+def test_patterns_that_backtrack_refuse_very_long_texts() -> None:
+    text = "a" * 3_000_000
+    assert compile_pattern("b|aa", "").search(text)
+    with pytest.raises(CommandError) as caught:
+        compile_pattern("a+[bc]", "").search(text)
+    assert caught.value.code == 51156
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options"),
+    [
+        ("(" * 20 + "a" + "){1,9}" * 20, ""),
+        ("(?:(?:a{0,500}){0,500}){0,500}", ""),
+        ("\\p{L}" * 5000, ""),
+        ("[\\x{100}-\\x{10ffff}]" * 1500, "i"),
+    ],
+)
+def test_patterns_that_take_long_to_compile_are_refused(pattern: str, options: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        compile_pattern(pattern, options)
+    assert caught.value.code == 51091
+    assert "regular expression is too large" in caught.value.message
 
 
 @pytest.mark.parametrize(

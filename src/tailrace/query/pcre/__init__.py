@@ -3,10 +3,13 @@ r"""MongoDB's regular expressions (PCRE2, UTF mode) run by Python's `re`.
 >>> bool(compile_pattern(r"^\h*(?i)tail\Z", "").search(" TAIL\n"))
 True
 
-A pattern is translated, not passed on: the two dialects share most of their syntax but not its meaning. What
-cannot be translated is refused with the code that MongoDB has for an invalid pattern, 51091, and never
-matched wrongly. Differences that remain: Unicode scripts in ``\p{...}`` are told by character names, and
-what PCRE gives up after a number of steps is given up after a time (`patience.py`).
+The two dialects share most of their syntax but not its meaning, so a pattern is translated. What cannot be
+translated is refused with MongoDB's code for an invalid pattern, 51091. Two differences remain: Unicode
+scripts in ``\p{...}`` are derived from character names, and a search is limited by time, not by steps
+(`limits.py`).
+
+PCRE2 itself is not used, because its search cannot be stopped: `docs/architecture.md` has the measurements.
+The tests compare this translation with PCRE2.
 """
 
 import re
@@ -16,8 +19,8 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.errors import CommandError
+from tailrace.query.pcre.limits import SearchPattern, compile_limited
 from tailrace.query.pcre.options import Options
-from tailrace.query.pcre.patience import Searching, guarded
 from tailrace.query.pcre.reader import PatternError
 from tailrace.query.pcre.translate import Translator
 
@@ -37,8 +40,10 @@ _FLAG_LETTERS: Final = (
 )  # fmt: skip
 
 
-def compile_pattern(pattern: str, options: str) -> Searching:
-    """The Python regex that finds what PCRE would find.
+def compile_pattern(pattern: str, options: str) -> SearchPattern:
+    """Return a Python pattern that finds what PCRE would find.
+
+    Raises `CommandError` 51091 for an invalid pattern and 51108 for an unknown option.
 
     >>> compile_pattern("[b-a]", "")
     Traceback (most recent call last):
@@ -49,7 +54,7 @@ def compile_pattern(pattern: str, options: str) -> Searching:
 
 
 @lru_cache(maxsize=1024)
-def _compile(pattern: str, options: str) -> Searching:
+def _compile(pattern: str, options: str) -> SearchPattern:
     chosen = set()
     for letter in options:
         if letter not in _OPTION_LETTERS:
@@ -59,7 +64,7 @@ def _compile(pattern: str, options: str) -> Searching:
     try:
         if len(pattern.encode()) > _MAX_PATTERN_BYTES:
             raise PatternError(f"the pattern is longer than {_MAX_PATTERN_BYTES} bytes")
-        return guarded(re.compile(_translate(pattern, initial), re.IGNORECASE if initial.ignore_case else 0))
+        return compile_limited(_translate(pattern, initial), re.IGNORECASE if initial.ignore_case else 0)
     except (PatternError, re.error, OverflowError, RecursionError) as error:
         shown = pattern if len(pattern) <= 100 else pattern[:100] + "..."
         message = f"Regular expression is invalid: {shown!r}: {error}"
@@ -70,19 +75,19 @@ def _translate(pattern: str, options: Options) -> str:
     translator = Translator(pattern)
     translated = translator.translate(options)
     if translator.groups > 9 and _LONG_REFERENCE.search(pattern):
-        # \12 is a reference if there are twelve groups, else an octal number; now their number is known.
+        # \12 refers to the twelfth group if there is one, else it is an octal number.
         translated = Translator(pattern, translator.groups).translate(options)
     return translated
 
 
 def regex_pattern(regex: Regex[Any]) -> str:
-    """The pattern of a BSON regex as text."""
+    """Return the pattern of a BSON regex as text."""
     pattern = regex.pattern
     return pattern.decode() if isinstance(pattern, bytes) else pattern
 
 
 def regex_options(regex: Regex[Any]) -> str:
-    """The options of a BSON regex, as the letters that stand in the document.
+    """Return the options of a BSON regex as the letters that BSON stores.
 
     >>> regex_options(Regex("a", "xi"))
     'ix'

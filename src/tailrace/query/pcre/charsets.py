@@ -1,17 +1,17 @@
 r"""Sets of characters that PCRE has names for: ``\w``, ``\h``, ``[:alpha:]``, ``\p{Lu}``, ``\p{Greek}``.
 
-A set is a sorted tuple of inclusive code point ranges. Python's `re` knows few of them, and knows those
-with another meaning (PCRE's ``\w`` is ASCII unless ``(*UCP)`` is given), so all are spelled out as ranges.
+A set is a sorted tuple of inclusive code point ranges. Python's `re` has few of these sets, and some with
+another meaning (PCRE's ``\w`` is ASCII unless ``(*UCP)`` is given), so all of them are written as ranges.
 
-General categories come from `unicodedata` and are exact for its Unicode version. Scripts are not in the
-standard library: they are told by the first words of the character names, letters, marks and numbers only,
-which is right for practically every letter but not a copy of the Unicode script property.
+General categories come from `unicodedata` and are exact for its Unicode version. The standard library has no
+scripts: they are derived from the first words of the character names, for letters, marks and numbers. That is
+right for nearly every letter, but it is not the Unicode script property.
 """
 
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 CharSet: TypeAlias = tuple[tuple[int, int], ...]
@@ -20,7 +20,7 @@ LAST: Final = sys.maxunicode
 
 
 def char_set(*items: str | tuple[str, str]) -> CharSet:
-    """A set from characters and ranges of them.
+    """Make a set from characters and ranges of them.
 
     >>> char_set("_", ("a", "c"), "b")
     ((95, 95), (97, 99))
@@ -29,7 +29,7 @@ def char_set(*items: str | tuple[str, str]) -> CharSet:
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> CharSet:
-    """All characters of all sets."""
+    """Return the characters of all the sets."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(pair for ranges in sets for pair in ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -40,7 +40,7 @@ def union(*sets: Iterable[tuple[int, int]]) -> CharSet:
 
 
 def complement(ranges: CharSet) -> CharSet:
-    """All characters that are not in the set.
+    """Return the characters that are not in the set.
 
     >>> complement(((0, 9), (20, LAST)))
     ((10, 19),)
@@ -80,20 +80,53 @@ _POSIX: Final[dict[str, CharSet]] = {
     "word": WORD,
     "xdigit": char_set(("0", "9"), ("A", "F"), ("a", "f")),
 }
-# What (*UCP) turns a POSIX name into; the others keep their ASCII meaning.
+# Properties that (*UCP) replaces POSIX names with; the other names keep their ASCII meaning.
 _POSIX_UCP: Final = {
     "alnum": "Xan", "alpha": "L", "digit": "Nd", "lower": "Ll", "space": "Xps", "upper": "Lu", "word": "Xwd",
 }  # fmt: skip
 
 
 def posix(name: str, unicode_properties: bool) -> CharSet | None:
-    """The set that ``[:name:]`` stands for."""
+    """Return the set that ``[:name:]`` means; None if there is no such name."""
     if unicode_properties:
         if name == "blank":
             return HORIZONTAL
         if name in _POSIX_UCP:
             return unicode_property(_POSIX_UCP[name])
     return _POSIX.get(name)
+
+
+_LAST_WITH_CASE: Final = 0x1E943
+_NO_OTHER_CASE: Final = frozenset("\u0130\u0131")
+
+
+@cache
+def _other_cases() -> dict[int, tuple[int, ...]]:
+    """Map each character that has a case to all characters that differ from it in case only."""
+    groups: dict[str, set[int]] = {}
+    for code in range(_LAST_WITH_CASE + 1):
+        char = chr(code)
+        upper = char.upper()
+        lower = (upper if len(upper) == 1 else char).lower()
+        if (upper != char or lower != char) and char not in _NO_OTHER_CASE:
+            groups.setdefault(lower, set()).add(code)
+    return {code: tuple(group) for group in groups.values() for code in group}
+
+
+@lru_cache(maxsize=256)
+def with_other_cases(ranges: CharSet) -> CharSet:
+    """Return the set with the other cases of its characters, as PCRE has them.
+
+    >>> [chr(code) for pair in with_other_cases(char_set("k")) for code in pair]
+    ['K', 'K', 'k', 'k', '\u212a', '\u212a']
+    """
+    others = [
+        (other, other)
+        for code, group in _other_cases().items()
+        if any(low <= code <= high for low, high in ranges)
+        for other in group
+    ]
+    return union(ranges, others)
 
 
 @cache
@@ -156,9 +189,9 @@ def _script(name: str) -> CharSet:
 
 @cache
 def unicode_property(name: str) -> CharSet | None:
-    r"""The set that ``\p{name}`` stands for, or None if the name is not known here.
+    r"""Return the set that ``\p{name}`` means; None if there is no such name.
 
-    Names are matched loosely: neither case nor spaces, hyphens and underscores count.
+    Case, spaces, hyphens and underscores in a name are ignored.
 
     >>> unicode_property("Zl"), unicode_property(" z_L")
     (((8232, 8232),), ((8232, 8232),))

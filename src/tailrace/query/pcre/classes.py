@@ -1,14 +1,15 @@
-r"""Character classes: ``[a-z\d[:punct:]]`` read as sets of code points and written for Python's `re`.
+r"""Character classes: read ``[a-z\d[:punct:]]`` as sets of code points, and write them for Python's `re`.
 
-What is written as a character or a range follows the case option; what stands for a set (``\w``, a POSIX
-name, a property) does not. A caseless class with both is written as an alternation of the two parts.
+A character or a range in a class follows the case option. A named set (``\w``, a POSIX name, a property) does
+not. So the other cases are added here, and the result is written as a class that respects case.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from tailrace.query.pcre import charsets
-from tailrace.query.pcre.charsets import CharSet, complement, union
+from tailrace.query.pcre.charsets import CharSet, complement, union, with_other_cases
 from tailrace.query.pcre.reader import PatternError, Reader
 
 _POSIX_NAME: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
@@ -16,29 +17,25 @@ _ODD_POSIX: Final = re.compile(r"\[[.=][^\]]*[.=]\]")
 _NO_MEANING_IN_CLASS: Final = frozenset("BRXN")
 
 
+@lru_cache(maxsize=256)
 def write_set(ranges: CharSet, ignore_case: bool) -> str:
-    """A set as a Python character class, the same whether case counts or not."""
+    """Return a Python character class for exactly these characters, also if the pattern ignores case."""
     if not ranges:
         return "(?!)"
-    body = f"[{_write_ranges(ranges)}]"
+    others = complement(ranges)
+    if not others:
+        return "(?s:.)"
+    body = f"[^{_write_ranges(others)}]" if len(others) < len(ranges) else f"[{_write_ranges(ranges)}]"
     return f"(?-i:{body})" if ignore_case else body
 
 
 def read_class(reader: Reader, *, ignore_case: bool, ignore_blanks: bool) -> str:
-    """The class that starts behind the reader's position, translated."""
+    """Translate the class that follows; the position is after its opening bracket."""
     negated = reader.take("^")
     characters, sets = _read_items(reader, ignore_blanks)
-    if not (ignore_case and sets):
-        everything = union(characters, *sets)
-        # Negation is left to `re`, because without case it covers the other case of each character too.
-        if not everything:
-            return "(?s:.)" if negated else "(?!)"
-        return f"[{'^' if negated else ''}{_write_ranges(everything)}]"
-    fixed = write_set(union(*sets), ignore_case)
-    if not characters:
-        return write_set(complement(union(*sets)), ignore_case) if negated else fixed
-    body = _write_ranges(union(characters))
-    return f"(?:(?!{fixed})[^{body}])" if negated else f"(?:[{body}]|{fixed})"
+    written = union(characters)
+    everything = union(with_other_cases(written) if ignore_case else written, *sets)
+    return write_set(complement(everything) if negated else everything, ignore_case)
 
 
 def _read_items(reader: Reader, ignore_blanks: bool) -> tuple[list[tuple[int, int]], list[CharSet]]:

@@ -1,4 +1,4 @@
-"""The options of a PCRE pattern, which can change from one place in it to the next."""
+"""Options of a PCRE pattern. They can change inside the pattern."""
 
 import re
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from tailrace.query.pcre.reader import PatternError
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options in force at some place of a pattern."""
+    """The options in force at one place of a pattern."""
 
     ignore_case: bool = False
     multi_line: bool = False
@@ -27,7 +27,7 @@ _OPTIONS_BY_LETTER: Final = {
 
 
 def with_letters(options: Options, letters: str, value: bool) -> Options:
-    """The options after ``(?letters)``, or after ``(?-letters)`` with a value of False."""
+    """Return the options after ``(?letters)``, or after ``(?-letters)`` with a value of False."""
     for letter in re.findall("xx|.", letters):
         names = _OPTIONS_BY_LETTER.get("xx" if letter == "x" and not value else letter)
         if names is None:

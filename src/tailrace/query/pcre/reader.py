@@ -1,4 +1,4 @@
-"""A cursor over a PCRE pattern, and the escapes that stand for one character or a set of them."""
+"""Read a PCRE pattern from left to right, with its escapes for characters and sets of characters."""
 
 import re
 from typing import Final
@@ -23,49 +23,49 @@ _UNICODE_SETS: Final = {"d": "Nd", "w": "Xwd", "s": "Xps"}
 
 
 class PatternError(Exception):
-    """The pattern is wrong, or uses something that Python's `re` cannot do."""
+    """The pattern is invalid, or uses something that Python's `re` cannot do."""
 
 
 class Reader:
-    """Where the translation stands in the pattern."""
+    """A position in a pattern; the `take` methods move it."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.position = 0
         self.unicode_properties = False
-        """Whether ``(*UCP)`` makes ``\\w`` and its kin look beyond ASCII."""
+        """Whether ``(*UCP)`` makes ``\\w`` and similar sets cover all of Unicode"""
 
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether everything was read."""
         return self.position >= len(self.pattern)
 
     def next_is(self, *texts: str) -> bool:
-        """Whether one of the texts comes next."""
+        """Return whether one of the texts follows."""
         return self.pattern.startswith(texts, self.position)
 
     def take(self, text: str) -> bool:
-        """Step over a text if it comes next."""
+        """Skip a text if it follows."""
         if not self.next_is(text):
             return False
         self.position += len(text)
         return True
 
     def take_char(self, missing: str) -> str:
-        """The next character; its absence is an error."""
+        """Return the next character; raise an error with the given message at the end."""
         if self.at_end():
             raise PatternError(missing)
         self.position += 1
         return self.pattern[self.position - 1]
 
     def take_match(self, regex: re.Pattern[str]) -> re.Match[str] | None:
-        """Step over what a Python regex matches here."""
+        """Skip what a Python regex matches here."""
         match = regex.match(self.pattern, self.position)
         if match is not None:
             self.position = match.end()
         return match
 
     def take_until(self, text: str, missing: str) -> str:
-        """Everything before a text, which is stepped over too."""
+        """Return everything before a text, and skip that text too."""
         end = self.pattern.find(text, self.position)
         if end < 0:
             raise PatternError(missing)
@@ -74,9 +74,9 @@ class Reader:
         return found
 
     def character_escape(self) -> str | None:
-        """The character that the escape here stands for; None (and no step) for any other escape.
+        """Return the character that the escape means; None, without moving, for any other escape.
 
-        The reader stands behind the backslash.
+        The position is after the backslash.
         """
         start = self.position
         letter = self.take_char("a pattern must not end with a backslash")
@@ -103,12 +103,12 @@ class Reader:
         return None
 
     def octal_escape(self) -> str | None:
-        """The character of up to three octal digits here."""
+        """Return the character with a code of up to three octal digits."""
         match = self.take_match(_OCTAL)
         return None if match is None else chr(int(match[0], 8))
 
     def set_escape(self) -> CharSet | None:
-        """The set that the escape here stands for; None (and no step) for any other escape."""
+        """Return the set that the escape means; None, without moving, for any other escape."""
         if self.at_end():
             return None
         letter = self.pattern[self.position]

@@ -1,17 +1,18 @@
-r"""PCRE syntax to the syntax of Python's `re`.
+r"""Translate PCRE syntax to the syntax of Python's `re`.
 
-All options except ``i`` are resolved while translating: what comes out needs no flag, only `re.IGNORECASE` if
-the whole pattern ignores case. Parts with another case rule than their surroundings are wrapped in
-``(?i:...)`` or ``(?-i:...)``, because `re` cannot change an option in the middle of a group, as PCRE can.
+The translation resolves all options except ``i``: the result needs no flag but `re.IGNORECASE`, if the whole
+pattern ignores case. Parts with another case rule than their surroundings are wrapped in ``(?i:...)`` or
+``(?-i:...)``, because `re` cannot change an option in the middle of a group, as PCRE can.
 
-Every piece is written so that it means what PCRE means by it: ``\w`` and ``\b`` are ASCII, ``^`` with ``m``
-does not match behind a final newline, ``{,3}`` is text, and so on. Recursion, subroutine calls, branch reset,
-callouts, ``\K``, ``\G``, ``\C``, ``\X`` and the backtracking verbs have no counterpart and are refused.
+The result has PCRE's meaning: ``\w`` and ``\b`` are ASCII, ``^`` with ``m`` does not match after a final
+newline, ``{,3}`` is text, and so on. Recursion, subroutine calls, branch reset,
+callouts, ``\K``, ``\G``, ``\C``, ``\X`` and the backtracking verbs have no equivalent and are refused.
 """
 
 import re
 from typing import Final, NamedTuple
 
+from tailrace.query.pcre.charsets import char_set, with_other_cases
 from tailrace.query.pcre.classes import read_class, write_set
 from tailrace.query.pcre.options import Options, with_letters
 from tailrace.query.pcre.reader import PatternError, Reader
@@ -30,7 +31,7 @@ _HARMLESS_SETTINGS: Final = frozenset(
     {"UTF", "UTF8", "UCP", "LF", "NO_AUTO_POSSESS", "NO_DOTSTAR_ANCHOR", "NO_JIT", "NO_START_OPT", "NOTEMPTY",
      "NOTEMPTY_ATSTART", "LIMIT_DEPTH", "LIMIT_HEAP", "LIMIT_MATCH", "LIMIT_RECURSION"}
 )  # fmt: skip
-# Before anything is matched these can only let go of a start that has failed anyway.
+# At the start of a pattern these have no effect.
 _HARMLESS_AT_START: Final = frozenset({"PRUNE", "SKIP", "THEN", "MARK", ""})
 _WORDY_GROUPS: Final = {
     "pla": "=", "positive_lookahead": "=", "nla": "!", "negative_lookahead": "!",
@@ -40,8 +41,8 @@ _UNSUPPORTED_GROUPS: Final = {
     "R": "recursion", "&": "subroutine call", "P>": "subroutine call", "|": "branch reset", "C": "callout",
 }  # fmt: skip
 _CALL_BY_NUMBER: Final = re.compile(r"[+-]?\d")
-_ASCII_ESCAPES: Final = {"d": r"(?a:\d)", "D": r"(?a:\D)", "w": r"(?a:\w)", "W": r"(?a:\W)",
-                         "s": r"(?a:\s)", "S": r"(?a:\S)"}  # fmt: skip
+# Not for \D, \W and \S: `re` ignores the flag while it looks for a place where the pattern could start.
+_ASCII_ESCAPES: Final = {"d": r"(?a:\d)", "w": r"(?a:\w)", "s": r"(?a:\s)"}
 # Python's \b does not match in an empty text, and its \B does not either; PCRE's \B does.
 _ASSERTION_ESCAPES: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"(?a:\b)", "B": r"(?!(?a:\b))"}
 _UNICODE_BOUNDARIES: Final = {"b": r"\b", "B": r"(?!\b)"}
@@ -51,11 +52,11 @@ _NEWLINE_SEQUENCE: Final = r"(?>\r\n|[\n-\r\x85\u2028\u2029])"
 class _Piece(NamedTuple):
     text: str
     is_assertion: bool = False
-    """`re` refuses a repeat of a bare assertion, so that it needs a group around it."""
+    """`re` refuses to repeat an assertion that is not in a group."""
 
 
 class Translator:
-    """One pass over a pattern; `groups` is the number of capturing groups it has found."""
+    """One pass over a pattern; `groups` counts the capturing groups."""
 
     def __init__(self, pattern: str, total_groups: int = 0) -> None:
         self.groups = 0
@@ -65,7 +66,7 @@ class Translator:
         self._quoted = False
 
     def translate(self, options: Options) -> str:
-        """The whole pattern."""
+        """Return the translation of the whole pattern."""
         reader = self._reader
         while (setting := _SETTING.match(reader.pattern, reader.position)) and self._is_setting(setting[1]):
             reader.position = setting.end()
@@ -80,7 +81,7 @@ class Translator:
         return name in _HARMLESS_SETTINGS
 
     def _branches(self, options: Options, outer_ignore_case: bool) -> list[str]:
-        """The alternatives up to the end of the group; an option set in one holds in those behind it."""
+        """Read the alternatives up to the end of the group; an option set in one holds in those after it."""
         branches = []
         while True:
             branch, options = self._sequence(options, outer_ignore_case)
@@ -96,7 +97,7 @@ class Translator:
             if self._skip_ignored(options):
                 continue
             if self._depth == 0 and not self._quoted and reader.take("(*ACCEPT)"):
-                # The match ends here with success: the rest of this alternative is read and forgotten.
+                # The match ends here with success: the rest of this alternative is read and dropped.
                 accepted = True
                 continue
             piece = self._piece(options)
@@ -135,7 +136,7 @@ class Translator:
     def _piece(self, options: Options) -> _Piece | Options | None:
         reader = self._reader
         if self._quoted:
-            return _Piece(re.escape(reader.take_char("")))
+            return self._literal(reader.take_char(""), options)
         if reader.next_is("("):
             return self._group(options)
         char = reader.take_char("")
@@ -157,10 +158,17 @@ class Translator:
             if _REPEAT.match(reader.pattern, reader.position):
                 raise PatternError("a repeat count has nothing to repeat")
             reader.position += 1
+        return self._literal(char, options)
+
+    @staticmethod
+    def _literal(char: str, options: Options) -> _Piece:
+        # To `re` the Turkish letters U+0130 and U+0131 are other cases of i, to PCRE they are not.
+        if options.ignore_case and char in "iI\u0130\u0131":
+            return _Piece(write_set(with_other_cases(char_set(char)), ignore_case=True))
         return _Piece(re.escape(char))
 
     def _repeated(self, piece: _Piece, options: Options) -> str:
-        """The piece with the quantifier that follows it, if any."""
+        """Return the piece with the quantifier that follows it, if there is one."""
         reader = self._reader
         if self._quoted and not reader.next_is("\\E"):
             return piece.text
@@ -204,7 +212,7 @@ class Translator:
         reader = self._reader
         char = reader.character_escape()
         if char is not None:
-            return _Piece(re.escape(char))
+            return self._literal(char, options)
         letter = reader.pattern[reader.position]
         if letter.isdigit():
             return self._numeric_escape()
@@ -324,7 +332,7 @@ class Translator:
         branches = self._inner_branches(options, options.ignore_case)
         if not opening.startswith("<") or len(branches) == 1:
             return _Piece(f"(?{opening}{'|'.join(branches)})", is_assertion=True)
-        # PCRE wants a fixed length of each alternative, `re` of the whole.
+        # PCRE requires a fixed length of each alternative, `re` of all of them together.
         parts = [f"(?{opening}{branch})" for branch in branches]
         return _Piece(f"(?:{('|' if opening == '<=' else '').join(parts)})", is_assertion=True)
 
@@ -352,7 +360,7 @@ class Translator:
         if match is None:
             return self._name(")")
         if not reader.take(")"):
-            raise PatternError("missing ) behind a condition")
+            raise PatternError("missing ) after a condition")
         number = int(match[0])
         if sign:
             number = self.groups + 1 - number if sign == "-" else self.groups + number
@@ -366,7 +374,7 @@ class Translator:
             raise PatternError("a condition must be a group, a name or an assertion")
         condition = self._lookaround(opening, options).text
         if self.groups != groups_before:
-            raise PatternError("a condition with groups of its own is not supported")
+            raise PatternError("a condition that contains groups is not supported")
         branches = self._inner_branches(options, options.ignore_case)
         if len(branches) > 2:
             raise PatternError("a condition has more than two alternatives")

@@ -11,7 +11,7 @@ from tailrace.query.expressions.arguments import named_expressions
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
 from tailrace.query.expressions.scope import Constant, Environment, Expression, OperatorParser, Scope
 from tailrace.query.pcre import INVALID_PATTERN, compile_pattern, regex_options, regex_pattern
-from tailrace.query.pcre.patience import Searching
+from tailrace.query.pcre.limits import SearchPattern
 
 _INVALID_IN_EXPRESSION: Final = 51111
 
@@ -47,7 +47,7 @@ def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
     return parse
 
 
-def _compiled(name: str, regex: Any, options: Any) -> Searching | None:
+def _compiled(name: str, regex: Any, options: Any) -> SearchPattern | None:
     """The pattern with its options from one place or the other; None if there is no pattern."""
     if not is_nullish(options) and not is_string(options):
         raise CommandError(51106, f"{name} needs 'options' to be of type string, found: {type_name(options)}")
@@ -79,7 +79,7 @@ def _compiled(name: str, regex: Any, options: Any) -> Searching | None:
         raise CommandError(_INVALID_IN_EXPRESSION, f"Invalid Regex in {name}: {error.message}") from None
 
 
-def _matches(pattern: Searching, text: str) -> Iterator[re.Match[str]]:
+def _matches(pattern: SearchPattern, text: str) -> Iterator[re.Match[str]]:
     """All matches that do not overlap; an empty one moves on by a character, none is sought at the end."""
     position = 0
     while match := pattern.search(text, position):
