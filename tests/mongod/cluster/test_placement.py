@@ -13,6 +13,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement import config_catalog
 from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.config_documents import document_of, documents_of
 from tailrace.mongod.cluster.placement.locks import PlacementLocks
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.store.store import Store
@@ -37,7 +38,7 @@ def on_placement(folder: Path, work: Callable[[Placement], Awaitable[None]]) -> 
             await work(placement)
             with store.snapshot() as snapshot:
                 return {
-                    collection.name: list(config_catalog.documents_of(snapshot, collection.name))
+                    collection.name: list(documents_of(snapshot, collection.name))
                     for collection in snapshot.catalog.collections("config")
                     if not collection.is_internal
                 }
@@ -213,7 +214,7 @@ def test_what_others_put_into_a_document_stays(tmp_path: Path) -> None:
         assert placement.takes_part_in_balancing("shop.orders")
 
         def forbid(unit: Any) -> None:
-            changed = config_catalog.document_of(unit, "collections", "shop.orders")
+            changed = document_of(unit, "collections", "shop.orders")
             assert changed is not None
             config_catalog._put(unit, "collections", {**changed, "noBalance": True})
 

@@ -23,7 +23,7 @@ def _keys(shard: ReplicaSet) -> list[tuple[str, Document]]:
 
 
 def _set_key(shard: ReplicaSet, *paths: str) -> None:
-    shard.call(set_shard_key(shard.server, "shop.orders", paths))
+    shard.call(set_shard_key(shard.server.store, "shop.orders", paths))
 
 
 def test_document_keys_begin_with_the_fields_of_the_shard_key() -> None:
@@ -76,8 +76,8 @@ def test_a_shard_keeps_the_key_until_it_is_taken_away() -> None:
         client.shop.orders.insert_one({"_id": 3, "x": 3})
         _set_key(shard, "_id")
         client.shop.orders.insert_one({"_id": 4, "x": 4})
-        shard.call(set_shard_key(shard.server, "shop.orders", None))
-        shard.call(set_shard_key(shard.server, "shop.nowhere", ["x"]))
+        shard.call(set_shard_key(shard.server.store, "shop.orders", None))
+        shard.call(set_shard_key(shard.server.store, "shop.nowhere", ["x"]))
         keys = [key for _, key in _keys(shard)]
         assert keys == [{"x": 1, "_id": 1}, {"x": 2, "_id": 2}, {"_id": 3}, {"_id": 4}]
         assert client.shop.list_collection_names() == ["orders"]

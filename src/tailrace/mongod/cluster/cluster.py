@@ -18,7 +18,7 @@ from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
 from tailrace.log.merged_log import MergedLog
 from tailrace.log.oplogs import ShardOplogs
-from tailrace.mongod.cluster.ddl.unfinished import finish_commands
+from tailrace.mongod.cluster.ddl.unfinished import finish_interrupted_commands
 from tailrace.mongod.cluster.moves import migration, primary_move, resharding
 from tailrace.mongod.cluster.moves.balancer import Balancer
 from tailrace.mongod.cluster.moves.moves import DataMoves
@@ -30,7 +30,7 @@ from tailrace.mongod.cluster.reads.expiry_claim import expiry_claim
 from tailrace.mongod.cluster.reads.states import ClusterStates
 from tailrace.mongod.cluster.router import Router
 from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
-from tailrace.mongod.cluster.writes.session_locks import SessionLocks
+from tailrace.mongod.cluster.writes.retried import SessionLocks
 from tailrace.mongod.server.admin.data_directory import DataDirectory
 from tailrace.mongod.server.admin.expiry_task import claim_everything
 from tailrace.mongod.server.admin.logbook import Logbook
@@ -67,20 +67,13 @@ class Cluster(Stoppable):
         self.config: Server
         self.placement: Placement
         self.states: ClusterStates
-        self.two_phase_commit = TwoPhaseCommit(self)
+        self.two_phase_commit: TwoPhaseCommit
         self.session_locks = SessionLocks()
-        self.moves = DataMoves(
-            self,
-            {
-                migration.KIND: migration.finish,
-                primary_move.KIND: primary_move.finish,
-                resharding.KIND: resharding.finish,
-            },
-            in_background={migration.KIND},
-        )
-        self.balancer = Balancer(self)
+        self.moves: DataMoves
+        self.balancer: Balancer
         self._merged_log: MergedLog | None = None
-        self._stores: dict[str, Store] = {}
+        self.stores: dict[str, Store] = {}
+        """The stores of the shards and of the config server, by name"""
         self._data: DataDirectory | None = None
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -92,11 +85,25 @@ class Cluster(Stoppable):
         try:
             self._data.check_for_cluster()
             await self._start_servers()
+            self.states = ClusterStates(self.clock, self.placement, self.stores)
+            self.two_phase_commit = TwoPhaseCommit(self.shards, self.config.store, self.states.steady)
             await self.two_phase_commit.recover()
-            self.states = ClusterStates(self.clock, self.placement, self._stores)
+            self.moves = DataMoves(
+                self.placement,
+                self.stores,
+                self.states,
+                self.log,
+                {
+                    migration.KIND: migration.finish_range_move,
+                    primary_move.KIND: primary_move.finish_primary_move,
+                    resharding.KIND: resharding.finish_resharding,
+                },
+                in_background={migration.KIND},
+            )
+            self.balancer = Balancer(self.moves, self.log)
             self.is_running = True
             await self.moves.recover()
-            await finish_commands(self, self._router(0))
+            await finish_interrupted_commands(self, self._router(0))
             for number in range(self.options.routers):
                 self.routers.append(self._router(number))
                 await self.routers[-1].start()
@@ -107,12 +114,12 @@ class Cluster(Stoppable):
 
     async def _start_servers(self) -> None:
         self.config = await self._start_server(CONFIG_SHARD, 0)
-        self._stores[CONFIG_SHARD] = self.config.store
+        self.stores[CONFIG_SHARD] = self.config.store
         self.placement = Placement(self.config.store)
         await self.placement.load()
         self._merged_log = MergedLog(
             self.clock,
-            document_lookup(self.placement, self._stores),
+            document_lookup(self.placement, self.stores),
             marks_end=bool(self.config.parameters[END_OF_TRANSACTION_FLAG]),
         )
         self.placement.on_change.append(self._let_shards_go)
@@ -162,7 +169,7 @@ class Cluster(Stoppable):
     async def _let_join(self, name: str, shard: Server) -> None:
         shard.expiry.claim = expiry_claim(self.placement, name)
         await shard.cluster_parameters.adopt(shard.store, self.config.cluster_parameters)
-        self._stores[name] = shard.store
+        self.stores[name] = shard.store
         self.shards[name] = shard
         # Before anybody can write to it: streams see everything from its first entry on. One that has been
         # away has entries of that time, which were never the cluster's.
@@ -203,7 +210,7 @@ class Cluster(Stoppable):
         await self.placement.remove_shard(name)
         shard = self._former[name] = self.shards.pop(name)
         shard.expiry.claim = claim_everything
-        del self._stores[name]
+        del self.stores[name]
         await self.placement.note_former_host(name, f"{name}/{shard.member}")
 
     def free_name(self) -> str:
@@ -265,14 +272,15 @@ class Cluster(Stoppable):
 
     async def _stop(self) -> None:
         await asyncio.gather(*(router.end() for router in self.routers))
-        await self.balancer.stop()
-        await self.moves.stop()
-        self.is_running = False
+        if self.is_running:
+            await self.balancer.stop()
+            await self.moves.stop()
+            self.is_running = False
         servers = [*self.shards.values(), *self._former.values()]
-        if CONFIG_SHARD in self._stores:
+        if CONFIG_SHARD in self.stores:
             servers.append(self.config)
         await asyncio.gather(*(server.stop() for server in servers))
-        self._stores.clear()
+        self.stores.clear()
         if self._data is not None:
             self._data.close()
             self._data = None

@@ -1,53 +1,56 @@
-"""Which shards have a collection: those that own a part of it, and those with a copy that nobody sees."""
+"""Find the shards that have a collection: its owners, and shards with a copy that nobody reads."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.cluster.placement.queries import PlacementQueries
+from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.lookup import check_uuid
+from tailrace.mongod.store.store import Store
 
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+Stores = Mapping[str, Store]
+"""The stores of the shards and of the config server, by name"""
 
 
-class Having(NamedTuple):
+class CollectionShards(NamedTuple):
     """The shards with a collection of one name."""
 
     owners: tuple[str, ...]
-    """Whose documents count, if the collection is there at all"""
+    """Shards on which the placement puts the collection"""
     others: tuple[str, ...]
-    """Those that have a collection of this name without owning anything: it is coming to them, or has left"""
+    """Shards that own nothing of it: a move is copying it to them, or has moved it away"""
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Both."""
+        """The owners first."""
         return (*self.owners, *self.others)
 
 
-def shards_having(cluster: "Cluster", ns: str) -> Having:
-    """The shards with a collection of that name, whether it is the one that counts or not."""
-    placed = cluster.placement.shards_of(ns)
-    found = [name for name, shard in cluster.shards.items() if shard.store.catalog.collection(ns) is not None]
-    owners = tuple(name for name in placed if cluster.server(name).store.catalog.collection(ns) is not None)
-    return Having(owners, tuple(name for name in found if name not in placed))
+def find_collection_shards(placement: PlacementQueries, stores: Stores, ns: str) -> CollectionShards:
+    """The shards that have a collection of that name."""
+    placed = placement.shards_of(ns)
+    found = [name for name, store in stores.items() if store.catalog.collection(ns) is not None]
+    owners = tuple(name for name in placed if name in found)
+    return CollectionShards(owners, tuple(name for name in found if name not in placed))
 
 
-def index_names(cluster: "Cluster", shard: str, ns: str) -> set[str]:
+def index_names(store: Store, ns: str) -> set[str]:
     """The indexes that a collection has on one shard."""
-    collection = cluster.server(shard).store.catalog.collection(ns)
+    collection = store.catalog.collection(ns)
     return set() if collection is None else {index.name for index in collection.indexes}
 
 
-def with_all_indexes(cluster: "Cluster", ns: str) -> Collection | None:
-    """A collection with the indexes that it has on any of its owners; None if it is not there."""
+def collection_with_all_indexes(placement: PlacementQueries, stores: Stores, ns: str) -> Collection | None:
+    """A collection with all indexes that it has on any owner; None if it does not exist."""
     on_owners = [
-        cluster.server(name).store.catalog.collection(ns) for name in shards_having(cluster, ns).owners
+        stores[name].catalog.collection(ns) for name in find_collection_shards(placement, stores, ns).owners
     ]
     found = [collection for collection in on_owners if collection is not None]
     indexes = {index.name: index for collection in found for index in collection.indexes}
     return found[0].with_changes(indexes=tuple(indexes.values())) if found else None
 
 
-def check_expected(cluster: "Cluster", ns: str, expected: bytes | None) -> None:
-    """Refuse a command whose `collectionUUID` is not that of the collection it names (361)."""
+def check_collection_uuid(catalog: Catalog, ns: str, expected: bytes | None) -> None:
+    """Raise CollectionUUIDMismatch (361) if ``expected`` is given and is not the collection's UUID."""
     database, _, name = ns.partition(".")
-    check_uuid(cluster.states.catalog, database, name, expected)
+    check_uuid(catalog, database, name, expected)

@@ -1,30 +1,32 @@
-"""A client's command on shards, and their answers as one."""
+"""Run a client's command on shards and combine the replies."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from bson import Int64
 
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.dispatch.context import Context
 
-_NOT_FOR_SHARDS: Final = frozenset(
+_ROUTER_FIELDS: Final = frozenset(
     {"$db", "$clusterTime", "$readPreference", "$client", "apiVersion", "apiStrict", "apiDeprecationErrors",
      "writeConcern", "collectionUUID"}
 )  # fmt: skip
-"""What the router has dealt with itself"""
-_BEGINNING: Final = frozenset({"startTransaction", "readConcern"})
-"""Of a transaction, which the shards have already"""
-_OF_EVERY_REPLY: Final = frozenset({"$clusterTime", "operationTime"})
+"""Handled by the router"""
+_TRANSACTION_START_FIELDS: Final = frozenset({"startTransaction", "readConcern"})
+"""The shards already have the transaction"""
+_COMMON_REPLY_FIELDS: Final = frozenset({"$clusterTime", "operationTime"})
 
 
 async def forward(
     context: Context, shard: str, changes: Mapping[str, Any] | None = None, *, database: str | None = None
 ) -> dict[str, Any]:
-    """Run a client's command on a shard, with some fields changed; its reply's own fields and `ok`.
+    """Run a client's command on a shard, with some fields changed; returns the reply's own fields and `ok`.
 
-    Raises what the shard answers if that is an error.
+    Raises the shard's error if it replies with one.
     """
-    left_out = _NOT_FOR_SHARDS if context.transaction is None else _NOT_FOR_SHARDS | _BEGINNING
+    left_out = _ROUTER_FIELDS if context.transaction is None else _ROUTER_FIELDS | _TRANSACTION_START_FIELDS
     command = {name: value for name, value in context.command.items() if name not in left_out}
     reply = await call(
         cluster_of(context).server(shard),
@@ -32,21 +34,43 @@ async def forward(
         context.database if database is None else database,
         context.request.sequences,
     )
-    return {name: value for name, value in reply.items() if name not in _OF_EVERY_REPLY}
+    return {name: value for name, value in reply.items() if name not in _COMMON_REPLY_FIELDS}
 
 
 async def forward_in_turn(
     context: Context, shards: Iterable[str], changes: Mapping[str, Any] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The same on several shards; the replies by the name of the shard.
+    """Run a client's command on one shard after the other; returns the replies by the name of the shard.
 
-    One behind the other: what is wrong with a command shows on the first, before anything has changed.
+    Not in parallel: an invalid command fails on the first shard, before anything has changed.
     """
     return {shard: await forward(context, shard, changes) for shard in shards}
 
 
 def raw_replies(context: Context, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A reply that shows those of the shards, by replica set and address."""
+    """The field `raw` of a reply: the replies of the shards, by replica set and address."""
     shards = cluster_of(context).placement.shards
     hosts = {shard: shards[shard].host if shard in shards else shard for shard in replies}
     return {"raw": {hosts[shard]: dict(reply) for shard, reply in replies.items()}}
+
+
+def sum_fields(replies: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
+    """The sums of some fields: an `Int64` unless a part is a float.
+
+    >>> sum_fields([{"count": 1, "size": 2.5}, {"count": 2}], ["count", "size"])
+    {'count': 3, 'size': 2.5}
+    """
+    rows = list(replies)
+    return {name: _sum(row.get(name, 0) for row in rows) for name in names}
+
+
+def sum_subfields(replies: Iterable[Mapping[str, Any]], field: str) -> dict[str, Any]:
+    """The sums of all fields of an embedded document."""
+    documents = [row.get(field, {}) for row in replies]
+    names = dict.fromkeys(name for document in documents for name in document)
+    return sum_fields(documents, names)
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    total = sum(values)
+    return total if isinstance(total, float) else Int64(total)

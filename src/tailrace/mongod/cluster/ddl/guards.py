@@ -1,6 +1,6 @@
-"""The placement held still, or alone, while a command runs on shards.
+"""Hold the placement of namespaces, shared or exclusively, while a command runs on shards.
 
-Waiting for it may be interrupted; what then runs on the shards comes to its end.
+Waiting for the locks can be interrupted by the client; what runs on the shards afterwards is completed.
 """
 
 from collections.abc import AsyncIterator
@@ -12,23 +12,23 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 @asynccontextmanager
-async def still(context: Context, *namespaces: str) -> AsyncIterator[None]:
-    """While the placement of namespaces stays as it is."""
+async def shared_placement(context: Context, *namespaces: str) -> AsyncIterator[None]:
+    """The placement of these namespaces does not change; others may use them as well."""
     async with _held(context, cluster_of(context).placement.using(*namespaces)):
         yield
 
 
 @asynccontextmanager
-async def alone(context: Context, *namespaces: str) -> AsyncIterator[None]:
-    """While nobody else uses namespaces; a name without a dot is a database."""
+async def exclusive_placement(context: Context, *namespaces: str) -> AsyncIterator[None]:
+    """Nobody else uses these namespaces; a name without a dot is a whole database."""
     async with _held(context, cluster_of(context).placement.changing(*namespaces)):
         yield
 
 
 @asynccontextmanager
-async def still_in_database(context: Context, ns: str) -> AsyncIterator[str]:
-    """While a namespace stays as it is in its database, which is made if need be; the database's primary."""
-    async with still(context, ns):
+async def shared_placement_with_database(context: Context, ns: str) -> AsyncIterator[str]:
+    """Like `shared_placement`; creates the database if necessary and yields its primary shard."""
+    async with shared_placement(context, ns):
         yield await cluster_of(context).placement.create_database(ns.partition(".")[0])
 
 

@@ -1,1 +1,1 @@
-"""Moving data between shards."""
+"""Move data between shards."""

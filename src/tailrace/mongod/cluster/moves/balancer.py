@@ -6,18 +6,17 @@ whether the balancer is on or not: whoever removes a shard has said that its dat
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves import balancing
 from tailrace.mongod.cluster.moves.balancing import Violation, ViolationKind
 from tailrace.mongod.cluster.moves.migration import move_range
+from tailrace.mongod.cluster.moves.moves import DataMoves
+from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
-from tailrace.mongod.cluster.placement.range_sizes import point_at_size
 from tailrace.mongod.cluster.placement.state import ShardedCollection
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.admin.logbook import Logbook
 
 _PAUSE_SECONDS: Final = 1.0
 _MEGABYTE: Final = 1 << 20
@@ -35,8 +34,10 @@ class _Move(NamedTuple):
 class Balancer:
     """What a cluster does about its balance, from start to stop."""
 
-    def __init__(self, cluster: "Cluster") -> None:
-        self._cluster = cluster
+    def __init__(self, moves: DataMoves, log: Logbook) -> None:
+        self._moves = moves
+        self._placement = moves.placement
+        self._log = log
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._in_round = asyncio.Lock()
@@ -63,7 +64,7 @@ class Balancer:
                     pass
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
-                self._cluster.log.error("SHARDING", "The balancer failed", "balancer", error=reason)
+                self._log.error("SHARDING", "The balancer failed", "balancer", error=reason)
             try:
                 async with asyncio.timeout(_PAUSE_SECONDS):
                     await self._wanted.wait()
@@ -77,14 +78,14 @@ class Balancer:
             return await self._round()
 
     async def _round(self) -> bool:
-        cluster = self._cluster
-        progress = cluster.placement.balancer
-        is_on = balancing.is_on(cluster.placement)
-        if not is_on and not any(shard.is_draining for shard in cluster.placement.shards.values()):
+        placement = self._placement
+        progress = placement.balancer
+        is_on = balancing.is_on(placement)
+        if not is_on and not any(shard.is_draining for shard in placement.shards.values()):
             return False
         progress.is_in_round = True
         try:
-            for collection in list(cluster.placement.collections.values()):
+            for collection in list(placement.collections.values()):
                 if await self._improve(collection, is_on=is_on):
                     return True
             return False
@@ -98,10 +99,11 @@ class Balancer:
         if move is None:
             return False
         try:
-            await move_range(self._cluster, *move)
+            await move_range(self._moves, *move)
         except CommandError as error:
-            log = self._cluster.log
-            log.warning("SHARDING", "A range could not be moved", "balancer", ns=move.ns, error=str(error))
+            self._log.warning(
+                "SHARDING", "A range could not be moved", "balancer", ns=move.ns, error=str(error)
+            )
             return False
         return True
 
@@ -109,22 +111,21 @@ class Balancer:
         """What to move of a collection; None if it is well as it is."""
         if collection.is_unsplittable:
             return None  # a client moves it, by moveCollection
-        found = balancing.violation(self._cluster, collection)
+        found = balancing.violation(self._placement, self._moves.stores, collection)
         if found is None or found.kind is ViolationKind.DRAINING:
             return None if found is None else await asyncio.to_thread(self._piece, collection, found)
-        takes_part = is_on and self._cluster.placement.takes_part_in_balancing(collection.ns)
+        takes_part = is_on and self._placement.takes_part_in_balancing(collection.ns)
         if not takes_part or collection.may_have_orphans:
             return None  # what is left behind by the last move still counts where it was
         return await asyncio.to_thread(self._piece, collection, found)
 
     def _piece(self, collection: ShardedCollection, found: Violation) -> _Move | None:
         """A range of the donor, of a chunk's size or of half the difference."""
-        cluster = self._cluster
-        size = balancing.chunk_megabytes(cluster.placement) * _MEGABYTE
+        size = balancing.chunk_megabytes(self._placement) * _MEGABYTE
         if found.kind is ViolationKind.IMBALANCE:
             size = min(size, found.difference / 2)
         chunks = collection.chunks.of_shard(found.donor)
-        with cluster.server(found.donor).store.snapshot() as snapshot:
+        with self._moves.stores[found.donor].snapshot() as snapshot:
             stored = snapshot.catalog.by_uuid(collection.uuid)
             for chunk in chunks:
                 within = KeyRange.between(collection.key, chunk.min, chunk.max)

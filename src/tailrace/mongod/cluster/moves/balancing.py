@@ -4,15 +4,16 @@ Clients turn it on by `balancerStart`, or by writing to `config.settings` themse
 are asked whenever it matters. A cluster that nobody has said anything about is left as it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.store.catalog import INTERNAL_DATABASES
+from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
     from tailrace.mongod.cluster.placement.changes import Placement
 
 SETTING: Final = "balancer"
@@ -61,27 +62,31 @@ def chunk_megabytes(placement: "Placement") -> float:
     return value if is_usable else DEFAULT_CHUNK_MEGABYTES
 
 
-def violation(cluster: "Cluster", collection: ShardedCollection) -> Violation | None:
+def violation(
+    placement: "Placement", stores: Mapping[str, Store], collection: ShardedCollection
+) -> Violation | None:
     """The first thing that is out of balance; None if nothing is."""
-    takers = {name: 0 for name, shard in cluster.placement.shards.items() if not shard.is_draining}
-    if not takers:
+    recipients = {name: 0 for name, shard in placement.shards.items() if not shard.is_draining}
+    if not recipients:
         return None
-    sizes = {name: _bytes_on(cluster, name, collection) for name in {*takers, *collection.shards}}
-    recipient = min(takers, key=lambda name: (sizes[name], bytes_of_shard(cluster, name)))
+    sizes = {
+        name: _bytes_of_collection(stores[name], collection) for name in {*recipients, *collection.shards}
+    }
+    recipient = min(recipients, key=lambda name: (sizes[name], bytes_of_shard(stores[name])))
     for owner in collection.shards:
-        if owner not in takers:
+        if owner not in recipients:
             return Violation(ViolationKind.DRAINING, owner, recipient, sizes[owner] - sizes[recipient])
-    donor = max(takers, key=lambda name: sizes[name])
-    tolerated = _TOLERATED_CHUNKS * chunk_megabytes(cluster.placement) * (1 << 20)
+    donor = max(recipients, key=lambda name: sizes[name])
+    tolerated = _TOLERATED_CHUNKS * chunk_megabytes(placement) * (1 << 20)
     difference = sizes[donor] - sizes[recipient]
     if difference < tolerated:
         return None
     return Violation(ViolationKind.IMBALANCE, donor, recipient, difference)
 
 
-def bytes_of_shard(cluster: "Cluster", shard: str) -> int:
+def bytes_of_shard(store: Store) -> int:
     """How much a shard has of all users' collections."""
-    with cluster.server(shard).store.snapshot() as snapshot:
+    with store.snapshot() as snapshot:
         return sum(
             snapshot.count(collection)[1]
             for collection in snapshot.catalog.collections()
@@ -89,7 +94,7 @@ def bytes_of_shard(cluster: "Cluster", shard: str) -> int:
         )
 
 
-def _bytes_on(cluster: "Cluster", shard: str, collection: ShardedCollection) -> int:
-    with cluster.server(shard).store.snapshot() as snapshot:
+def _bytes_of_collection(store: Store, collection: ShardedCollection) -> int:
+    with store.snapshot() as snapshot:
         found = snapshot.catalog.by_uuid(collection.uuid)
         return 0 if found is None else snapshot.count(found)[1]

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tailrace.events.entry_bytes import command
-from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.drop import drop_collection
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-async def copy_collection(shard: Server, original: Collection) -> None:
+async def copy_collection(store: Store, original: Collection) -> None:
     """Make sure that a shard that owns nothing of a collection has it as another shard does.
 
     What it has of that name from earlier is not used by anybody, and goes if it differs.
@@ -22,12 +22,12 @@ async def copy_collection(shard: Server, original: Collection) -> None:
     def work(unit: WriteUnit) -> None:
         known = unit.catalog.collection(original.ns)
         if known is not None:
-            if is_alike(known, original):
+            if is_same_definition(known, original):
                 return
             remove_copy(unit, known.uuid)
         _make(unit, original)
 
-    await shard.store.write(work)
+    await store.write(work)
 
 
 def remove_copy(unit: WriteUnit, uuid: bytes) -> None:
@@ -52,7 +52,7 @@ def _make(unit: WriteUnit, original: Collection) -> None:
             unit.log(command(copy.database, o, uuid=copy.uuid, from_migrate=True))
 
 
-def is_alike(one: Collection, other: Collection) -> bool:
+def is_same_definition(one: Collection, other: Collection) -> bool:
     """Whether a shard has a collection just as another one."""
     return (
         one.uuid == other.uuid

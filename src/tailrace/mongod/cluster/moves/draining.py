@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from tailrace.mongod.cluster.moves.collection_copies import remove_copy
+from tailrace.mongod.cluster.moves.moves import DataMoves
+from tailrace.mongod.cluster.placement.changes import Placement
+from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
@@ -34,9 +37,9 @@ class Remaining:
     """Moves whose documents have not been removed yet"""
 
     @classmethod
-    def of(cls, cluster: "Cluster", shard: str) -> "Remaining":
+    def of(cls, moves: DataMoves, shard: str) -> "Remaining":
         """What a shard has now."""
-        placement = cluster.placement
+        placement = moves.placement
         sharded = [own for own in placement.collections.values() if not own.is_unsplittable]
         chunks = [chunk for own in sharded for chunk in own.chunks.of_shard(shard)]
         return cls(
@@ -46,7 +49,7 @@ class Remaining:
             [own.ns for own in placement.collections.values() if own.is_unsplittable and shard in own.shards],
             sum(
                 shard in (cleanup.record.get("donorShardId"), cleanup.record.get("recipientShardId"))
-                for cleanup in cluster.moves.cleanups.values()
+                for cleanup in moves.cleanups.values()
             ),
         )
 
@@ -71,16 +74,15 @@ class Remaining:
 
 async def leave_if_empty(cluster: "Cluster", shard: str) -> Remaining:
     """Take a shard out of the cluster if nothing is left on it; what was left. To be called in its turn."""
-    remaining = Remaining.of(cluster, shard)
+    remaining = Remaining.of(cluster.moves, shard)
     if remaining.is_nothing:
-        await _tidy(cluster, shard)
+        await _remove_empty_copies(cluster.placement, cluster.stores[shard])
         await cluster.let_go(shard)
     return remaining
 
 
-async def _tidy(cluster: "Cluster", shard: str) -> None:
+async def _remove_empty_copies(placement: Placement, store: Store) -> None:
     """Remove the empty collections that are left of what the shard had, so that it can come again."""
-    store = cluster.server(shard).store
-    for database in cluster.placement.databases:
+    for database in placement.databases:
         for collection in list(store.catalog.collections(database)):
             await store.write(partial(remove_copy, uuid=collection.uuid))

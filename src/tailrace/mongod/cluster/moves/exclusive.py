@@ -1,4 +1,4 @@
-"""Having namespaces alone for a step of a move, without stopping everybody who waits as well."""
+"""Exclusive access to namespaces, with back-off so that waiters are not starved."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,37 +7,35 @@ from typing import Any, Final
 
 from tailrace.mongod.cluster.placement.changes import Placement
 
-_PATIENCE_SECONDS: Final = 0.1
-_MOST_PATIENCE_SECONDS: Final = 2.0
-_GROWTH: Final = 1.2
-_REST: Final = 4.0
-"""How many times as long others have their turn"""
-
-
-async def nothing() -> None:
-    """Just wait."""
+_FIRST_TIMEOUT_SECONDS: Final = 0.1
+_LONGEST_TIMEOUT_SECONDS: Final = 2.0
+_TIMEOUT_GROWTH: Final = 1.2
+_PAUSE_RATIO: Final = 4.0
+"""The pause between two attempts, as a multiple of the timeout"""
 
 
 @asynccontextmanager
-async def alone_at_last(
-    placement: Placement, *names: str, meanwhile: Callable[[], Awaitable[Any]] = nothing
+async def exclusive_access(
+    placement: Placement, *names: str, meanwhile: Callable[[], Awaitable[Any]] | None = None
 ) -> AsyncIterator[None]:
-    """While nobody else uses these namespaces.
+    """Hold the exclusive locks of these namespaces.
 
-    A transaction uses them for as long as it is open, and whoever comes behind this waits as this does. So it
-    gives way after a moment, and asks again later, a little more patiently, with ``meanwhile`` in between.
+    A transaction holds its namespaces until it ends, and everyone who asks for a lock after this call waits
+    in line after it. So each attempt times out quickly, the next one waits a little longer, and ``meanwhile``
+    runs in between.
     """
-    patience = _PATIENCE_SECONDS
+    timeout = _FIRST_TIMEOUT_SECONDS
     while True:
         locks = placement.changing(*names)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await locks.__aenter__()
             break
         except TimeoutError:
-            await asyncio.sleep(patience * _REST)
-            await meanwhile()
-            patience = min(patience * _GROWTH, _MOST_PATIENCE_SECONDS)
+            await asyncio.sleep(timeout * _PAUSE_RATIO)
+            if meanwhile is not None:
+                await meanwhile()
+            timeout = min(timeout * _TIMEOUT_GROWTH, _LONGEST_TIMEOUT_SECONDS)
     try:
         yield
     finally:

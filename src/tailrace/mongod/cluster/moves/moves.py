@@ -1,39 +1,74 @@
-"""All moves of data in a cluster: one at a time, finished or undone when a cluster starts again.
+"""Run the moves of data in a cluster: one at a time, finished or undone when a cluster starts again.
 
-A move goes on when the client that asked for it goes away; when the cluster stops, it is left as it is. What
-is left on shards that do not own it any more is removed behind it, when the cursors that still read it there
-are gone.
+Every move is recorded in `config.migrations` of the config server before it copies anything. A cluster that
+was killed finds the record when it starts, and finishes or undoes the move. The placement decides which: it
+changes in one step, and from then on the data is in its new place.
+
+A move continues when the client that asked for it disconnects. When the cluster stops, the move is left
+unfinished. After a move, the data is removed from shards that no longer own it as soon as no cursor reads it.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
+
+from bson import ObjectId
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.moves.move_records import MoveRecords
 from tailrace.mongod.cluster.placement.changes import Placement
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.cluster.placement.config_documents import (
+    documents_of,
+    insert_document,
+    remove_document,
+)
+from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
+from tailrace.mongod.cluster.reads.states import ClusterStates
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.store.store import Store
 
 T = TypeVar("T")
+_RECORDS: Final = "migrations"
 
-Recovery: TypeAlias = "Callable[[Cluster, Mapping[str, Any]], Coroutine[Any, Any, None]]"
-"""Finishes or undoes what a record says"""
+Recovery: TypeAlias = "Callable[[DataMoves, Mapping[str, Any]], Coroutine[Any, Any, None]]"
+"""Finishes or undoes the move of a record"""
+
+
+class MoveRecords:
+    """The documents of `config.migrations`, one for each move that has not been cleaned up."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with self._store.snapshot() as snapshot:
+            return iter(list(documents_of(snapshot, _RECORDS)))
+
+    async def add(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Write a record with a new `_id`; it is on disk when this returns."""
+        record = {"_id": ObjectId(), **facts}
+        await self._store.write(lambda unit: insert_document(unit, _RECORDS, record))
+        return record
+
+    async def remove(self, record: Mapping[str, Any]) -> None:
+        """Remove a record whose move has been cleaned up."""
+        await self._store.write(lambda unit: remove_document(unit, _RECORDS, record["_id"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cleanup:
-    """What is still to be removed behind a move."""
+    """The task that removes what a move has left on shards that do not own it."""
 
     record: Mapping[str, Any]
     task: "asyncio.Task[None]"
 
 
-def recipient(placement: Placement, name: str) -> str:
-    """The shard that something is to be moved to; ShardNotFound (70), OperationFailed (96) if it leaves."""
+def recipient_shard(placement: Placement, name: str) -> str:
+    """The name of a shard that data may be moved to.
+
+    Raises ShardNotFound (70), or OperationFailed (96) if the shard is being removed.
+    """
     shard = placement.shard(name)
     if shard.is_draining:
         raise CommandError(
@@ -43,13 +78,27 @@ def recipient(placement: Placement, name: str) -> str:
 
 
 class DataMoves:
-    """The moves of one cluster."""
+    """The moves of one cluster, and the parts of the cluster that moves work on."""
 
     def __init__(
-        self, cluster: "Cluster", recoveries: Mapping[str, Recovery], in_background: Container[str]
+        self,
+        placement: Placement,
+        stores: Mapping[str, Store],
+        states: ClusterStates,
+        log: Logbook,
+        recoveries: Mapping[str, Recovery],
+        in_background: Container[str],
     ) -> None:
-        """``recoveries`` are by the kind of a move; those of some kinds can wait while a cluster starts."""
-        self._cluster = cluster
+        """``stores`` are those of the shards and of the config server, by name; the mapping may change.
+
+        ``recoveries`` are by the kind of a move. A cluster does not wait for those ``in_background`` when it
+        starts.
+        """
+        self.placement = placement
+        self.stores = stores
+        self.records = MoveRecords(stores[CONFIG_SHARD])
+        self._states = states
+        self._log = log
         self._recoveries = recoveries
         self._in_background = in_background
         self._turn = asyncio.Lock()
@@ -57,32 +106,27 @@ class DataMoves:
         self.cleanups: dict[Any, Cleanup] = {}
         """By the ids of their records"""
 
-    @property
-    def records(self) -> MoveRecords:
-        """What is written down about them."""
-        return MoveRecords(self._cluster.config.store)
-
     async def run(
         self,
         move: Callable[[], Coroutine[Any, Any, T]],
         *,
-        is_behind: Callable[[Mapping[str, Any]], bool] = lambda _record: False,
+        must_wait_for: Callable[[Mapping[str, Any]], bool] = lambda _record: False,
     ) -> T:
-        """Move something when it is its turn; it goes on even if this call is cancelled.
+        """Run a move when no other one is running; it continues even if this call is cancelled.
 
-        ``is_behind`` tells by its record whether an earlier move has to be cleaned up before.
+        ``must_wait_for`` decides by its record whether an earlier move has to be cleaned up first.
         """
-        return await asyncio.shield(self._start(self._in_turn(move, is_behind)))
+        return await asyncio.shield(self._start(self._in_turn(move, must_wait_for)))
 
     async def _in_turn(
-        self, move: Callable[[], Coroutine[Any, Any, T]], is_behind: Callable[[Mapping[str, Any]], bool]
+        self, move: Callable[[], Coroutine[Any, Any, T]], must_wait_for: Callable[[Mapping[str, Any]], bool]
     ) -> T:
         while True:
-            # Not in its turn: a cursor may be open for long, and other moves have nothing to do with it.
-            while awaited := [found for found in self.cleanups.values() if is_behind(found.record)]:
+            # Without the lock: a cursor may stay open for long, and other moves do not depend on it.
+            while awaited := [found for found in self.cleanups.values() if must_wait_for(found.record)]:
                 await awaited[0].task
             async with self._turn:
-                if not any(is_behind(found.record) for found in self.cleanups.values()):
+                if not any(must_wait_for(found.record) for found in self.cleanups.values()):
                     return await move()
 
     def _start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
@@ -93,19 +137,18 @@ class DataMoves:
         return task
 
     def clean_up(self, record: Mapping[str, Any], *, version: int = 0) -> "asyncio.Task[None]":
-        """Finish or undo what a record says, behind cursors that began under an older placement."""
+        """Finish or undo a move, after all cursors that were opened under an older placement are closed."""
         task = self._start(self._clean_up(record, version))
         self.cleanups[record["_id"]] = Cleanup(record, task)
         return task
 
     async def _clean_up(self, record: Mapping[str, Any], version: int) -> None:
-        cluster = self._cluster
-        await cluster.states.without_readers_before(version)
+        await self._states.without_readers_before(version)
         try:
-            await self._recoveries[record["kind"]](cluster, record)
+            await self._recoveries[record["kind"]](self, record)
             await self.records.remove(record)
         except CommandError as error:
-            cluster.log.warning(
+            self._log.warning(
                 "SHARDING",
                 "What a move has left behind could not be removed; the next start tries again",
                 "moves",
@@ -116,10 +159,10 @@ class DataMoves:
             del self.cleanups[record["_id"]]
 
     async def recover(self) -> None:
-        """Finish or undo what the last run of the cluster has left.
+        """Finish or undo the moves that the last run of the cluster has left.
 
-        Documents that a shard has and does not own are nobody's business, and go later; who has a whole
-        collection is clear before anybody asks for it.
+        Removing documents that a shard does not own can wait, because nobody reads them. Which shard has a
+        whole collection must be settled before clients connect.
         """
         for record in self.records:
             cleanup = self.clean_up(record)
@@ -127,7 +170,7 @@ class DataMoves:
                 await cleanup
 
     async def stop(self) -> None:
-        """Leave everything as it is."""
+        """Cancel everything and leave it as it is."""
         running = list(self._running)
         for task in running:
             task.cancel()

@@ -8,20 +8,18 @@ then. The old primary's are removed when no cursor reads them any more.
 import asyncio
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tailrace.mongod.cluster.moves.collection_copies import copy_collection, is_alike, remove_copy
+from tailrace.mongod.cluster.moves.collection_copies import copy_collection, is_same_definition, remove_copy
 from tailrace.mongod.cluster.moves.document_copy import DocumentCopy, Source
-from tailrace.mongod.cluster.moves.exclusive import alone_at_last
-from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.exclusive import exclusive_access
+from tailrace.mongod.cluster.moves.moves import DataMoves, recipient_shard
 from tailrace.mongod.cluster.moves.payload_entries import log_payload
-from tailrace.mongod.server.server import Server
+from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.store.catalog import VIEWS, Collection
 from tailrace.mongod.store.ddl.views import definition_of
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
 
 KIND: Final = "primary"
 
@@ -29,21 +27,21 @@ KIND: Final = "primary"
 class PrimaryMove:
     """The move of one database."""
 
-    def __init__(self, cluster: "Cluster", database: str, to: str) -> None:
-        self._cluster = cluster
+    def __init__(self, moves: DataMoves, database: str, to: str) -> None:
+        self._moves = moves
+        self._placement = moves.placement
         self._database = database
-        self._donor = cluster.placement.primary_of(database) or to
+        self._donor = moves.placement.primary_of(database) or to
         self._recipient = to
-        self._from = cluster.server(self._donor)
-        self._to = cluster.server(to)
+        self._from = moves.stores[self._donor]
+        self._to = moves.stores[to]
         self._copies: dict[bytes, DocumentCopy] = {}
 
     async def run(self) -> "asyncio.Task[None] | None":
         """Move it; the task that removes what is left on the old primary, or None if nothing had to move."""
         if self._donor == self._recipient:
             return None
-        cluster = self._cluster
-        moves, placement = cluster.moves, cluster.placement
+        moves, placement = self._moves, self._placement
         ends = {"donorShardId": self._donor, "recipientShardId": self._recipient}
         record = await moves.records.add({"kind": KIND, "database": self._database, **ends})
         await placement.log_change("movePrimary.start", self._database, ends)
@@ -51,7 +49,7 @@ class PrimaryMove:
             for collection in self._movable():
                 if not collection.is_capped:
                     await self._copy(collection)
-            async with alone_at_last(placement, self._database, meanwhile=self._catch_up):
+            async with exclusive_access(placement, self._database, meanwhile=self._catch_up):
                 await self._commit()
         except Exception as error:
             await placement.log_change("movePrimary.error", self._database, {**ends, "note": str(error)})
@@ -61,20 +59,20 @@ class PrimaryMove:
 
     def _movable(self) -> Iterator[Collection]:
         """What lives on the primary because it has no place of its own; views are not among it."""
-        for collection in unplaced(self._cluster, self._from, self._database):
+        for collection in unplaced(self._placement, self._from, self._database):
             if collection.name != VIEWS:
                 yield collection
 
     async def _copy(self, collection: Collection) -> None:
         await copy_collection(self._to, collection)
         source = Source(
-            self._from.store,
+            self._from,
             collection.uuid,
             lambda reader, found: reader.records(found),
             lambda _document: True,
         )
         copy = DocumentCopy(
-            [source], {self._recipient: self._to.store}, collection.uuid, lambda _document: self._recipient
+            [source], {self._recipient: self._to}, collection.uuid, lambda _document: self._recipient
         )
         await copy.begin()
         self._copies[collection.uuid] = copy
@@ -87,21 +85,20 @@ class PrimaryMove:
         """The end of it, while nobody else uses the database."""
         current = {collection.uuid: collection for collection in self._movable()}
         for uuid in self._copies.keys() - current.keys():
-            await self._to.store.write(partial(remove_copy, uuid=uuid))  # dropped meanwhile
+            await self._to.write(partial(remove_copy, uuid=uuid))  # dropped meanwhile
         for uuid, collection in current.items():
-            copied = self._to.store.catalog.by_uuid(uuid)
-            if uuid in self._copies and copied is not None and is_alike(copied, collection):
+            copied = self._to.catalog.by_uuid(uuid)
+            if uuid in self._copies and copied is not None and is_same_definition(copied, collection):
                 await self._copies[uuid].catch_up()
             else:
                 await self._copy(collection)  # made or changed meanwhile
         await self._copy_views()
-        placement = self._cluster.placement
-        await placement.move_primary(self._database, self._recipient)
+        await self._placement.move_primary(self._database, self._recipient)
         payload = {"movePrimary": self._database, "from": self._donor, "to": self._recipient}
         await log_payload(self._from, self._database, None, payload)
 
     async def _copy_views(self) -> None:
-        catalog = self._from.store.catalog
+        catalog = self._from.catalog
         definitions = catalog.collection(f"{self._database}.{VIEWS}")
         if definitions is None:
             return
@@ -115,36 +112,36 @@ class PrimaryMove:
                 unit.insert(copied, definition_of(view))
                 unit.publish(unit.catalog.with_view(view))
 
-        await self._to.store.write(work)
+        await self._to.write(work)
 
 
-async def move_primary(cluster: "Cluster", database: str, to: str) -> None:
+async def move_primary(moves: DataMoves, database: str, to: str) -> None:
     """Make a shard the primary of a database, and move there what belongs there."""
-    recipient(cluster.placement, to)
+    recipient_shard(moves.placement, to)
 
-    def is_behind(record: Mapping[str, Any]) -> bool:
+    def must_wait_for(record: Mapping[str, Any]) -> bool:
         """The new primary may have been it before, and still have what is to be removed there."""
         return record["kind"] == KIND and bool(record["database"] == database)
 
     async def move() -> None:
-        await PrimaryMove(cluster, database, recipient(cluster.placement, to)).run()
+        await PrimaryMove(moves, database, recipient_shard(moves.placement, to)).run()
 
-    await cluster.moves.run(move, is_behind=is_behind)
+    await moves.run(move, must_wait_for=must_wait_for)
 
 
-def unplaced(cluster: "Cluster", shard: Server, database: str) -> Iterator[Collection]:
+def unplaced(placement: Placement, store: Store, database: str) -> Iterator[Collection]:
     """What a shard has of a database that has no place of its own."""
-    for collection in shard.store.catalog.collections(database):
-        if collection.ns not in cluster.placement.collections and not collection.is_internal:
+    for collection in store.catalog.collections(database):
+        if collection.ns not in placement.collections and not collection.is_internal:
             yield collection
 
 
-async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
+async def finish_primary_move(moves: DataMoves, record: Mapping[str, Any]) -> None:
     """Remove what is on the one of the two shards that is not the primary."""
     database = record["database"]
-    primary = cluster.placement.primary_of(database)
+    primary = moves.placement.primary_of(database)
     for name in (record["donorShardId"], record["recipientShardId"]):
-        if name != primary and name in cluster.shards:
-            shard = cluster.server(name)
-            for collection in list(unplaced(cluster, shard, database)):
-                await shard.store.write(partial(remove_copy, uuid=collection.uuid))
+        if name != primary and name in moves.stores:
+            store = moves.stores[name]
+            for collection in list(unplaced(moves.placement, store, database)):
+                await store.write(partial(remove_copy, uuid=collection.uuid))

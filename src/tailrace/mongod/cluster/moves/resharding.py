@@ -14,32 +14,30 @@ import uuid as uuids
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bson import Binary, Int64
+from bson.binary import UUID_SUBTYPE
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.entry_bytes import Operation
 from tailrace.mongod.cluster.moves.collection_copies import copy_collection, remove_copy
 from tailrace.mongod.cluster.moves.document_copy import DocumentCopy, Source
-from tailrace.mongod.cluster.moves.exclusive import alone_at_last, nothing
-from tailrace.mongod.cluster.moves.payload_entries import log_payload, payload_entry
+from tailrace.mongod.cluster.moves.exclusive import exclusive_access
+from tailrace.mongod.cluster.moves.moves import DataMoves
+from tailrace.mongod.cluster.moves.payload_entries import log_once, log_payload, payload_entry
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.shard_key_index import is_served, needed_spec
+from tailrace.mongod.cluster.placement.shard_key_index import has_key_index, key_index_spec
 from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.cluster.reads.cluster_catalog import RESHARDING
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.rename import replace_collection
 from tailrace.mongod.store.reader import Reader, Record
 from tailrace.mongod.store.write_unit import WriteUnit
 
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
-
 KIND: Final = "reshard"
-_UUID: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +58,52 @@ class NewPlace:
 class Resharding:
     """The replacement of one collection."""
 
-    def __init__(self, cluster: "Cluster", ns: str, place: NewPlace) -> None:
-        self._cluster = cluster
+    def __init__(self, moves: DataMoves, ns: str, place: NewPlace) -> None:
+        self._moves = moves
+        self._placement = moves.placement
         self._ns = ns
         self._database, _, self._name = ns.partition(".")
         self._place = place
         self._new_uuid = uuids.uuid4().bytes
-        self._donors = cluster.placement.shards_of(ns)
-        placed = cluster.placement.collections.get(ns)
+        self._donors = moves.placement.shards_of(ns)
+        placed = moves.placement.collections.get(ns)
         self._old_key = ShardKey({"_id": 1}) if placed is None else placed.key
         self._owns = None if placed is None or placed.is_unsplittable else placed.owns
         self._unique = placed is not None and placed.unique
 
     async def run(self) -> None:
         """Replace it; to be called when it is this move's turn."""
-        cluster = self._cluster
+        moves, placement = self._moves, self._placement
         original = self._original()
-        record = await cluster.moves.records.add(
+        record = await moves.records.add(
             {
                 "kind": KIND,
                 "ns": self._ns,
-                "oldUuid": Binary(original.uuid, _UUID),
-                "newUuid": Binary(self._new_uuid, _UUID),
+                "oldUuid": Binary(original.uuid, UUID_SUBTYPE),
+                "newUuid": Binary(self._new_uuid, UUID_SUBTYPE),
                 "payload": self._payload(),
             }
         )
         details = {"newKey": self._place.key.pattern, "oldKey": self._old_key.pattern}
-        await cluster.placement.log_change("reshardCollection.start", self._ns, details)
+        await placement.log_change("reshardCollection.start", self._ns, details)
         try:
             await self._prepare(original)
             copy = self._copy(original)
             if not original.is_capped:
                 await copy.begin()
-            catch_up = nothing if original.is_capped else copy.catch_up
-            async with alone_at_last(cluster.placement, self._ns, meanwhile=catch_up):
+            catch_up = None if original.is_capped else copy.catch_up
+            async with exclusive_access(placement, self._ns, meanwhile=catch_up):
                 if original.is_capped:
                     await copy.begin()  # its order matters, so nobody may write meanwhile
                 await self._commit(original, copy)
-                await finish(cluster, record)
-                await cluster.moves.records.remove(record)
+                await finish_resharding(moves, record)
+                await moves.records.remove(record)
         except Exception as error:
             note = {**details, "note": str(error)}
-            await cluster.placement.log_change("reshardCollection.error", self._ns, note)
-            await cluster.moves.clean_up(record)
+            await placement.log_change("reshardCollection.error", self._ns, note)
+            await moves.clean_up(record)
             raise
-        await cluster.placement.log_change("reshardCollection.end", self._ns, details)
+        await placement.log_change("reshardCollection.end", self._ns, details)
 
     def _original(self) -> Collection:
         """The collection as its first owner has it."""
@@ -112,7 +111,7 @@ class Resharding:
             (
                 collection
                 for name in self._donors
-                if (collection := self._cluster.server(name).store.catalog.collection(self._ns)) is not None
+                if (collection := self._moves.stores[name].catalog.collection(self._ns)) is not None
             ),
             None,
         )
@@ -124,7 +123,7 @@ class Resharding:
 
     async def _prepare(self, original: Collection) -> None:
         # Alone, so that the copy begins with the indexes and options that the collection has for everybody.
-        async with alone_at_last(self._cluster.placement, self._ns):
+        async with exclusive_access(self._placement, self._ns):
             self._check_unchanged(original)
             new = original.with_changes(
                 name=temporary_name(original),
@@ -133,33 +132,32 @@ class Resharding:
                 indexes=self._indexes(original),
             )
             for name in self._place.chunks.owners:
-                await copy_collection(self._cluster.server(name), new)
+                await copy_collection(self._moves.stores[name], new)
             for name in self._donors:
                 payload = {"reshardBegin": self._ns, **self._operation}
-                await self._tell(name, self._ns, original.uuid, payload, from_migrate=True)
+                await self._log_event(name, self._ns, original.uuid, payload, from_migrate=True)
 
     def _indexes(self, original: Collection) -> tuple[Index, ...]:
         """Those of the old collection, and one for the new key if there is none."""
-        with self._cluster.server(self._donors[0]).store.snapshot() as snapshot:
+        with self._moves.stores[self._donors[0]].snapshot() as snapshot:
             stored = snapshot.catalog.by_uuid(original.uuid) or original
-            if self._place.is_unsplittable or is_served(snapshot, stored, self._place.key):
+            if self._place.is_unsplittable or has_key_index(snapshot, stored, self._place.key):
                 return original.indexes
-        spec = {"v": 2, **needed_spec(original, self._place.key, unique=False)}
+        spec = {"v": 2, **key_index_spec(original, self._place.key, unique=False)}
         return (*original.indexes, Index(0, spec))
 
     def _copy(self, original: Collection) -> DocumentCopy:
-        servers = {name: self._cluster.server(name) for name in self._place.chunks.owners}
+        targets = {name: self._moves.stores[name] for name in self._place.chunks.owners}
         sources = [
             Source(
-                self._cluster.server(name).store,
+                self._moves.stores[name],
                 original.uuid,
                 partial(self._records_of, name),
                 partial(self._is_of, name),
             )
             for name in self._donors
         ]
-        stores = {name: server.store for name, server in servers.items()}
-        return DocumentCopy(sources, stores, self._new_uuid, self._target)
+        return DocumentCopy(sources, targets, self._new_uuid, self._target)
 
     def _records_of(self, shard: str, reader: Reader, collection: Collection) -> Iterator[Record]:
         return (record for record in reader.records(collection) if self._is_of(shard, record[1]))
@@ -176,7 +174,7 @@ class Resharding:
     def _check_unchanged(self, original: Collection) -> None:
         current = self._original()
         if (
-            self._cluster.placement.shards_of(self._ns) != self._donors
+            self._placement.shards_of(self._ns) != self._donors
             or current.uuid != original.uuid
             or current.options != original.options
             or [index.spec for index in current.indexes] != [index.spec for index in original.indexes]
@@ -192,13 +190,13 @@ class Resharding:
         final = {"reshardBlockingWrites": self._ns, **self._operation, "type": "reshardFinalOp"}
         for donor in self._donors:
             for recipient in self._place.chunks.owners:
-                await self._tell(donor, self._ns, original.uuid, final, destined_recipient=recipient)
+                await self._log_event(donor, self._ns, original.uuid, final, destined_recipient=recipient)
         await copy.catch_up()
         temporary = f"{self._database}.{temporary_name(original)}"
         for recipient in self._place.chunks.owners:
             payload = {"reshardDoneCatchUp": temporary, **self._operation}
-            await self._tell(recipient, temporary, self._new_uuid, payload, from_migrate=True)
-        place, placement = self._place, self._cluster.placement
+            await self._log_event(recipient, temporary, self._new_uuid, payload, from_migrate=True)
+        place, placement = self._place, self._placement
         if place.is_unsplittable:
             await placement.place(self._ns, self._new_uuid, place.chunks.owners[0])
             return
@@ -213,19 +211,19 @@ class Resharding:
 
     @property
     def _operation(self) -> dict[str, Any]:
-        return {"reshardingUUID": Binary(self._new_uuid, _UUID)}
+        return {"reshardingUUID": Binary(self._new_uuid, UUID_SUBTYPE)}
 
-    async def _tell(
+    async def _log_event(
         self, shard: str, ns: str, uuid: bytes, payload: Mapping[str, Any], **fields: Any
     ) -> None:
-        await log_payload(self._cluster.server(shard), ns, uuid, payload, **fields)
+        await log_payload(self._moves.stores[shard], ns, uuid, payload, **fields)
 
     def _payload(self) -> dict[str, Any]:
         """What the event `reshardCollection` says."""
         place = self._place
         payload: dict[str, Any] = {
             "reshardCollection": self._ns,
-            "reshardUUID": Binary(self._new_uuid, _UUID),
+            "reshardUUID": Binary(self._new_uuid, UUID_SUBTYPE),
             "shardKey": place.key.pattern,
             "oldShardKey": self._old_key.pattern,
             "unique": self._unique,
@@ -244,35 +242,23 @@ def temporary_name(original: Collection) -> str:
     return f"{RESHARDING}{uuids.UUID(bytes=original.uuid)}"
 
 
-async def finish(cluster: "Cluster", record: Mapping[str, Any]) -> None:
+async def finish_resharding(moves: DataMoves, record: Mapping[str, Any]) -> None:
     """Let the shards have one of the two collections, under its name: the one that the placement says."""
     ns, old, new = record["ns"], bytes(record["oldUuid"]), bytes(record["newUuid"])
-    placed = cluster.placement.collections.get(ns)
+    placed = moves.placement.collections.get(ns)
+    stores = [store for name, store in moves.stores.items() if name != CONFIG_SHARD]
     if placed is None or placed.uuid != new:
-        for shard in cluster.shards.values():
-            await shard.store.write(partial(remove_copy, uuid=new))
+        for store in stores:
+            await store.write(partial(remove_copy, uuid=new))
         return
     # The event first: what streams show with the new UUID comes behind it.
-    teller = cluster.server(placed.shards[0])
-    await teller.store.write(partial(_announce, payload_entry(ns, old, record["payload"]), new))
-    for shard in cluster.shards.values():
-        await shard.store.write(partial(_take_place, ns, old, new))
-    await teller.store.write(partial(_forget, new))
-
-
-def _announce(entry: Operation, new: bytes, unit: WriteUnit) -> None:
-    """Log the event once, however often a kill comes between."""
-    if unit.meta(_mark(new)) is None:
-        unit.log(entry)
-        unit.put_meta(_mark(new), b"1")
-
-
-def _forget(new: bytes, unit: WriteUnit) -> None:
-    unit.put_meta(_mark(new), None)
-
-
-def _mark(new: bytes) -> str:
-    return f"resharding.{new.hex()}"
+    first = moves.stores[placed.shards[0]]
+    mark = f"resharding.{new.hex()}"
+    entry = payload_entry(ns, old, record["payload"])
+    await first.write(lambda unit: log_once(unit, mark, entry))
+    for store in stores:
+        await store.write(partial(_take_place, ns, old, new))
+    await first.write(lambda unit: unit.put_meta(mark, None))
 
 
 def _take_place(ns: str, old: bytes, new: bytes, unit: WriteUnit) -> None:

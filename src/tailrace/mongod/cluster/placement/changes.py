@@ -21,8 +21,9 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.balancing import BalancerProgress
 from tailrace.mongod.cluster.placement import config_catalog
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
+from tailrace.mongod.cluster.placement.config_documents import document_of
 from tailrace.mongod.cluster.placement.locks import HeldLocks, PlacementLocks
-from tailrace.mongod.cluster.placement.queries import KnownPlacement
+from tailrace.mongod.cluster.placement.queries import PlacementQueries
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import (
     CONFIG_DATABASES,
@@ -42,7 +43,7 @@ Log = tuple[str, str, Mapping[str, Any]]
 """what, namespace, details"""
 
 
-class Placement(KnownPlacement):
+class Placement(PlacementQueries):
     """What is where, and the only way to change it.
 
     ``server`` is who the change log says did it.
@@ -316,7 +317,7 @@ class Placement(KnownPlacement):
     def takes_part_in_balancing(self, ns: str) -> bool:
         """Whether the balancer may move ranges of a collection; clients set `noBalance` by themselves."""
         with self._store.snapshot() as snapshot:
-            found = config_catalog.document_of(snapshot, config_catalog.COLLECTIONS, ns)
+            found = document_of(snapshot, config_catalog.COLLECTIONS, ns)
         return found is not None and not found.get("noBalance") and not found.get("unsplittable")
 
     # -- how it is changed ----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class ChunkVersion(NamedTuple):
     minor: int = 0
 
 
-class Ownership(NamedTuple):
+class OwnershipPeriod(NamedTuple):
     """One stay of a chunk on a shard."""
 
     since: int
@@ -43,7 +43,7 @@ class Chunk:
     max: Mapping[str, Any]
     shard: str
     version: ChunkVersion
-    history: tuple[Ownership, ...] = ()
+    history: tuple[OwnershipPeriod, ...] = ()
     """Where it was, newest first; the first is where it is."""
     id: ObjectId = field(default_factory=ObjectId)
     is_jumbo: bool = False
@@ -89,7 +89,7 @@ class ChunkMap:
         return cls(
             key,
             [
-                Chunk(low, high, shard, ChunkVersion(1, number), (Ownership(at, shard),))
+                Chunk(low, high, shard, ChunkVersion(1, number), (OwnershipPeriod(at, shard),))
                 for number, ((low, high), shard) in enumerate(zip(pairwise(ends), shards, strict=True))
             ],
         )
@@ -122,11 +122,6 @@ class ChunkMap:
     def version_of(self, shard: str) -> ChunkVersion:
         """The newest version among a shard's chunks; 0|0 if it has none."""
         return max((chunk.version for chunk in self._chunks if chunk.shard == shard), default=_NO_VERSION)
-
-    def bounds_of(self, chunk: Chunk) -> tuple[bytes, bytes | None]:
-        """A chunk's ends as keys; None for the end of everything."""
-        place = bisect_left(self._lowers, self.key.bound(chunk.min))
-        return self._lowers[place], self._lowers[place + 1] if place + 1 < len(self._chunks) else None
 
     def exact(self, low: Mapping[str, Any], high: Mapping[str, Any]) -> Chunk:
         """The chunk with exactly these ends; BadValue (2) without one."""
@@ -185,7 +180,7 @@ class ChunkMap:
         for chunk, chunk_lower in zip(cut._chunks, cut._lowers, strict=True):
             if lower <= chunk_lower < upper and chunk.shard != shard:
                 donors.add(chunk.shard)
-                history = (Ownership(at, shard), *chunk.history)
+                history = (OwnershipPeriod(at, shard), *chunk.history)
                 chunk = replace(chunk, shard=shard, version=next(versions), history=history, is_jumbo=False)
             moved.append(chunk)
         # A donor that keeps chunks shows by the version of one of them that something has left it.
@@ -219,7 +214,7 @@ class ChunkMap:
             run[0],
             max=run[-1].max,
             version=ChunkVersion(major, minor + 1),
-            history=(Ownership(since, run[0].shard),),
+            history=(OwnershipPeriod(since, run[0].shard),),
             is_jumbo=False,
         )
         return ChunkMap(self.key, [*self._chunks[:first], merged, *self._chunks[behind:]])

@@ -16,18 +16,25 @@ They are ordinary documents, in the config server's oplog, too. A change of the 
 difference between two states: fields that somebody else put into a document stay there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
+from bson.binary import UUID_SUBTYPE
 
-from tailrace.bson.documents import decode, encode
+from tailrace.bson.documents import encode
 from tailrace.events.cluster_time import from_timestamp, to_timestamp
-from tailrace.mongod.cluster.placement.chunk_map import Chunk, ChunkMap, ChunkVersion, Ownership
+from tailrace.mongod.cluster.placement.chunk_map import Chunk, ChunkMap, ChunkVersion, OwnershipPeriod
+from tailrace.mongod.cluster.placement.config_documents import (
+    document_of,
+    documents_of,
+    merge_document,
+    remove_document,
+)
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, ShardedCollection
 from tailrace.mongod.server.writes.capped import insert_capped
-from tailrace.mongod.store.indexes.id_keys import id_key_of
+from tailrace.mongod.store.catalog import Collection as StoredCollection
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -43,10 +50,9 @@ _CHANGELOG_BYTES: Final = 200 << 20
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {CHANGELOG: {"capped": True, "size": _CHANGELOG_BYTES}}
 _EMPTY: Final = ("tags",)
 """Collections that tools expect to be there"""
-_FIRST: Final[dict[str, dict[str, Any]]] = {COLLECTIONS: {"noBalance": False}}
+_INITIAL_FIELDS: Final[dict[str, dict[str, Any]]] = {COLLECTIONS: {"noBalance": False}}
 """Fields of new documents that belong to others from then on"""
 _SHARD_AWARE: Final = 1
-_UUID: Final = 4
 
 Documents = dict[tuple[str, Any], dict[str, Any]]
 """By collection and `_id`"""
@@ -86,23 +92,23 @@ def begin(unit: WriteUnit) -> None:
         # Shells take a cluster that says nothing for one whose balancer is on.
         _put(unit, SETTINGS, {"_id": "balancer", "mode": "off", "stopped": True})
     for name in (SHARDS, DATABASES, COLLECTIONS, CHUNKS, SETTINGS, CHANGELOG, *_EMPTY):
-        _made(unit, name)
+        _ensure_collection(unit, name)
 
 
 def write_change(unit: WriteUnit, before: PlacementState, after: PlacementState) -> None:
     """Write what differs between two states."""
     old, new = _changed(before, after), _changed(after, before)
     for place in old.keys() - new.keys():
-        _remove(unit, *place)
+        remove_document(unit, *place)
     for (name, identity), document in new.items():
         was = old.get((name, identity), {})
         if document != was:
-            _put(unit, name, document, gone=was.keys() - document.keys())
+            _put(unit, name, document, was.keys() - document.keys())
 
 
 def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mapping[str, Any]) -> None:
     """Add an entry to the change log."""
-    collection = _made(unit, CHANGELOG)
+    collection = _ensure_collection(unit, CHANGELOG)
     document = {
         "_id": f"{server}-{unit.wall}-{ObjectId()}",
         "server": server,
@@ -130,26 +136,10 @@ def setting(reader: Reader, identity: str) -> dict[str, Any]:
     return document_of(reader, SETTINGS, identity) or {}
 
 
-def documents_of(reader: Reader, name: str) -> Iterator[dict[str, Any]]:
-    """The documents of one of the collections."""
-    collection = reader.catalog.collection(f"config.{name}")
-    if collection is not None:
-        for _, document in reader.records(collection):
-            yield decode(document)
-
-
-def document_of(reader: Reader, name: str, identity: Any) -> dict[str, Any] | None:
-    """One document, by its `_id`."""
-    collection = reader.catalog.collection(f"config.{name}")
-    key = id_key_of(encode({"_id": identity}))
-    found = None if collection is None or key is None else reader.find_id(collection, key)
-    return None if found is None else decode(found[1])
-
-
 # -- writing ------------------------------------------------------------------------------------------------
 
 
-def _made(unit: WriteUnit, name: str) -> Any:
+def _ensure_collection(unit: WriteUnit, name: str) -> StoredCollection:
     collection = unit.catalog.collection(f"config.{name}")
     if collection is not None:
         return collection
@@ -164,28 +154,10 @@ def _made(unit: WriteUnit, name: str) -> Any:
     return collection
 
 
-def _put(
-    unit: WriteUnit, name: str, document: Mapping[str, Any], gone: "frozenset[str] | set[str]" = frozenset()
-) -> None:
-    collection = _made(unit, name)
-    key = id_key_of(encode({"_id": document["_id"]}))
-    found = None if key is None else unit.find_id(collection, key)
-    if found is None:
-        unit.insert(collection, encode({**document, **_FIRST.get(name, {})}))
-        return
-    record, raw = found
-    kept = {field: value for field, value in decode(raw).items() if field not in gone}
-    encoded = encode({**kept, **document})
-    if encoded != raw:
-        unit.update(collection, record, raw, encoded, encoded)
-
-
-def _remove(unit: WriteUnit, name: str, identity: Any) -> None:
-    collection = _made(unit, name)
-    key = id_key_of(encode({"_id": identity}))
-    found = None if key is None else unit.find_id(collection, key)
-    if found is not None:
-        unit.delete(collection, *found)
+def _put(unit: WriteUnit, name: str, document: Mapping[str, Any], removed: Iterable[str] = ()) -> None:
+    collection = _ensure_collection(unit, name)
+    if not merge_document(unit, collection, document, frozenset(removed)):
+        unit.insert(collection, encode({**document, **_INITIAL_FIELDS.get(name, {})}))
 
 
 def _changed(state: PlacementState, other: PlacementState) -> Documents:
@@ -215,7 +187,7 @@ def _chunks_of(state: PlacementState, collection: ShardedCollection) -> dict[Obj
     """The chunks of the same collection, whatever its name is there."""
     counterpart = state.collections.get(collection.ns)
     if counterpart is None or counterpart.uuid != collection.uuid:
-        counterpart = next((c for c in state.collections.values() if c.uuid == collection.uuid), None)
+        counterpart = state.by_uuid(collection.uuid)
     return {} if counterpart is None else {chunk.id: chunk for chunk in counterpart.chunks}
 
 
@@ -249,7 +221,7 @@ def _database_document(database: Database) -> dict[str, Any]:
         "_id": database.name,
         "primary": database.primary,
         "version": {
-            "uuid": Binary(database.uuid, _UUID),
+            "uuid": Binary(database.uuid, UUID_SUBTYPE),
             "timestamp": to_timestamp(database.timestamp),
             "lastMod": database.last_mod,
         },
@@ -273,7 +245,7 @@ def _collection_document(collection: ShardedCollection) -> dict[str, Any]:
         "lastmodEpoch": collection.epoch,
         "lastMod": DatetimeMS(collection.last_mod),
         "timestamp": to_timestamp(collection.timestamp),
-        "uuid": Binary(collection.uuid, _UUID),
+        "uuid": Binary(collection.uuid, UUID_SUBTYPE),
         "key": collection.key.pattern,
         "unique": collection.unique,
     }
@@ -306,7 +278,7 @@ def _collection(document: Mapping[str, Any], chunks: list[Chunk]) -> ShardedColl
 def _chunk_document(chunk: Chunk, collection: ShardedCollection) -> dict[str, Any]:
     document: dict[str, Any] = {
         "_id": chunk.id,
-        "uuid": Binary(collection.uuid, _UUID),
+        "uuid": Binary(collection.uuid, UUID_SUBTYPE),
         "min": dict(chunk.min),
         "max": dict(chunk.max),
         "shard": chunk.shard,
@@ -329,7 +301,9 @@ def _chunk(document: Mapping[str, Any]) -> Chunk:
         document["max"],
         document["shard"],
         ChunkVersion(version.time, version.inc),
-        tuple(Ownership(from_timestamp(stay["validAfter"]), stay["shard"]) for stay in document["history"]),
+        tuple(
+            OwnershipPeriod(from_timestamp(stay["validAfter"]), stay["shard"]) for stay in document["history"]
+        ),
         document["_id"],
         bool(document.get("jumbo")),
     )

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
+from tailrace.mongod.cluster.placement.shard_key_index import supports_key
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.reader import Reader, Record
-
-_LISTS_LESS: Final = ("sparse", "partialFilterExpression", "collation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,4 @@ class KeyRange:
                 yield record
 
     def _index(self, collection: Collection) -> Index | None:
-        """An index that lists every document in the order of the key."""
-        return next(
-            (
-                index
-                for index in collection.indexes
-                if self.key.is_prefix_of(dict(index.key))
-                and not any(index.spec.get(option) for option in _LISTS_LESS)
-            ),
-            None,
-        )
+        return next((index for index in collection.indexes if supports_key(self.key, index)), None)

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, ShardedCollection
+from tailrace.mongod.server.streams.stream_place import no_such_shard
 
 
-class KnownPlacement:
+class PlacementQueries:
     """Where everything is, as far as it is known now."""
 
     def __init__(self) -> None:
@@ -62,9 +63,7 @@ class KnownPlacement:
         if found is None:
             found = next((shard for shard in self._state.shards.values() if shard.host == name), None)
         if found is None:
-            raise CommandError(
-                ErrorCode.ShardNotFound, f"there is no shard '{name}'; listShards tells which there are"
-            )
+            raise no_such_shard(name)
         return found
 
     def require(self, ns: str) -> ShardedCollection:

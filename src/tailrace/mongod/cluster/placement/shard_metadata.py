@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-async def set_shard_key(shard: Server, ns: str, paths: Iterable[str] | None) -> None:
+async def set_shard_key(store: Store, ns: str, paths: Iterable[str] | None) -> None:
     """Let a shard name the documents of a collection by these fields and `_id`; by `_id` alone with None.
 
     Nothing is logged. It waits for the transactions that have written to the collection; one that is not
     there stays so.
     """
-    await shard.store.write(lambda unit: put_shard_key(unit, ns, paths))
+    await store.write(lambda unit: put_shard_key(unit, ns, paths))
 
 
 def put_shard_key(unit: WriteUnit, ns: str, paths: Iterable[str] | None) -> None:

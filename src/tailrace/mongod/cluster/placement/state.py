@@ -92,6 +92,10 @@ class PlacementState:
         found = self.databases.get(database)
         return None if found is None else found.primary
 
+    def by_uuid(self, uuid: bytes) -> ShardedCollection | None:
+        """A collection by its UUID, no matter what its name is."""
+        return next((own for own in self.collections.values() if own.uuid == uuid), None)
+
     def ownership_of(self, ns: str) -> object:
         """Something that is equal for two placements that have the documents of a namespace in one place."""
         found = self.collections.get(ns)

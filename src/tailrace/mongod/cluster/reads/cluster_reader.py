@@ -14,7 +14,7 @@ from tailrace.mongod.cluster.reads.cluster_catalog import ClusterCatalog
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
 from tailrace.mongod.store.reader import Block, Part, Reader, Record
 
-Ownership = Callable[[str, bytes], bool]
+OwnerCheck = Callable[[str, bytes], bool]
 """(shard, document): whether the document belongs to that shard"""
 
 _SUFFIX: Final = 2
@@ -42,7 +42,7 @@ class ClusterReader(Reader):
         readers: Mapping[str, Reader],
         cluster: ClusterCatalog,
         numbers: Mapping[str, int],
-        filters: Mapping[bytes, Ownership],
+        filters: Mapping[bytes, OwnerCheck],
         spread: frozenset[bytes],
     ) -> None:
         """``numbers`` are the shards' for good; ``spread`` are the UUIDs of sharded collections.

@@ -8,7 +8,7 @@ from typing import Final
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone, still_in_database
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement, shared_placement_with_database
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
@@ -43,7 +43,7 @@ class ClusterResultWriter(ResultWriter):
         ns = f"{target.database}.{target.collection}"
         cluster = cluster_of(context)
         placement = cluster.placement
-        async with alone(context, ns):
+        async with exclusive_placement(context, ns):
             await placement.create_database(target.database)
             if placement.sharded(ns) is not None:
                 raise CommandError(_SHARDED, f"{ns} is sharded, and $out cannot replace it; use $merge")
@@ -60,7 +60,7 @@ class ClusterResultWriter(ResultWriter):
     ) -> None:
         ns = f"{target.database}.{target.collection}"
         cluster = cluster_of(context)
-        async with still_in_database(context, ns):
+        async with shared_placement_with_database(context, ns):
             sharded = cluster.placement.sharded(ns)
             if sharded is None:
                 parts = {cluster.placement.shards_of(ns)[0]: list(documents)}

@@ -12,8 +12,8 @@ has the transaction on one shard and not on another.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from bson import Int64
 
@@ -23,14 +23,15 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.entry_bytes import Operation
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.mongod.cluster.placement.config_documents import (
+    documents_of,
+    insert_document,
+    remove_document,
+)
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.store.indexes.id_keys import id_key_of
-from tailrace.mongod.store.reader import Reader
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import SessionWrites
-from tailrace.mongod.store.write_unit import WriteUnit
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
 
 DECISIONS: Final = "transaction_coordinators"
 """The collection of the config server that has the decisions which may not be carried through yet"""
@@ -49,8 +50,11 @@ _LAST_WORDS: Final = frozenset(
 class TwoPhaseCommit:
     """Carries the commits of a cluster's transactions through, also those of before a crash."""
 
-    def __init__(self, cluster: "Cluster") -> None:
-        self._cluster = cluster
+    def __init__(self, shards: Mapping[str, Server], config: Store, steady: asyncio.Lock) -> None:
+        """``config`` is the config server's store; ``steady`` is held while shards commit."""
+        self._shards = shards
+        self._config = config
+        self._steady = steady
         self._under_way: dict[tuple[bytes, int], asyncio.Task[None]] = {}
 
     async def commit(self, lsid: bytes, number: int, shards: Sequence[str]) -> None:
@@ -81,12 +85,12 @@ class TwoPhaseCommit:
         except BaseException:
             await self._abort(fields, shards)
             raise
-        async with self._cluster.states.steady:
+        async with self._steady:
             time = decision["decision"]["commitTimestamp"]
             told = {"commitTransaction": 1, "commitTimestamp": time, **fields}
             await asyncio.gather(*(self._insist(shard, told) for shard in shards))
         await self._mark_end(decision)
-        self._cluster.config.store.submit(lambda unit: _cross_out(unit, lsid, number), lambda: None)
+        self._config.submit(lambda unit: remove_document(unit, DECISIONS, _id_of(lsid, number)), lambda: None)
 
     async def _decide(self, lsid: bytes, number: int, shards: Sequence[str]) -> dict[str, Any]:
         """Have all shards prepare, and write down that they can commit; raises why not, if they cannot."""
@@ -100,12 +104,12 @@ class TwoPhaseCommit:
             replies.append(reply)
         time = max(reply["prepareTimestamp"] for reply in replies)
         decision = {
-            "_id": {"lsid": decode(lsid), "txnNumber": Int64(number)},
+            "_id": _id_of(lsid, number),
             "participants": list(shards),
             "decision": {"decision": "commit", "commitTimestamp": time},
             "affectedNamespaces": sorted({ns for reply in replies for ns in reply["affectedNamespaces"]}),
         }
-        await self._cluster.config.store.write(lambda unit: _write_down(unit, decision))
+        await self._config.write(lambda unit: insert_document(unit, DECISIONS, decision))
         return decision
 
     async def _abort(self, fields: Mapping[str, Any], shards: Sequence[str]) -> None:
@@ -126,11 +130,11 @@ class TwoPhaseCommit:
                 return
 
     async def _call(self, shard: str, command: Mapping[str, Any]) -> dict[str, Any]:
-        return await call(self._cluster.shards[shard], command, "admin")
+        return await call(self._shards[shard], command, "admin")
 
     async def _mark_end(self, decision: Mapping[str, Any]) -> None:
         """Log that all of it is visible, on the first shard, where streams show that."""
-        server = self._cluster.shards[decision["participants"][0]]
+        server = self._shards[decision["participants"][0]]
         if not server.parameters[END_OF_TRANSACTION_FLAG]:
             return
         payload = {"endOfTransaction": decision["affectedNamespaces"], **decision["_id"]}
@@ -143,12 +147,11 @@ class TwoPhaseCommit:
 
     async def recover(self) -> None:
         """Carry through what was decided before the cluster started, and abort what was not."""
-        cluster = self._cluster
-        with cluster.config.store.snapshot() as snapshot:
-            decisions = list(_written_down(snapshot))
+        with self._config.snapshot() as snapshot:
+            decisions = list(documents_of(snapshot, DECISIONS))
         for decision in decisions:
             await self._carry_through(decision)
-        for shard in cluster.shards.values():
+        for shard in self._shards.values():
             for prepared in shard.store.prepared:
                 await prepared.abort()
 
@@ -156,37 +159,20 @@ class TwoPhaseCommit:
         lsid, number = encode(decision["_id"]["lsid"]), int(decision["_id"]["txnNumber"])
         was_told = True
         for name in decision["participants"]:
-            shard = self._cluster.shards.get(name)
+            shard = self._shards.get(name)
             prepared = None if shard is None else shard.store.prepared.of_session(lsid)
             if prepared is not None and prepared.txn_number == number:
                 await prepared.commit(from_timestamp(decision["decision"]["commitTimestamp"]))
                 was_told = False
         if not was_told:
             await self._mark_end(decision)
-        await self._cluster.config.store.write(lambda unit: _cross_out(unit, lsid, number))
+        await self._config.write(lambda unit: remove_document(unit, DECISIONS, _id_of(lsid, number)))
 
 
 def statement_fields(lsid: bytes, number: int) -> dict[str, Any]:
     """What tells a shard which transaction a command belongs to."""
-    return {"lsid": decode(lsid), "txnNumber": Int64(number), "autocommit": False}
+    return {**_id_of(lsid, number), "autocommit": False}
 
 
-def _write_down(unit: WriteUnit, decision: Mapping[str, Any]) -> None:
-    collection = unit.catalog.collection(f"config.{DECISIONS}")
-    if collection is None:
-        collection = unit.create_collection("config", DECISIONS)
-    unit.insert(collection, encode(decision))
-
-
-def _cross_out(unit: WriteUnit, lsid: bytes, number: int) -> None:
-    collection = unit.catalog.collection(f"config.{DECISIONS}")
-    key = id_key_of(encode({"_id": {"lsid": decode(lsid), "txnNumber": Int64(number)}}))
-    found = None if collection is None or key is None else unit.find_id(collection, key)
-    if collection is not None and found is not None:
-        unit.delete(collection, *found)
-
-
-def _written_down(reader: Reader) -> Iterator[dict[str, Any]]:
-    collection = reader.catalog.collection(f"config.{DECISIONS}")
-    for _, document in () if collection is None else reader.records(collection):
-        yield decode(document)
+def _id_of(lsid: bytes, number: int) -> dict[str, Any]:
+    return {"lsid": decode(lsid), "txnNumber": Int64(number)}

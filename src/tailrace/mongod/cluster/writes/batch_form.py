@@ -6,9 +6,12 @@ from typing import Any, Final
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
+from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.update import id_of
 from tailrace.mongod.server.writes.write_errors import WriteErrors
@@ -31,7 +34,7 @@ class BatchForm(Form):
         super().__init__(context, field)
         self._field = field
         self._read = read
-        self._tells_modified = context.entry.name == "update"
+        self._counts_modified = context.entry.name == "update"
         self._found = 0
         self._modified = 0
         self._upserted: list[dict[str, Any]] = []
@@ -46,9 +49,7 @@ class BatchForm(Form):
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
         """See `Form`."""
-        ids = [statement.id for statement in statements if statement.id is not None]
-        body = {**self.options, "stmtIds": ids} if ids else self.options
-        return body, {self._field: [statement.raw for statement in statements]}
+        return self._options_with_ids(statements), {self._field: [statement.raw for statement in statements]}
 
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
         """See `Form`."""
@@ -95,7 +96,7 @@ class BatchForm(Form):
         reply: dict[str, Any] = {"n": self._found}
         if self._upserted:
             reply["upserted"] = sorted(self._upserted, key=lambda upserted: int(upserted["index"]))
-        if self._tells_modified:
+        if self._counts_modified:
             reply["nModified"] = self._modified
         errors = WriteErrors()
         for index in sorted(self._errors):
@@ -104,3 +105,16 @@ class BatchForm(Form):
         if self._retried:
             reply["retriedStmtIds"] = sorted(self._retried)
         return {**reply, **self.write_concern_error}
+
+
+async def run_batch(context: Context, form: BatchForm, documents: Sequence[bytes]) -> Reply:
+    """Run the statements of an insert, update or delete on the collection that the command names."""
+    check_batch_size(len(documents))
+    ns = f"{context.database}.{context.collection_name()}"
+    arguments = context.arguments()
+    ids = read_statement_ids(context, arguments, len(documents))
+    statements = [
+        Statement(index, ns, raw, ids[index] if ids else None) for index, raw in enumerate(documents)
+    ]
+    await execute(context, form, statements, ordered=arguments.boolean("ordered", True))
+    return form.reply()

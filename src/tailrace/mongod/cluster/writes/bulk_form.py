@@ -44,9 +44,10 @@ class BulkForm(Form):
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
         """See `Form`."""
-        ids = [statement.id for statement in statements if statement.id is not None]
-        body = {**self.options, "stmtIds": ids} if ids else self.options
-        return body, {"ops": [statement.raw for statement in statements], "nsInfo": self._namespaces}
+        return self._options_with_ids(statements), {
+            "ops": [statement.raw for statement in statements],
+            "nsInfo": self._namespaces,
+        }
 
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
         """See `Form`."""

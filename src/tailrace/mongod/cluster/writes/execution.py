@@ -14,11 +14,11 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.placement.state import ShardedCollection
-from tailrace.mongod.cluster.writes.find_target import Found, key_query, look
+from tailrace.mongod.cluster.writes.find_target import FoundTarget, find_target, key_query
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.owner_change import change_owner
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
-from tailrace.mongod.cluster.writes.retried import Executed, executed_before
+from tailrace.mongod.cluster.writes.retried import ExecutedStatements, find_executed
 from tailrace.mongod.cluster.writes.routing import Route, Routing
 from tailrace.mongod.cluster.writes.sending import Sender
 from tailrace.mongod.cluster.writes.statement import Statement
@@ -38,7 +38,7 @@ async def execute(context: Context, form: Form, statements: Sequence[Statement],
         if cluster.placement.sharded(statement.ns) is not None:
             statement.work = form.read(statement)
     if not is_retryable(context):
-        await Execution(context, form, Executed()).run(statements, ordered=ordered)
+        await Execution(context, form, ExecutedStatements()).run(statements, ordered=ordered)
         return
     lsid, number = context.lsid, context.txn_number
     assert lsid is not None, "a retryable write has a session"
@@ -47,20 +47,22 @@ async def execute(context: Context, form: Form, statements: Sequence[Statement],
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
     # The same command may come through another router as well.
     async with cluster.session_locks.of(lsid):
-        executed = executed_before(cluster, lsid, number)
+        executed = find_executed(cluster.stores, lsid, number)
         await Execution(context, form, executed).run(statements, ordered=ordered)
 
 
 class Execution:
     """One command under way."""
 
-    def __init__(self, context: Context, form: Form, executed: Executed) -> None:
+    def __init__(self, context: Context, form: Form, executed: ExecutedStatements) -> None:
         self._context = context
         self._form = form
         self._cluster = cluster_of(context)
+        self._placement = self._cluster.placement
         self._sender = Sender(context)
         self._routing = Routing(
-            self._cluster,
+            self._placement,
+            self._cluster.clock,
             form,
             executed,
             in_transaction=context.in_transaction,
@@ -82,7 +84,7 @@ class Execution:
     async def _run_in_order(self, statements: Sequence[Statement], names: set[str]) -> None:
         place = 0
         while place < len(statements) and not self._form.has_errors:
-            async with self._cluster.placement.using(*names):
+            async with self._placement.using(*names):
                 group, moving = await self._run_next(statements, place)
             place += len(group)
             for statement in moving:
@@ -110,7 +112,7 @@ class Execution:
         groups: dict[str, list[Statement]] = {}
         searches: list[Statement] = []
         moving: list[Statement] = []
-        async with self._cluster.placement.using(*names):
+        async with self._placement.using(*names):
             for statement in statements:
                 route = await self._route(statement)
                 if isinstance(route, CommandError):
@@ -122,7 +124,7 @@ class Execution:
                         groups.setdefault(shard, []).append(statement)
             moving += await self._exchange(groups, ordered=False)
         for statement in searches:
-            async with self._cluster.placement.using(*names):
+            async with self._placement.using(*names):
                 moving += (await self._run_next([statement], 0))[1]
         for statement in moving:
             await self._move(statement)
@@ -184,7 +186,7 @@ class Execution:
 
     async def _search(self, statement: Statement, shards: Sequence[str]) -> list[Statement]:
         """Run a statement about one document that any of the shards may have."""
-        sharded = self._cluster.placement.require(statement.ns)
+        sharded = self._placement.require(statement.ns)
         while True:
             self._context.check_deadline()
             found = await self._look(statement)
@@ -211,15 +213,15 @@ class Execution:
                 return self._form.add([statement], outcome)
             # It was changed between the look and the write.
 
-    async def _look(self, statement: Statement) -> Found:
+    async def _look(self, statement: Statement) -> FoundTarget:
         if self._context.in_transaction:
-            return look(self._context, statement)
+            return find_target(self._context, statement)
         # A document on its way to another shard must not be missed on both.
         async with self._cluster.states.steady:
-            return look(self._context, statement)
+            return find_target(self._context, statement)
 
     def _changes_owner(self, statement: Statement, before: bytes, after: bytes) -> bool:
-        collections = self._cluster.placement.collections
+        collections = self._placement.collections
         sharded = collections[statement.ns]
         ownership = ShardOwnership(collections, sharded.owner_of(before))
         try:
@@ -246,7 +248,7 @@ class Execution:
         database, _, name = statement.ns.partition(".")
         command = self._form.removal(statement, name, key_query(sharded, before))
         _check_written(await self._sender.run(sharded.owner_of(before), command, database))
-        await self._put(statement, sharded, after, is_numbered=self._form.tells_new)
+        await self._put(statement, sharded, after, is_numbered=self._form.returns_new)
         return self._form.add([statement], self._form.updated(before, after))
 
     async def _put(
@@ -264,8 +266,8 @@ class Execution:
         """Run a statement after which its document is another shard's."""
         if statement.is_upsert:
             # It may be that there is no document yet, and the new one belongs elsewhere.
-            async with self._cluster.placement.using(statement.ns):
-                shards = self._cluster.placement.shards_of(statement.ns)
+            async with self._placement.using(statement.ns):
+                shards = self._placement.shards_of(statement.ns)
                 if not await self._run_alone(statement, Route(shards, is_search=True)):
                     return
         await change_owner(self._context, self._form, statement)

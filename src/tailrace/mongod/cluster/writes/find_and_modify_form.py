@@ -29,7 +29,7 @@ class FindAndModifyForm(Form):
         self._reply: dict[str, Any] = {}
         self.spec = read_change(context.arguments())
         """What it asks for"""
-        self.tells_new = self.spec.returns_new
+        self.returns_new = self.spec.returns_new
 
     def read(self, statement: Statement) -> Work:  # noqa: ARG002 - there is one
         """See `Form`."""
@@ -64,17 +64,17 @@ class FindAndModifyForm(Form):
 
     def updated(self, before: bytes, after: bytes) -> dict[str, Any]:
         """See `Form`."""
-        value = self._projected(after if self.tells_new else before)
+        value = self._projected(after if self.returns_new else before)
         return {"lastErrorObject": {"n": 1, "updatedExisting": True}, "value": value}
 
     def upserted(self, document: bytes) -> dict[str, Any]:
         """See `Form`."""
         facts = {"n": 1, "updatedExisting": False, "upserted": id_of(document)}
-        return {"lastErrorObject": facts, "value": self._projected(document) if self.tells_new else None}
+        return {"lastErrorObject": facts, "value": self._projected(document) if self.returns_new else None}
 
     def removal(self, statement: Statement, collection: str, key: Mapping[str, Any]) -> dict[str, Any]:
         """See `Form`; the shard keeps the document, to tell it again."""
-        if statement.id is None or self.tells_new:
+        if statement.id is None or self.returns_new:
             return super().removal(statement, collection, key)
         return {"findAndModify": collection, "query": key, "remove": True, "stmtId": statement.id}
 

@@ -23,7 +23,7 @@ class _Now:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTarget:
     """What a statement finds in the whole cluster now."""
 
     target: Target | None
@@ -41,7 +41,7 @@ class Found:
         return storable(self._update.new_document(), self._clock, fill_timestamps=False)
 
 
-def look(context: Context, statement: Statement) -> Found:
+def find_target(context: Context, statement: Statement) -> FoundTarget:
     """Look for the document that a statement is about, as the shard would if it had all documents."""
     spec = statement.work
     assert isinstance(spec, UpdateSpec | DeleteSpec), "documents to insert are not looked for"
@@ -64,7 +64,7 @@ def look(context: Context, statement: Statement) -> Found:
             else update.selection
         )
         target = None if collection is None else selection.first(reader, collection, context)
-        return Found(target, update, clock)
+        return FoundTarget(target, update, clock)
 
 
 def _time(context: Context) -> CommandTime:

@@ -28,7 +28,7 @@ class Form(ABC):
 
     query: str = ""
     """The field in which statements have their filter"""
-    tells_new = False
+    returns_new = False
     """Whether the reply has the document as it is behind the change"""
 
     def __init__(self, context: Context, *sequences: str) -> None:
@@ -95,8 +95,12 @@ class Form(ABC):
 
         It has the statement's id, unless the insert has.
         """
-        ids = {} if statement.id is None or self.tells_new else {"stmtIds": [statement.id]}
+        ids = {} if statement.id is None or self.returns_new else {"stmtIds": [statement.id]}
         return {"delete": collection, "deletes": [{"q": key, "limit": 1}], **ids}
+
+    def _options_with_ids(self, statements: Sequence[Statement]) -> dict[str, Any]:
+        ids = [statement.id for statement in statements if statement.id is not None]
+        return {**self.options, "stmtIds": ids} if ids else self.options
 
     def _note_concern(self, reply: Mapping[str, Any]) -> None:
         if "writeConcernError" in reply and not self.write_concern_error:

@@ -5,21 +5,20 @@ have moved since, to a shard that remembers nothing. So the router asks all shar
 and sends what was executed to the shard that did it, which tells the first result again.
 """
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.server.writes.retries import RetryHistory
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import SessionWrites, session_key
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
 
 
 @dataclass(slots=True)
-class Executed:
+class ExecutedStatements:
     """The statements of one command that were executed, and by which shard."""
 
     shards: dict[int, str] = field(default_factory=dict)
@@ -39,12 +38,12 @@ class Executed:
         return shard
 
 
-def executed_before(cluster: "Cluster", lsid: bytes, number: int) -> Executed:
+def find_executed(stores: Mapping[str, Store], lsid: bytes, number: int) -> ExecutedStatements:
     """What was executed under a session's transaction number."""
-    found = Executed()
+    found = ExecutedStatements()
     key = session_key(lsid)
-    for name in (*cluster.shards, CONFIG_SHARD):
-        with cluster.server(name).store.snapshot() as snapshot:
+    for name, store in stores.items():
+        with store.snapshot() as snapshot:
             record = snapshot.session_record(key)
             session = SessionWrites(lsid, number) if record is None else SessionWrites.from_bson(record)
             if session.txn_number > number:
@@ -60,3 +59,17 @@ def executed_before(cluster: "Cluster", lsid: bytes, number: int) -> Executed:
                 found.shards.update(dict.fromkeys(history.statements, name))
                 found.is_complete &= history.is_complete
     return found
+
+
+class SessionLocks:
+    """Locks by session, so that a session runs one retryable command at a time, through whichever router."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, lsid: bytes) -> asyncio.Lock:
+        """The lock of a session."""
+        lock = self._locks.get(lsid)
+        if lock is None:
+            lock = self._locks[lsid] = asyncio.Lock()
+        return lock

@@ -1,21 +1,20 @@
 """Which shard a statement goes to."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD, ShardedCollection
 from tailrace.mongod.cluster.placement.targeting import exact_key, targets
 from tailrace.mongod.cluster.writes.form import Form
-from tailrace.mongod.cluster.writes.retried import Executed
+from tailrace.mongod.cluster.writes.retried import ExecutedStatements
 from tailrace.mongod.cluster.writes.statement import Statement
 from tailrace.mongod.server.writes.new_document import storable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.store.clock import ClusterClock
 from tailrace.query.collation import Collation
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
 
 _LOCAL: Final = "local"
 
@@ -38,14 +37,16 @@ class Routing:
 
     def __init__(
         self,
-        cluster: "Cluster",
+        placement: Placement,
+        clock: ClusterClock,
         form: Form,
-        executed: Executed,
+        executed: ExecutedStatements,
         *,
         in_transaction: bool,
         fills_timestamps: bool,
     ) -> None:
-        self._cluster = cluster
+        self._placement = placement
+        self._clock = clock
         self._form = form
         self._executed = executed
         self._in_transaction = in_transaction
@@ -56,8 +57,7 @@ class Routing:
         executed_by = self._executed.shard_of(statement.id)
         if executed_by is not None:
             return Route((executed_by,))
-        placement = self._cluster.placement
-        sharded = placement.sharded(statement.ns)
+        sharded = self._placement.sharded(statement.ns)
         if sharded is None:
             return Route((await self._home(statement.ns),))
         if statement.work is None:
@@ -68,7 +68,7 @@ class Routing:
         if isinstance(work, DeleteSpec):
             shards = _targets(sharded, work)
             return Route(shards, is_search=not work.multi and len(shards) > 1)
-        document = storable(work, self._cluster.clock, fill_timestamps=self._fills_timestamps)
+        document = storable(work, self._clock, fill_timestamps=self._fills_timestamps)
         if document is not work:
             # What the shard would fill in may be part of the shard key.
             statement.work = document
@@ -84,8 +84,8 @@ class Routing:
             )
         if database in CONFIG_DATABASES:
             return CONFIG_SHARD
-        await self._cluster.placement.create_database(database)
-        (shard,) = self._cluster.placement.shards_of(ns)
+        await self._placement.create_database(database)
+        (shard,) = self._placement.shards_of(ns)
         return shard
 
     def _of_update(self, sharded: ShardedCollection, spec: UpdateSpec) -> Route:

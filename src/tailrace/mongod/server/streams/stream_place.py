@@ -35,10 +35,13 @@ def place_of_stream(server: "Server", arguments: Arguments) -> "Server":
         raise CommandError(_CONFIG_SERVER, f"{ONE_SHARD} is for shards; the config server has no streams")
     shard = server.shards.get(name)
     if shard is None:
-        raise CommandError(
-            ErrorCode.ShardNotFound, f"there is no shard '{name}'; listShards tells which there are"
-        )
+        raise no_such_shard(name)
     return shard
+
+
+def no_such_shard(name: str) -> CommandError:
+    """ShardNotFound (70)."""
+    return CommandError(ErrorCode.ShardNotFound, f"there is no shard '{name}'; listShards lists the shards")
 
 
 def check_whole_deployment(server: "Server", arguments: Arguments) -> None:

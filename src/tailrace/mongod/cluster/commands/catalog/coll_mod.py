@@ -6,11 +6,15 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import check_expected, shards_having, with_all_indexes
+from tailrace.mongod.cluster.ddl.collection_shards import (
+    check_collection_uuid,
+    collection_with_all_indexes,
+    find_collection_shards,
+)
 from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.index_rules import may_be_unique, serves
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.placement.shard_key_index import may_be_unique, supports_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import coll_mod
@@ -24,19 +28,24 @@ async def run(context: Context) -> dict[str, Any]:
     ns = f"{context.database}.{context.collection_name()}"
     expected = collection_uuid(context.arguments())
     cluster = cluster_of(context)
-    async with alone(context, ns):
-        check_expected(cluster, ns, expected)
+    async with exclusive_placement(context, ns):
+        check_collection_uuid(cluster.states.catalog, ns, expected)
         sharded = cluster.placement.sharded(ns)
         if sharded is None:
             shards = cluster.placement.shards_of(ns)
             if not shards:
                 raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
             return raw_replies(context, {shards[0]: await forward(context, shards[0])})
-        collection = with_all_indexes(cluster, ns)
+        collection = collection_with_all_indexes(cluster.placement, cluster.stores, ns)
         if collection is not None:
             _check_index_change(sharded, collection, context.command.get("index"))
-        async with until_done(context):
-            return raw_replies(context, await forward_in_turn(context, shards_having(cluster, ns).all))
+        async with recorded_until_done(context):
+            return raw_replies(
+                context,
+                await forward_in_turn(
+                    context, find_collection_shards(cluster.placement, cluster.stores, ns).all
+                ),
+            )
 
 
 def _check_index_change(sharded: ShardedCollection, collection: Collection, change: Any) -> None:
@@ -53,7 +62,7 @@ def _check_index_change(sharded: ShardedCollection, collection: Collection, chan
                 f"shard key {pattern}",
             )
     others = [other for other in collection.indexes if other is not index]
-    if change.get("hidden") and not any(serves(sharded.key, other) for other in others):
+    if change.get("hidden") and not any(supports_key(sharded.key, other) for other in others):
         raise CommandError(
             ErrorCode.InvalidOptions,
             f"the index {index.name} cannot be hidden: no other one begins with the shard key {pattern}",

@@ -3,9 +3,8 @@
 from typing import Any, Final
 
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import shards_having
-from tailrace.mongod.cluster.ddl.figures import added, added_by_name
-from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn
+from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards
+from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, sum_fields, sum_subfields
 from tailrace.mongod.server.commands.catalog import coll_stats
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -21,11 +20,13 @@ async def run(context: Context) -> dict[str, Any]:
     placement = cluster.placement
     primary = placement.primary_of(context.database)
     # Of what is not there the primary, or any shard, says the same: nothing.
-    shards = shards_having(cluster, ns).owners or (primary or next(iter(cluster.shards)),)
+    shards = find_collection_shards(cluster.placement, cluster.stores, ns).owners or (
+        primary or next(iter(cluster.shards)),
+    )
     replies = await forward_in_turn(context, shards)
     parts = list(replies.values())
     figures: dict[str, Any] = {field: parts[0][field] for field in _THE_SAME if field in parts[0]}
-    figures |= added(parts, _ADDED)
+    figures |= sum_fields(parts, _ADDED)
     if figures["count"]:
         figures["avgObjSize"] = figures["size"] * parts[0]["scaleFactor"] // figures["count"]
     sharded = placement.sharded(ns)
@@ -34,7 +35,7 @@ async def run(context: Context) -> dict[str, Any]:
         shown["primary"] = shards[0]
     else:
         shown["nchunks"] = len(sharded.chunks)
-    return {**shown, **figures, "indexSizes": added_by_name(parts, "indexSizes"), "shards": replies}
+    return {**shown, **figures, "indexSizes": sum_subfields(parts, "indexSizes"), "shards": replies}
 
 
 COMMAND = coll_stats.COMMAND.run_by(run)

@@ -6,7 +6,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
-from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.server.commands.catalog import convert_to_capped
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -16,14 +16,14 @@ async def run(context: Context) -> dict[str, Any]:
     ns = f"{context.database}.{context.collection_name()}"
     cluster = cluster_of(context)
     placement = cluster.placement
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         if placement.sharded(ns) is not None:
             raise CommandError(ErrorCode.IllegalOperation, f"{ns} is sharded and cannot be capped")
         shards = placement.shards_of(ns)
         if not shards:
             raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
         await forward(context, shards[0])
-        capped = cluster.server(shards[0]).store.catalog.collection(ns)
+        capped = cluster.stores[shards[0]].catalog.collection(ns)
         if ns in placement.collections and capped is not None:
             await placement.place(ns, capped.uuid, shards[0])
     return {}

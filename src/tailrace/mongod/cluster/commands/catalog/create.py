@@ -6,7 +6,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
-from tailrace.mongod.cluster.ddl.guards import still_in_database
+from tailrace.mongod.cluster.ddl.guards import shared_placement_with_database
 from tailrace.mongod.server.commands.catalog import create
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.names import check_collection_name
@@ -18,7 +18,7 @@ async def run(context: Context) -> dict[str, Any]:
     check_collection_name(context.database, name)
     ns = f"{context.database}.{name}"
     cluster = cluster_of(context)
-    async with still_in_database(context, ns) as primary:
+    async with shared_placement_with_database(context, ns) as primary:
         # One that is there already says itself whether it is what the client wants.
         shard = cluster.placement.shards_of(ns)[0]
         if context.command.get("viewOn") is not None:

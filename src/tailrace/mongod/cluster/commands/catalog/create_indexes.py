@@ -6,11 +6,11 @@ from typing import Any
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import index_names, shards_having
+from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards, index_names
 from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
-from tailrace.mongod.cluster.ddl.guards import alone, still
-from tailrace.mongod.cluster.ddl.index_rules import check_new_indexes
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement, shared_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.placement.shard_key_index import check_new_indexes
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.catalog import create_indexes
 from tailrace.mongod.server.dispatch.context import Context
@@ -22,7 +22,7 @@ async def run(context: Context) -> dict[str, Any]:
     specs = [decode(raw) for raw in context.documents("indexes")]
     cluster = cluster_of(context)
     # Whoever is in a transaction uses the collection until its end, and so cannot have it alone.
-    held = still if context.in_transaction else alone
+    held = shared_placement if context.in_transaction else exclusive_placement
     async with held(context, ns):
         await cluster.placement.create_database(context.database)
         sharded = cluster.placement.sharded(ns)
@@ -32,7 +32,7 @@ async def run(context: Context) -> dict[str, Any]:
         check_new_indexes(sharded, specs)
         if context.in_transaction:
             return raw_replies(context, await forward_in_turn(context, sharded.shards))
-        async with until_done(context):
+        async with recorded_until_done(context):
             return raw_replies(context, await _create_everywhere(context, ns))
 
 
@@ -41,13 +41,13 @@ async def _create_everywhere(context: Context, ns: str) -> Mapping[str, dict[str
     cluster = cluster_of(context)
     replies: dict[str, dict[str, Any]] = {}
     before: dict[str, set[str]] = {}
-    for shard in shards_having(cluster, ns).all:
-        before[shard] = index_names(cluster, shard, ns)
+    for shard in find_collection_shards(cluster.placement, cluster.stores, ns).all:
+        before[shard] = index_names(cluster.stores[shard], ns)
         try:
             replies[shard] = await forward(context, shard)
         except CommandError:
             for done in replies:
-                added = sorted(index_names(cluster, done, ns) - before[done])
+                added = sorted(index_names(cluster.stores[done], ns) - before[done])
                 if added:
                     drop = {"dropIndexes": ns.partition(".")[2], "index": added}
                     await call(cluster.server(done), drop, context.database)

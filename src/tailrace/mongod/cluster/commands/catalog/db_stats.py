@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.figures import added
-from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
+from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies, sum_fields
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD
 from tailrace.mongod.server.commands.catalog import db_stats
 from tailrace.mongod.server.dispatch.context import Context
@@ -21,7 +20,7 @@ async def run(context: Context) -> dict[str, Any]:
     is_config = context.database in CONFIG_DATABASES
     replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else cluster.shards)
     parts = list(replies.values())
-    figures = added(parts, _ADDED)
+    figures = sum_fields(parts, _ADDED)
     scale = parts[0]["scaleFactor"]
     objects = figures["objects"]
     figures["avgObjSize"] = figures["dataSize"] * scale / objects if objects else 0.0

@@ -3,11 +3,11 @@
 from typing import Any
 
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import check_expected
-from tailrace.mongod.cluster.ddl.dropping import drop_owned
+from tailrace.mongod.cluster.ddl.collection_shards import check_collection_uuid
+from tailrace.mongod.cluster.ddl.dropping import drop_placed
 from tailrace.mongod.cluster.ddl.forwarding import forward
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import drop
 from tailrace.mongod.server.dispatch.context import Context
@@ -21,12 +21,12 @@ async def run(context: Context) -> dict[str, Any]:
     expected = collection_uuid(arguments)
     arguments.finish()
     cluster = cluster_of(context)
-    async with alone(context, ns):
-        check_expected(cluster, ns, expected)
+    async with exclusive_placement(context, ns):
+        check_collection_uuid(cluster.states.catalog, ns, expected)
         if ns in cluster.placement.collections:
             collection = cluster.states.catalog.collection(ns)
-            async with until_done(context):
-                await drop_owned(cluster, ns)
+            async with recorded_until_done(context):
+                await drop_placed(cluster.placement, cluster.stores, ns)
             return {} if collection is None else {"nIndexesWas": index_count(collection), "ns": ns}
         primary = cluster.placement.primary_of(context.database)
         return {} if primary is None else await forward(context, primary)

@@ -6,8 +6,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.dropping import drop_database
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.server.commands.catalog.drop_database import COMMAND as ON_SERVER
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.drop import check_database_droppable
@@ -25,12 +25,12 @@ async def run(context: Context) -> dict[str, Any]:
         raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
     check_database_droppable(database)
     cluster = cluster_of(context)
-    async with alone(context, database):
+    async with exclusive_placement(context, database):
         primary = cluster.placement.primary_of(database)
         if primary is None:
             return {}
-        async with until_done(context):
-            had_collections = await drop_database(cluster, database, primary)
+        async with recorded_until_done(context):
+            had_collections = await drop_database(cluster.placement, cluster.stores, database, primary)
     return {"dropped": database} if had_collections else {}
 
 

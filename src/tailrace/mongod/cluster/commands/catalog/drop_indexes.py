@@ -5,11 +5,15 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import index_names, shards_having, with_all_indexes
+from tailrace.mongod.cluster.ddl.collection_shards import (
+    collection_with_all_indexes,
+    find_collection_shards,
+    index_names,
+)
 from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.index_rules import check_kept, without_last
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.placement.shard_key_index import check_dropped_indexes, droppable_indexes
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.commands.catalog import drop_indexes
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
@@ -24,7 +28,7 @@ async def run(context: Context) -> dict[str, Any]:
     ns = f"{context.database}.{context.collection_name()}"
     which = context.arguments().value("index", REQUIRED)
     cluster = cluster_of(context)
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         sharded = cluster.placement.sharded(ns)
         if sharded is None:
             shards = cluster.placement.shards_of(ns)
@@ -32,10 +36,10 @@ async def run(context: Context) -> dict[str, Any]:
                 raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {ns}")
             return raw_replies(context, await forward_in_turn(context, shards))
         names = _chosen(context, sharded, which)
-        async with until_done(context):
+        async with recorded_until_done(context):
             replies = {}
-            for shard in shards_having(cluster, ns).all:
-                here = index_names(cluster, shard, ns)
+            for shard in find_collection_shards(cluster.placement, cluster.stores, ns).all:
+                here = index_names(cluster.stores[shard], ns)
                 wanted = [name for name in names if name in here]
                 replies[shard] = await forward(context, shard, {"index": wanted})
             return raw_replies(context, replies)
@@ -43,16 +47,17 @@ async def run(context: Context) -> dict[str, Any]:
 
 def _chosen(context: Context, sharded: ShardedCollection, which: Any) -> list[str]:
     """The names of what is to be dropped; refuses to lose the shard key's index."""
-    collection = with_all_indexes(cluster_of(context), sharded.ns)
+    cluster = cluster_of(context)
+    collection = collection_with_all_indexes(cluster.placement, cluster.stores, sharded.ns)
     if collection is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {sharded.ns}")
     if which == _ALL:
-        return without_last(sharded, collection)
+        return droppable_indexes(sharded, collection)
     is_names = isinstance(which, list) and all(isinstance(item, str) for item in which)
     if not is_names and not isinstance(which, str | dict):
         raise context.arguments().wrong_type("index", which, "[string, object, array]")
     chosen = chosen_indexes(collection, which)
-    check_kept(sharded, collection, chosen)
+    check_dropped_indexes(sharded, collection, chosen)
     return [index.name for index in chosen]
 
 

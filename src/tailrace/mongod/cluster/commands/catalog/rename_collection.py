@@ -13,11 +13,11 @@ from bson import Binary
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import check_expected, shards_having
+from tailrace.mongod.cluster.ddl.collection_shards import check_collection_uuid, find_collection_shards
 from tailrace.mongod.cluster.ddl.dropping import drop_unseen
 from tailrace.mongod.cluster.ddl.forwarding import forward
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.unfinished import until_done
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument
 from tailrace.mongod.server.commands.catalog import rename_collection
@@ -43,11 +43,11 @@ async def run(context: Context) -> dict[str, Any]:
     if source == target:
         raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
     cluster = cluster_of(context)
-    async with alone(context, source, target):
-        check_expected(cluster, source, expected)
+    async with exclusive_placement(context, source, target):
+        check_collection_uuid(cluster.states.catalog, source, expected)
         await _check_databases(cluster, source, target)
         _check_names(cluster, source, target, drop_target=drop_target)
-        async with until_done(context):
+        async with recorded_until_done(context):
             await _rename(context, source, target)
     return {}
 
@@ -95,7 +95,7 @@ def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: b
     if drop_target is False:
         raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {target}")
     if isinstance(drop_target, bytes):
-        check_expected(cluster, target, drop_target)
+        check_collection_uuid(cluster.states.catalog, target, drop_target)
 
 
 def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
@@ -109,20 +109,20 @@ async def _rename(context: Context, source: str, target: str) -> None:
     placement = cluster.placement
     uuid = _placed_uuid(cluster, source)
     owners = placement.shards_of(source)
-    for shard in shards_having(cluster, target).all:
+    for shard in find_collection_shards(cluster.placement, cluster.stores, target).all:
         if shard not in owners:
-            await drop_unseen(cluster.server(shard), target)
+            await drop_unseen(cluster.stores[shard], target)
     await placement.drop_collection(target)
     for shard in owners:
-        in_the_way = cluster.server(shard).store.catalog.collection(target)
+        in_the_way = cluster.stores[shard].catalog.collection(target)
         if in_the_way is not None and in_the_way.uuid == uuid:
             continue
         if shard == owners[0]:
             await forward(context, shard, {"dropTarget": in_the_way is not None})
         else:
             await call(cluster.server(shard), {_PARTICIPANT: source, "to": target}, "admin")
-    for shard in shards_having(cluster, source).others:
-        await drop_unseen(cluster.server(shard), source)
+    for shard in find_collection_shards(cluster.placement, cluster.stores, source).others:
+        await drop_unseen(cluster.stores[shard], source)
     await placement.rename(source, target)
 
 

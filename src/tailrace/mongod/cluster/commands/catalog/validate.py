@@ -5,7 +5,7 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.collection_shards import shards_having
+from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
 from tailrace.mongod.server.commands.catalog import validate
 from tailrace.mongod.server.dispatch.context import Context
@@ -15,7 +15,9 @@ async def run(context: Context) -> dict[str, Any]:
     """Check a collection on all its shards."""
     ns = f"{context.database}.{context.collection_name()}"
     cluster = cluster_of(context)
-    shards = shards_having(cluster, ns).owners or cluster.placement.shards_of(ns)
+    shards = find_collection_shards(
+        cluster.placement, cluster.stores, ns
+    ).owners or cluster.placement.shards_of(ns)
     if not shards:
         raise CommandError(ErrorCode.NamespaceNotFound, f"Collection '{ns}' does not exist to validate.")
     replies = await forward_in_turn(context, shards)

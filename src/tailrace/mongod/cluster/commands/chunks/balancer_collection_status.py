@@ -15,7 +15,7 @@ async def run(context: Context) -> Reply:
     ns = ".".join(namespace_argument(arguments, context.name))
     arguments.finish()
     cluster = cluster_of(context)
-    found = balancing.violation(cluster, cluster.placement.require(ns))
+    found = balancing.violation(cluster.placement, cluster.stores, cluster.placement.require(ns))
     reply: dict[str, Any] = {
         "chunkSize": balancing.chunk_megabytes(cluster.placement),
         "balancerCompliant": found is None,

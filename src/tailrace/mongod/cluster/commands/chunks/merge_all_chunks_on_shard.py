@@ -3,7 +3,7 @@
 from itertools import groupby, islice
 
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -18,7 +18,7 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     placement = cluster_of(context).placement
     shard = placement.shard(name).name
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         for owner, neighbours in groupby(placement.require(ns).chunks, lambda chunk: chunk.shard):
             merged = list(islice(neighbours, most))
             if owner == shard and len(merged) > 1:

@@ -3,7 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -15,7 +15,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     placement = cluster_of(context).placement
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         bounds = bounds_argument(arguments, placement.require(ns).key)
         arguments.finish()
         if bounds is None:

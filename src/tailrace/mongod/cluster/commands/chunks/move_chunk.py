@@ -34,7 +34,7 @@ async def run(context: Context) -> Reply:
     )
     # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
     with context.waiting():
-        await move_range(cluster, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
+        await move_range(cluster.moves, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
     return {"millis": int((time.monotonic() - begun) * 1000)}
 
 

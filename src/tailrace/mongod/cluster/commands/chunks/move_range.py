@@ -10,8 +10,8 @@ from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.balancing import chunk_megabytes
 from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
+from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
-from tailrace.mongod.cluster.placement.range_sizes import point_at_size
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -42,7 +42,7 @@ async def run(context: Context) -> Reply:
     ends = await _ends(cluster, collection, low, high)
     # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
     with context.waiting():
-        await move_range(cluster, ns, *ends, to, waits_for_delete=waits)
+        await move_range(cluster.moves, ns, *ends, to, waits_for_delete=waits)
     return {}
 
 
@@ -78,7 +78,7 @@ def _end_by_size(
     cluster: "Cluster", collection: ShardedCollection, chunk: Chunk, within: KeyRange
 ) -> Mapping[str, Any]:
     size = chunk_megabytes(cluster.placement) * _MEGABYTE
-    with cluster.server(chunk.shard).store.snapshot() as snapshot:
+    with cluster.stores[chunk.shard].snapshot() as snapshot:
         return point_at_size(snapshot, collection.uuid, within, size) or chunk.max
 
 

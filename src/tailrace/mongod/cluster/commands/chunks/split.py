@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
-from tailrace.mongod.cluster.placement.median import median_key
+from tailrace.mongod.cluster.placement.chunk_splitting import median_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -37,7 +37,7 @@ async def run(context: Context) -> Reply:
     middle = arguments.document("middle", None)
     cluster = cluster_of(context)
     placement = cluster.placement
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         collection = placement.require(ns)
         bounds = bounds_argument(arguments, collection.key)
         arguments.finish()
@@ -56,7 +56,7 @@ async def run(context: Context) -> Reply:
 
 
 def _middle_of(cluster: "Cluster", collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any]:
-    with cluster.server(chunk.shard).store.snapshot() as snapshot:
+    with cluster.stores[chunk.shard].snapshot() as snapshot:
         point = median_key(snapshot, collection, chunk)
     if point is None:
         raise CommandError(

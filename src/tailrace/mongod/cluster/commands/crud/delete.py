@@ -1,7 +1,6 @@
 """`delete` on a router: each statement goes to the shards that may have what it looks for."""
 
-from tailrace.mongod.cluster.writes.batch_form import BatchForm
-from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
 from tailrace.mongod.server.commands.crud import delete
 from tailrace.mongod.server.commands.crud.delete import read_statement
 from tailrace.mongod.server.dispatch.command import Reply

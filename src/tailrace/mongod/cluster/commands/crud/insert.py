@@ -1,7 +1,6 @@
 """`insert` on a router: each document goes to the shard that owns its key."""
 
-from tailrace.mongod.cluster.writes.batch_form import BatchForm
-from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
 from tailrace.mongod.server.commands.crud import insert
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.context import Context

@@ -1,7 +1,6 @@
 """`update` on a router: each statement goes to the shards that may have what it looks for."""
 
-from tailrace.mongod.cluster.writes.batch_form import BatchForm
-from tailrace.mongod.cluster.writes.commands import run_batch
+from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
 from tailrace.mongod.server.commands.crud import update
 from tailrace.mongod.server.commands.crud.update import read_statement
 from tailrace.mongod.server.dispatch.command import Reply

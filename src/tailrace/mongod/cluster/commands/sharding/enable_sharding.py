@@ -3,7 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import still
+from tailrace.mongod.cluster.ddl.guards import shared_placement
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
@@ -21,7 +21,7 @@ async def run(context: Context) -> Reply:
         raise CommandError(ErrorCode.InvalidOptions, f"collections of the database {name} cannot be sharded")
     placement = cluster_of(context).placement
     wanted = None if shard is None else placement.shard(shard).name
-    async with still(context, name):
+    async with shared_placement(context, name):
         primary = await placement.create_database(name, wanted)
     if wanted is not None and primary != wanted:
         raise CommandError(

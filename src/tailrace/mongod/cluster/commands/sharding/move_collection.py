@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
@@ -27,13 +27,13 @@ async def run(context: Context) -> Reply:
     cluster = cluster_of(context)
     ns = f"{database}.{name}"
     _check(cluster, database, ns)
-    recipient(cluster.placement, to)
+    recipient_shard(cluster.placement, to)
 
     async def move() -> None:
         _check(cluster, database, ns)
-        shard = recipient(cluster.placement, to)
+        shard = recipient_shard(cluster.placement, to)
         if cluster.placement.shards_of(ns) != (shard,):
-            await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
+            await Resharding(cluster.moves, ns, whole_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
     return {}

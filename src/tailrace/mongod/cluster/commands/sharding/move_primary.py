@@ -22,7 +22,7 @@ async def run(context: Context) -> Reply:
         raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
     if cluster.placement.primary_of(database) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"there is no database {database}")
-    await move_primary(cluster, database, to)
+    await move_primary(cluster.moves, database, to)
     return {"primary": cluster.placement.primary_of(database)}
 
 

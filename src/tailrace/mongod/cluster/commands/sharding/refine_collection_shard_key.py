@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.unfinished import until_done
-from tailrace.mongod.cluster.moves.announcement import announce, announced
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.moves.payload_entries import announce_sharded, clear_announcement
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.shard_key_index import check_served
+from tailrace.mongod.cluster.placement.shard_key_index import check_has_key_index
 from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.server.catalog_changes import namespace_argument
@@ -29,14 +29,14 @@ async def run(context: Context) -> Reply:
     arguments.ignore("enforceUniquenessCheck")
     arguments.finish()
     cluster = cluster_of(context)
-    async with alone(context, ns):
+    async with exclusive_placement(context, ns):
         known = cluster.placement.require(ns)
         if known.key != key:
             _check(cluster, known, key)
-            async with until_done(context):
+            async with recorded_until_done(context):
                 await _refine(cluster, known, key)
         for shard in cluster.shards.values():
-            await announced(shard, known.uuid)
+            await clear_announcement(shard.store, known.uuid)
     return {}
 
 
@@ -48,10 +48,10 @@ def _check(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
             f"{shell(known.key.pattern)}; reshardCollection gives it another key",
         )
     for name in known.shards:
-        with cluster.server(name).store.snapshot() as snapshot:
+        with cluster.stores[name].snapshot() as snapshot:
             collection = snapshot.catalog.by_uuid(known.uuid)
             if collection is not None:
-                check_served(snapshot, collection, key, unique=known.unique)
+                check_has_key_index(snapshot, collection, key, unique=known.unique)
 
 
 async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
@@ -60,13 +60,13 @@ async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -
     assert collection is not None, "an owner has the collection"
     for shard in cluster.shards.values():
         if shard is not owners[0]:
-            await set_shard_key(shard, known.ns, key.paths)
+            await set_shard_key(shard.store, known.ns, key.paths)
     payload = {
         "refineCollectionShardKey": known.ns,
         "shardKey": key.pattern,
         "oldShardKey": known.key.pattern,
     }
-    await announce(owners[0], collection, key.paths, payload)
+    await announce_sharded(owners[0].store, collection, key.paths, payload)
     await cluster.placement.refine(known.ns, key)
 
 

@@ -30,8 +30,8 @@ async def run(context: Context) -> Reply:
         await placement.log_change("removeShard.start", "", {"shard": name})
         cluster.balancer.wake()
         message = {"msg": "draining started successfully", "state": "started", "shard": name}
-        return {**message, **Remaining.of(cluster, name).shown()}
-    remaining = Remaining.of(cluster, name)
+        return {**message, **Remaining.of(cluster.moves, name).shown()}
+    remaining = Remaining.of(cluster.moves, name)
     if remaining.is_nothing:
         remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
     if remaining.is_nothing:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
-from tailrace.mongod.cluster.placement.presplit import hashed_chunks
-from tailrace.mongod.cluster.placement.sampled_chunks import sampled_chunks
+from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks, sampled_chunks
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import SIMPLE, check_unique_indexes
 from tailrace.mongod.server.catalog_changes import namespace_argument
@@ -51,7 +50,7 @@ async def run(context: Context) -> Reply:
         if known.key == key and not is_forced:
             return
         chunks = _chunks(cluster, ns, key, _shards(cluster, wanted_shards), number)
-        await Resharding(cluster, ns, NewPlace(key, chunks, number=number, collation=collation)).run()
+        await Resharding(cluster.moves, ns, NewPlace(key, chunks, number=number, collation=collation)).run()
 
     await cluster.moves.run(move)
     return {}
@@ -72,13 +71,13 @@ def _shards_argument(arguments: Arguments) -> list[str] | None:
 
 def _shards(cluster: "Cluster", wanted: list[str] | None) -> list[str]:
     if wanted is not None:
-        return [recipient(cluster.placement, name) for name in wanted]
+        return [recipient_shard(cluster.placement, name) for name in wanted]
     return [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
 
 
 def _check(cluster: "Cluster", ns: str, key: ShardKey) -> None:
     known = cluster.placement.require(ns)
-    collection = cluster.server(known.shards[0]).store.catalog.by_uuid(known.uuid)
+    collection = cluster.stores[known.shards[0]].catalog.by_uuid(known.uuid)
     if collection is not None:
         check_unique_indexes(collection, key)
 
@@ -90,7 +89,8 @@ def _chunks(
     first: Any = key.pattern[key.paths[0]]
     if first == HASHED:
         return hashed_chunks(key, shards, number, at)
-    return sampled_chunks(cluster, ns, key, shards, number or len(shards), at)
+    with cluster.states.snapshot() as snapshot:
+        return sampled_chunks(snapshot, ns, key, shards, number or len(shards), at)
 
 
 COMMAND = Command(

@@ -9,20 +9,20 @@ from bson import Int64
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import alone
-from tailrace.mongod.cluster.ddl.unfinished import until_done
-from tailrace.mongod.cluster.moves.announcement import announce, announced
+from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.moves.collection_copies import copy_collection
+from tailrace.mongod.cluster.moves.payload_entries import announce_sharded, clear_announcement
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
-from tailrace.mongod.cluster.placement.presplit import hashed_chunks
+from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import (
     SIMPLE,
-    check_places,
-    check_served,
+    check_has_key_index,
+    check_key_values,
     check_unique_indexes,
-    is_served,
-    needed_spec,
+    has_key_index,
+    key_index_spec,
 )
 from tailrace.mongod.cluster.placement.shard_metadata import named_by
 from tailrace.mongod.cluster.shard_calls import call
@@ -66,11 +66,11 @@ async def run(context: Context) -> Reply:
     wanted = _read(context)
     cluster = cluster_of(context)
     placement = cluster.placement
-    async with alone(context, wanted.ns):
+    async with exclusive_placement(context, wanted.ns):
         await placement.create_database(wanted.database)
         known = placement.sharded(wanted.ns)
         if known is None:
-            async with until_done(context):
+            async with recorded_until_done(context):
                 await _shard(cluster, wanted)
         elif known.key != wanted.key or known.unique != wanted.unique:
             raise CommandError(
@@ -79,7 +79,7 @@ async def run(context: Context) -> Reply:
                 f"{shell(known.unique)}; reshardCollection gives it another key",
             )
         for shard in cluster.shards.values():
-            await announced(shard, placement.require(wanted.ns).uuid)
+            await clear_announcement(shard.store, placement.require(wanted.ns).uuid)
     return {"collectionsharded": wanted.ns}
 
 
@@ -133,8 +133,8 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
     copy = collection.with_changes(shard_key=named_by(wanted.key.paths))
     for name in chunks.owners:
         if name != home_name:
-            await copy_collection(cluster.server(name), copy)
-    await announce(home, collection, wanted.key.paths, _payload(wanted))
+            await copy_collection(cluster.stores[name], copy)
+    await announce_sharded(home.store, collection, wanted.key.paths, _payload(wanted))
     details = {"shardKey": wanted.key.pattern, "primary": home_name, "numChunks": len(chunks)}
     await placement.set_sharded(
         wanted.ns,
@@ -199,11 +199,11 @@ async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collecti
         collection = snapshot.catalog.collection(wanted.ns)
         if collection is None:
             raise CommandError(ErrorCode.NamespaceNotFound, f"{wanted.ns} was dropped while it was sharded")
-        if is_served(snapshot, collection, wanted.key, unique=wanted.unique):
+        if has_key_index(snapshot, collection, wanted.key, unique=wanted.unique):
             return collection
         if not is_empty or not wanted.makes_index:
-            check_served(snapshot, collection, wanted.key, unique=wanted.unique)
-    spec = needed_spec(collection, wanted.key, unique=wanted.unique)
+            check_has_key_index(snapshot, collection, wanted.key, unique=wanted.unique)
+    spec = key_index_spec(collection, wanted.key, unique=wanted.unique)
     await call(home, {"createIndexes": wanted.name, "indexes": [spec]}, wanted.database)
     return store.catalog.collection(wanted.ns) or collection
 
@@ -211,7 +211,7 @@ async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collecti
 def _check_documents(home: Server, collection: Collection, key: ShardKey) -> bool:
     """Whether there are none; raises if one has no place."""
     with home.store.snapshot() as snapshot:
-        check_places(snapshot, collection, key)
+        check_key_values(snapshot, collection, key)
         return snapshot.count(collection)[0] == 0
 
 

@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.commands.sharding.move_collection import whole_on
 from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
-from tailrace.mongod.cluster.moves.moves import recipient
+from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import Resharding
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -28,8 +28,8 @@ async def run(context: Context) -> Reply:
 
     async def move() -> None:
         cluster.placement.require(ns)
-        shard = _emptiest(cluster) if to is None else recipient(cluster.placement, to)
-        await Resharding(cluster, ns, whole_on(cluster, shard, context.name)).run()
+        shard = _emptiest(cluster) if to is None else recipient_shard(cluster.placement, to)
+        await Resharding(cluster.moves, ns, whole_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
     return {}
@@ -39,7 +39,7 @@ def _emptiest(cluster: "Cluster") -> str:
     takers = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
     if not takers:
         raise CommandError(ErrorCode.ShardNotFound, "the cluster has no shard that takes collections")
-    return min(takers, key=lambda name: bytes_of_shard(cluster, name))
+    return min(takers, key=lambda name: bytes_of_shard(cluster.stores[name]))
 
 
 COMMAND = Command(
