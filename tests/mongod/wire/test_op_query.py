@@ -78,7 +78,7 @@ START = bytes(4) + b"admin.$cmd\0" + pack("<ii", 0, -1)
         (START + pack("<i", -1) + HELLO[4:], "-1 bytes does not fit"),
         (START + HELLO + b"\0", "last 1 bytes"),
         (START + HELLO + HELLO[:-1], "does not fit"),
-        (START + HELLO + HELLO + b"\0", "goes on behind"),
+        (START + HELLO + HELLO + b"\0", "bytes after"),
         (START.replace(b"admin", b"\xff\xff\xff\xff\xff") + HELLO, "not UTF-8"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Where entries, images and documents are kept. Level 2."""
+"""The LMDB store: documents, catalog, oplog, images and sessions of one replica set."""

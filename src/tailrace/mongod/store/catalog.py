@@ -1,6 +1,6 @@
-"""What collections, indexes and views there are: frozen values, replaced as a whole when one changes.
+"""The catalog: collections, indexes and views as immutable values.
 
-A `Catalog` belongs to a state of the store. Readers keep the one of their snapshot; a writer makes a new one,
+A `Catalog` belongs to a state of the store. Readers use the one of their snapshot; a writer builds a new one,
 which others see once it is committed.
 """
 
@@ -30,7 +30,7 @@ def id_index_spec(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """One index; ``spec`` is what listIndexes shows."""
+    """An index; ``spec`` is what listIndexes shows."""
 
     ident: int
     spec: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Index:
     """Paths and directions: 1, -1, or the name of a special kind"""
     unique: bool = field(init=False)
     takes_duplicates: bool = field(init=False)
-    """Whether two documents may have the same key; not those of an index that is to become unique either"""
+    """Whether two documents may have the same key; False for `prepareUnique`, too"""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -52,13 +52,12 @@ class Index:
 
     @property
     def is_id(self) -> bool:
-        """Whether this is the index on `_id`."""
         return self.name == ID_INDEX_NAME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collection:
-    """One collection. ``options`` are those of `create`, in catalog order and without the UUID."""
+    """A collection; ``options`` are those of `create`, in catalog order and without the UUID."""
 
     database: str
     name: str
@@ -67,12 +66,12 @@ class Collection:
     options: Mapping[str, Any]
     indexes: tuple[Index, ...]
     table: str = "records"
-    """Where its documents are; the server's own collections have tables of their own"""
+    """The table of its documents; each of the server's own collections has its own table"""
     shard_key: tuple[str, ...] = ()
-    """The paths of its shard key on a shard, which document keys begin with; clients do not see them here"""
+    """On a shard, the paths of its shard key, which document keys begin with; clients do not see them here"""
     ns: str = field(init=False)
     prefix: bytes = field(init=False)
-    """What its record keys begin with in the table"""
+    """The prefix of its record keys in the table"""
     records_images: bool = field(init=False)
     is_capped: bool = field(init=False)
     is_clustered: bool = field(init=False)
@@ -90,34 +89,34 @@ class Collection:
 
     @property
     def id_index(self) -> Index | None:
-        """The index on `_id`; None where the record key itself is made of `_id`, or nothing is."""
+        """The index on `_id`; None for clustered collections, and for those without such an index."""
         return self.indexes[0] if self.indexes and self.indexes[0].is_id else None
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is one of the server's own, which clients cannot write to."""
+        """Whether it is one of the server's own collections, which clients cannot write to."""
         return self.table != "records"
 
     @property
     def is_logged(self) -> bool:
-        """Whether its changes go into the oplog; those of the database `local` do not."""
+        """Whether its changes are logged; those of the database `local` are not."""
         return self.database != "local"
 
     def index(self, name: str) -> Index | None:
-        """The index of that name."""
+        """The index of that name, or None."""
         return next((index for index in self.indexes if index.name == name), None)
 
     def document_key(self, document: bytes) -> bytes:
-        """By what the oplog names a document: the fields of the shard key, if there is one, and `_id`."""
+        """The key of a document in the oplog: the fields of the shard key, if there is one, and `_id`."""
         paths = self.shard_key
         return sharded_document_key(document, paths) if paths else document_key(document)
 
     def with_changes(self, **changes: Any) -> "Collection":
-        """A copy with other options, indexes or names."""
+        """A copy with other values for some attributes."""
         return replace(self, **changes)
 
     def to_bson(self) -> bytes:
-        """The catalog's document."""
+        """The document in the table `catalog`."""
         entry: dict[str, Any] = {
             "db": self.database,
             "coll": self.name,
@@ -160,7 +159,6 @@ class View:
 
     @property
     def ns(self) -> str:
-        """Its full name."""
         return f"{self.database}.{self.name}"
 
 
@@ -177,47 +175,42 @@ class Catalog:
         self._by_uuid = {collection.uuid: collection for collection in self._collections.values()}
 
     def collection(self, ns: str) -> Collection | None:
-        """The collection of that name."""
         return self._collections.get(ns)
 
     def by_uuid(self, uuid: bytes) -> Collection | None:
-        """The collection of that UUID."""
         return self._by_uuid.get(uuid)
 
     def view(self, ns: str) -> View | None:
-        """The view of that name."""
         return self._views.get(ns)
 
     def collections(self, database: str | None = None) -> Iterator[Collection]:
-        """The collections of one database or of all, in the order of their names."""
+        """The collections of one database or of all, sorted by namespace."""
         for ns in sorted(self._collections):
             collection = self._collections[ns]
             if database is None or collection.database == database:
                 yield collection
 
     def views(self, database: str | None = None) -> Iterator[View]:
-        """The views of one database or of all, in the order of their names."""
+        """The views of one database or of all, sorted by namespace."""
         for ns in sorted(self._views):
             view = self._views[ns]
             if database is None or view.database == database:
                 yield view
 
     def databases(self) -> list[str]:
-        """Databases that have something in them, in the order of their names."""
+        """The names of databases that have collections, sorted."""
         return sorted({collection.database for collection in self._collections.values()})
 
     def with_collection(self, collection: Collection) -> "Catalog":
-        """A catalog that has this collection, in place of one of the same name."""
+        """A catalog with this collection, which replaces one of the same name."""
         return Catalog({**self._collections, collection.ns: collection}, self._views)
 
     def without_collection(self, ns: str) -> "Catalog":
-        """A catalog that lacks this collection."""
         return Catalog({k: c for k, c in self._collections.items() if k != ns}, self._views)
 
     def with_view(self, view: View) -> "Catalog":
-        """A catalog that has this view, in place of one of the same name."""
+        """A catalog with this view, which replaces one of the same name."""
         return Catalog(self._collections, {**self._views, view.ns: view})
 
     def without_view(self, ns: str) -> "Catalog":
-        """A catalog that lacks this view."""
         return Catalog(self._collections, {k: v for k, v in self._views.items() if k != ns})

@@ -1,4 +1,4 @@
-"""Time: the wall clock, which tests may move, and the cluster time that orders the oplog."""
+"""The wall clock, which tests may move, and the clock of cluster times, which order the oplog."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ _CANNOT_ADVANCE: Final = 40482
 
 
 class WallClock:
-    """The time of day; moved forward or back by tests instead of waiting.
+    """The time of day; tests move it instead of waiting.
 
     >>> clock = WallClock()
     >>> before = clock.milliseconds()
@@ -25,7 +25,7 @@ class WallClock:
         self._offset = 0.0
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass at once."""
+        """Move the clock."""
         self._offset += seconds
 
     def seconds(self) -> float:
@@ -38,10 +38,10 @@ class WallClock:
 
 
 class ClusterClock:
-    """Hands out cluster times: each later than all before, seconds from the wall clock.
+    """Returns cluster times: each later than all before, with seconds from the wall clock.
 
-    Ticks are given out by writers; a client's `$clusterTime` pushes the clock forward in another thread. The
-    stores of a sharded cluster share one clock, so that all their oplogs are in one order.
+    Writers take ticks; a client's `$clusterTime` advances the clock in another thread. The stores of a
+    sharded cluster share one clock, so that all their oplogs are in one order.
     """
 
     def __init__(self, wall: WallClock, last: int = 0) -> None:
@@ -51,7 +51,7 @@ class ClusterClock:
 
     @property
     def now(self) -> int:
-        """The newest cluster time given out or heard of."""
+        """The newest cluster time that was returned or received."""
         return self._last
 
     def tick(self, count: int = 1) -> int:
@@ -63,7 +63,7 @@ class ClusterClock:
         return first
 
     def advance_to(self, heard: int) -> None:
-        """Take over a cluster time from a client or another node; one too far ahead is refused."""
+        """Advance to a cluster time received from a client or another node; one too far ahead is refused."""
         if heard <= self._last:
             return
         if (heard >> 32) > self.wall.seconds() + MAX_DRIFT_SECONDS:
@@ -74,6 +74,6 @@ class ClusterClock:
         self.continue_after(heard)
 
     def continue_after(self, last: int) -> None:
-        """Give out only times later than ``last`` from now on: that of an entry which is there already."""
+        """Return only times after ``last`` from now on, without a check; for times of existing entries."""
         with self._lock:
             self._last = max(self._last, last)

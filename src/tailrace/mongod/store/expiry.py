@@ -1,8 +1,8 @@
-"""Removing what is too old: documents that say when they expire, and pre-images nobody can ask for any more.
+"""Remove expired documents and pre-images.
 
-Each function is part of a job of the writer and removes a limited number, so that other writes are not held
-up; it tells how many, and is called again as long as there are more. Documents are deleted as a client would
-do it, with entries in the oplog; pre-images are no one's documents and leave no trace.
+Each function is part of a job of the writer. It removes a limited number, so that other writes are not
+delayed, and returns how many; the caller repeats it while there are more. Deletes of documents are logged
+like those of a client; the removal of pre-images is not logged.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from tailrace.mongod.store.tables import TIME, after_prefix
 from tailrace.mongod.store.write_unit import WriteUnit
 
 AT_ONCE: Final = 500
-"""What one job removes at most: as many deletes as fit into one entry of the oplog"""
+"""The most that one job removes: as many deletes as fit into one oplog entry"""
 _UUID: Final = 16
 _MILLISECONDS: Final = 1000
 _BEFORE_DATES: Final = bytes([layout.DATE - 1])
@@ -32,7 +32,7 @@ _DATES: Final = bytes([layout.DATE])
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRule:
-    """A collection some of whose documents may expire: by an index, or by the time in their `_id`."""
+    """When documents of a collection expire: by an index, or by the time in their `_id` (no index)."""
 
     ns: str
     uuid: bytes
@@ -40,12 +40,12 @@ class ExpiryRule:
     seconds: int
 
     def threshold(self, now: int) -> int:
-        """The time, in milliseconds, of the youngest documents that have expired now."""
+        """The time, in milliseconds, of the youngest documents that have expired at the time ``now``."""
         return now - self.seconds * _MILLISECONDS
 
 
 def expiry_rules(catalog: Catalog) -> list[ExpiryRule]:
-    """Everything that expires, as the catalog has it."""
+    """The rules of all collections in the catalog."""
     found = []
     for collection in catalog.collections():
         if collection.is_internal:
@@ -67,9 +67,9 @@ def delete_expired(
     limit: int = AT_ONCE,
     owns: Callable[[bytes], bool] = lambda _document: True,
 ) -> int:
-    """Delete some documents that have expired; how many. The rule is looked up anew: it may be gone.
+    """Delete some expired documents and return how many; none if the rule no longer exists.
 
-    ``owns`` says whether a document is the server's own.
+    Documents for which ``owns`` is false belong to another shard and stay.
     """
     collection = unit.catalog.by_uuid(rule.uuid)
     if collection is None:
@@ -81,7 +81,7 @@ def delete_expired(
         if index is None or index.spec.get("expireAfterSeconds") != rule.seconds:
             return 0
         records = _expired_by_index(unit, collection, index, rule.threshold(now))
-    # Collected first: a scan does not go on over what is being deleted under it.
+    # Collected first: a scan must not run while its records are deleted.
     doomed = dict(islice((record for record in records if owns(record[1])), limit))
     for key, document in doomed.items():
         unit.delete(collection, key, document, grouped=True)
@@ -117,7 +117,7 @@ def _expired_by_id(unit: WriteUnit, collection: Collection, rule: ExpiryRule, no
 
 
 def _expired_buckets(unit: WriteUnit, collection: Collection, threshold: int) -> Iterator[Record]:
-    """Buckets all of whose measurements have expired; they stand in the order of their earliest times."""
+    """Buckets whose measurements have all expired; buckets are sorted by their earliest times."""
     time_field = collection.options["timeseries"]["timeField"]
     for key, bucket in unit.records(collection):
         latest: Any = decode(bucket).get("control", {}).get("max", {}).get(time_field)
@@ -143,7 +143,7 @@ def _date_key(milliseconds: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RemovedImages:
-    """What one job removed."""
+    """The number and the bytes of images that one job removed."""
 
     number: int
     size: int
@@ -152,10 +152,10 @@ class RemovedImages:
 def remove_expired_images(
     unit: WriteUnit, *, before_entry: int, before_date: int | None, limit: int = AT_ONCE
 ) -> RemovedImages:
-    """Remove pre-images of entries older than ``before_entry``, and those written before a date.
+    """Remove pre-images of entries before ``before_entry``, and those written before ``before_date``.
 
-    The date is in milliseconds; None is no limit of age. The images of one collection stand in the order of
-    their entries: behind the first that stays, the rest stays too.
+    The date is in milliseconds; None means no limit of age. The images of one collection are in the order of
+    their entries: after the first that stays, the rest stays too.
     """
     number = size = 0
     with unit.state.transaction.cursor(db=unit.state.tables.preimages) as cursor:
@@ -167,7 +167,7 @@ def remove_expired_images(
                 number += 1
                 size += len(image)
                 cursor.delete()
-                found = bool(cursor.key())  # behind the last one the cursor is nowhere
+                found = bool(cursor.key())  # empty after the last record
             else:
                 found = cursor.set_range(after_prefix(key[:_UUID]))
     if number:

@@ -1,7 +1,7 @@
 """Operations that share an oplog entry: the inserts of a batch, the deletes of a statement.
 
-A group holds operations of one kind on one collection as the bytes they will have in the entry. What all of
-them begin with is put together once, because a batch may have a thousand of them.
+A group holds operations of one kind on one collection as the bytes they will have in the entry. The bytes
+that all of them begin with are built once, because a batch may have a thousand operations.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ MAX_GROUP: Final = 500
 """Operations in one vectored entry; MongoDB's `internalInsertMaxBatchSize`."""
 MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
 _OVERHEAD: Final = 256
-"""What an operation may take besides its document"""
+"""Upper bound of an operation's bytes besides its document"""
 _KEY: Final = b"\x03o2\0"
 _TIMESERIES: Final = b"\x08isTimeseries\0\x01"
 _FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
@@ -23,7 +23,7 @@ _pack: Final = rawbson.INT32_LE.pack
 
 
 class OperationGroup:
-    """Inserts or deletes that are to be logged together."""
+    """Inserts or deletes that are logged together."""
 
     __slots__ = (
         "_bytes",
@@ -46,7 +46,7 @@ class OperationGroup:
             + b"\x03o\0"
         )
         self._from_migrate = from_migrate
-        # A document that is moved is no statement of anybody's, so nothing comes between the two marks.
+        # A moved document has no statement id, so nothing comes between the two marks.
         self._marks = (_TIMESERIES if collection.is_timeseries else b"") + (
             _FROM_MIGRATE if from_migrate else b""
         )
@@ -55,7 +55,7 @@ class OperationGroup:
         self._bytes = 0
 
     def takes(self, op: str, collection: Collection, size: int) -> bool:
-        """Whether a document of that size may be added for such an operation."""
+        """Whether an operation with a document of that size may be added."""
         return (
             self.op == op
             and self.collection is collection
@@ -64,7 +64,6 @@ class OperationGroup:
         )
 
     def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> None:
-        """Add the insert of a document."""
         if statement_id is None:
             self._elements.append(b"%b%b%b%b%b" % (self._start, document, _KEY, key, self._marks))
         else:
@@ -85,11 +84,11 @@ class OperationGroup:
 
     @property
     def is_vectored(self) -> bool:
-        """Whether it is more than one operation, which then are the elements of an `applyOps`."""
+        """Whether there are several operations, which are then logged as the elements of an `applyOps`."""
         return len(self._elements) > 1
 
     def elements(self) -> bytes:
-        """The fields of the entry between the session's and the time's."""
+        """The fields of the entry between those of the session and those of the time."""
         if not self.is_vectored:
             return self._elements[0]
         # Batched deletes are listed in reverse of the order they happened.
@@ -99,5 +98,5 @@ class OperationGroup:
         return Operation("c", "admin.$cmd", rawbson.document(array), from_migrate=from_migrate).elements()
 
     def pre_images(self) -> list[bytes]:
-        """The documents as they were, in the order of the operations in the entry; empty if none is kept."""
+        """The documents before, in the order of the operations in the entry; empty if images are off."""
         return self._pre_images[::-1] if self.op == "d" else self._pre_images

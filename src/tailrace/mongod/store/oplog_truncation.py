@@ -1,4 +1,4 @@
-"""Removing the oldest entries of the oplog: those it has no room for, and those a test does without.
+"""Remove the oldest entries of the oplog, when it is too large or when a test asks for it.
 
 Where a history is built from the oplog, an entry stays until the history holds it.
 """
@@ -14,14 +14,14 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 _COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
 _AT_ONCE: Final = 2000
-"""Entries removed in one commit: truncation keeps up with any writer and never holds one up for long"""
+"""Entries removed in one commit: enough to keep up with any writer, few enough not to delay one"""
 
 
 def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = None) -> None:
-    """Remove some of the oldest entries of an oplog that has grown beyond a size; the newest one stays.
+    """Remove some of the oldest entries of an oplog larger than a size; the newest one stays.
 
-    So do entries from ``held_through`` on, whatever the size: nobody else holds the later ones yet, and by
-    the one at that time whoever reads on sees that nothing is missing.
+    Entries from ``held_through`` on stay regardless of the size: the history does not hold the later ones
+    yet, and the entry at that time shows its reader that nothing is missing.
     """
     number, size = unit.count_of(OPLOG_IDENT)
     if size <= most_bytes:
@@ -36,42 +36,43 @@ def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = Non
 
 
 def remove_before(unit: WriteUnit, time: int, held_through: int | None = None) -> None:
-    """Remove all entries older than a cluster time, but none that nobody else holds yet."""
+    """Remove all entries before a cluster time, except those that the history does not hold yet."""
     _remove_oldest(unit, held_through, lambda ts, _gone, _gone_bytes: ts < time)
 
 
 def _remove_oldest(
-    unit: WriteUnit, held_through: int | None, goes_too: Callable[[int, int, int], bool]
+    unit: WriteUnit, held_through: int | None, is_removed: Callable[[int, int, int], bool]
 ) -> None:
-    """Remove entries as long as ``goes_too``, asked with the next one's time and what is gone already.
+    """Remove entries while ``is_removed`` holds for the next one's time, and the entries and bytes removed.
 
-    Where others hold what goes, a transaction goes as a whole: no reader could make events of the rest.
+    Where a history holds the entries, those of one transaction are removed together: no reader could make
+    events of the rest.
     """
     state = unit.state
     gone = gone_bytes = 0
-    goes_on = False
+    continues = False
     with state.transaction.cursor(db=state.tables.oplog) as cursor:
         found = cursor.first()
         while found:
             ts, entry = TIME.unpack(cursor.key())[0], cursor.value()
             if held_through is not None and ts >= held_through:
                 break
-            if not (goes_on or goes_too(ts, gone, gone_bytes)):
+            if not (continues or is_removed(ts, gone, gone_bytes)):
                 break
-            goes_on = held_through is not None and _goes_on(entry)
+            continues = held_through is not None and _is_partial(entry)
             gone += 1
             gone_bytes += len(entry)
             state.truncated_through = ts
-            # Behind the last one LMDB stands at an empty key and calls it a success.
+            # After deleting the last record LMDB reports success with an empty key.
             found = cursor.delete() and cursor.key() != b""
     if gone:
         unit.add_to_count(OPLOG_IDENT, -gone, -gone_bytes)
-        # Kept, because the oldest entry does not tell after a restart whether something is missing before it.
+        # Stored, because after a restart the oldest entry does not show whether one before it was removed.
         unit.put_meta(TRUNCATED, pack_time(state.truncated_through))
 
 
-def _goes_on(entry: bytes) -> bool:
-    """Whether this is part of a transaction that the next entry goes on with."""
+def _is_partial(entry: bytes) -> bool:
+    """Whether this entry is part of a transaction that the next entry continues."""
     if not entry.startswith(_COMMAND, 4):
         return False
     o = rawbson.subdocument(entry, b"o")

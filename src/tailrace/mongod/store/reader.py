@@ -1,7 +1,7 @@
-"""Reading a state of the store.
+"""Read a state of the store.
 
-`Reader` is what queries work on; they cannot tell a snapshot from a write under way or from a transaction
-with changes of its own. Record keys are opaque bytes that sort in natural order.
+Queries use a `Reader`: a snapshot, a write in progress, or a transaction with its own changes. Record keys
+are opaque bytes that sort in natural order.
 """
 
 from abc import ABC, abstractmethod
@@ -32,22 +32,22 @@ Record: TypeAlias = tuple[bytes, bytes]
 
 
 class Block(NamedTuple):
-    """A run of documents without a gap."""
+    """Consecutive documents of a collection."""
 
     documents: list[bytes]
     last: bytes | None
-    """The record key of the last one; what the next run comes behind."""
+    """The record key of the last document; the next block comes after it."""
     is_last: bool
-    """Whether there is nothing behind it."""
+    """Whether no document follows."""
 
 
 def multikey_mark(ident: int) -> str:
-    """The fact that is stored about an index once a document has several keys in it."""
+    """The name in the table `meta` that is set once a document has several keys in an index."""
     return f"multikey.{ident}"
 
 
 class Part(NamedTuple):
-    """What one shard has of a collection."""
+    """The part of a collection on one shard."""
 
     shard: str | None
     """None where there are no shards"""
@@ -64,7 +64,7 @@ class Reader(ABC):
         """The collections as of this state."""
 
     def parts(self, collection: Collection) -> Iterable[Part]:
-        """The collection as each shard has it, documents that belong elsewhere included."""
+        """The collection on each shard, including documents that belong to another shard."""
         return (Part(None, self, collection),)
 
     @abstractmethod
@@ -73,13 +73,13 @@ class Reader(ABC):
 
     @abstractmethod
     def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
-        """Where the document with this `_id` is; ``id_key`` comes from `id_keys.py`."""
+        """The record key of the document with this `_id`; ``id_key`` comes from `id_keys.py`."""
 
     @abstractmethod
     def records(
         self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """The records in natural order, or against it; those strictly behind ``after`` if it is given."""
+        """The records in natural or reverse order, starting strictly after ``after`` if it is given."""
 
     @abstractmethod
     def index_entries(
@@ -95,14 +95,15 @@ class Reader(ABC):
         """Positions in an index and the record keys they lead to, in the index's order.
 
         Bounds are KeyStrings without their end byte: all keys at or above ``lower`` that are below ``upper``
-        or begin with it. Values too long for a key are cut, so some records outside of the range may come as
-        well. A position is the stored index key, good for any later state: a scan goes on behind ``after``.
+        or begin with it. Values too long for a key are cut, so some records outside the range may be returned
+        as well. A position is the stored index key and valid in any later state: pass it as ``after`` to
+        continue a scan.
         """
 
     def index_records(
         self, collection: Collection, index: Index, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """The records of the same range; one with several keys comes repeatedly."""
+        """The records of the same range; a record with several keys is returned several times."""
         for _, key in self.index_entries(collection, index, lower, upper, reverse=reverse):
             document = self.record(collection, key)
             if document is not None:
@@ -114,15 +115,15 @@ class Reader(ABC):
 
     @abstractmethod
     def count(self, collection: Collection) -> tuple[int, int]:
-        """How many records there are, and their bytes."""
+        """The number of records, and their size in bytes."""
 
     def block(
         self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
     ) -> Block:
-        """Some documents in natural order from behind ``after`` up to the record key ``stop``, all at once.
+        """Documents in natural order, after ``after`` and up to the record key ``stop``.
 
-        At most ``count``, and no more than ``size`` bytes of them; the first one always comes. This is the
-        fast road for readers that want whole documents.
+        At most ``count`` documents and ``size`` bytes, but at least one if there is one. This is the fast
+        path for readers that want whole documents.
         """
         found: list[bytes] = []
         last = after
@@ -137,7 +138,6 @@ class Reader(ABC):
         return Block(found, last, is_last=True)
 
     def find_id(self, collection: Collection, id_key: bytes) -> Record | None:
-        """The record with this `_id`."""
         key = self.record_key(collection, id_key)
         if key is None:
             return None
@@ -153,12 +153,10 @@ class TableReader(Reader):
         self._transaction = transaction
 
     def record(self, collection: Collection, key: bytes) -> bytes | None:
-        """The document at a record key."""
         table = self._tables.by_name[collection.table]
         return self._transaction.get(collection.prefix + key, db=table)
 
     def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
-        """Where the document with this `_id` is."""
         index = collection.id_index
         if index is not None:
             return self._transaction.get(index.prefix + id_key, db=self._tables.index)
@@ -169,7 +167,6 @@ class TableReader(Reader):
     def records(
         self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """The records in natural order, or against it."""
         prefix = collection.prefix
         size = len(prefix)
         table = self._tables.by_name[collection.table]
@@ -193,13 +190,12 @@ class TableReader(Reader):
     def block(
         self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
     ) -> Block:
-        """Some documents in natural order, all at once."""
         prefix = collection.prefix
         found: list[bytes] = []
         with closing(self._transaction.cursor(db=self._tables.by_name[collection.table])) as cursor:
             if not cursor.set_range(prefix if after is None else prefix + after + b"\0"):
                 return Block(found, after, is_last=True)
-            # Keys are looked at once, behind the run: asking for each would take longer than reading.
+            # The key is checked once, at the end: checking each would take longer than reading.
             is_last = False
             left = size
             for document in islice(cursor.iternext(keys=False), count):
@@ -210,7 +206,7 @@ class TableReader(Reader):
                 found.append(document)
             else:
                 if len(found) < count:
-                    is_last = cursor.last()  # the table ended, and the cursor is nowhere now
+                    is_last = cursor.last()  # the table ended, which leaves the cursor without a position
             last = cursor.key()
         if last.startswith(prefix) and (stop is None or last[len(prefix) :] <= stop):
             return Block(found, last[len(prefix) :], is_last)
@@ -218,7 +214,7 @@ class TableReader(Reader):
 
     def index_entries(
         self,
-        collection: Collection,  # noqa: ARG002 - the index's prefix says it all here
+        collection: Collection,  # noqa: ARG002 - the index's prefix is enough here
         index: Index,
         lower: bytes,
         upper: bytes,
@@ -226,7 +222,6 @@ class TableReader(Reader):
         after: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Positions in an index and the record keys they lead to."""
         prefix = index.prefix
         size = len(prefix)
         start = prefix + lower_bound(lower)
@@ -247,19 +242,17 @@ class TableReader(Reader):
                     yield key[size:], record_key
 
     def listed(self, index: Index, index_key: bytes) -> bytes | None:
-        """The record that a unique index lists under a key."""
+        """The record key that a unique index stores under a key."""
         return self._transaction.get(index.prefix + index_key, db=self._tables.index)
 
     def is_multikey(self, index: Index) -> bool:
-        """Whether some document had several keys in the index."""
         return self.meta(multikey_mark(index.ident)) is not None
 
     def count(self, collection: Collection) -> tuple[int, int]:
-        """How many records there are, and their bytes."""
         return self.count_of(collection.ident)
 
     def count_of(self, ident: int) -> tuple[int, int]:
-        """The stored counter of a collection: how many records, and their bytes."""
+        """The stored counters of a collection: number of records, and their size in bytes."""
         found = self._transaction.get(ident.to_bytes(4, "big"), db=self._tables.counts)
         if found is None:
             return 0, 0
@@ -267,22 +260,22 @@ class TableReader(Reader):
         return number, size
 
     def entry(self, ts: int) -> bytes | None:
-        """The oplog entry of exactly this cluster time."""
+        """The oplog entry at exactly this cluster time."""
         return self._transaction.get(pack_time(ts), db=self._tables.oplog)
 
     def entries(self, after: int = 0, *, at_least: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The oplog's entries behind a cluster time, or from it on with ``at_least``."""
+        """The oplog's entries after a cluster time, or from it on with ``at_least``."""
         with closing(self._transaction.cursor(db=self._tables.oplog)) as cursor:
             if cursor.set_range(pack_time(after if at_least else after + 1)):
                 for key, entry in cursor:
                     yield int.from_bytes(key, "big"), entry
 
     def oldest_entry(self) -> tuple[int, bytes] | None:
-        """The first entry the oplog still has."""
+        """The oldest entry in the oplog."""
         return next(self.entries(), None)
 
     def newest_time(self) -> int:
-        """The cluster time of the last entry; 0 if there is none."""
+        """The cluster time of the newest entry; 0 if there is none."""
         with closing(self._transaction.cursor(db=self._tables.oplog)) as cursor:
             return int.from_bytes(cursor.key(), "big") if cursor.last() else 0
 
@@ -296,11 +289,11 @@ class TableReader(Reader):
         return self._transaction.get(pre_image_key(uuid, ts, index), db=self._tables.preimages)
 
     def session_record(self, key: bytes) -> bytes | None:
-        """What is known of a session's writes; ``key`` comes from `sessions.session_key`."""
+        """The record of a session's writes; ``key`` comes from `sessions.session_key`."""
         return self._transaction.get(key, db=self._tables.sessions)
 
     def session_records(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What is known of all sessions whose keys are in a range; the upper end does not belong to it."""
+        """The records of sessions whose keys are in a range, without its upper end."""
         with closing(self._transaction.cursor(db=self._tables.sessions)) as cursor:
             if cursor.set_range(lower):
                 for key, record in cursor:
@@ -309,26 +302,26 @@ class TableReader(Reader):
                     yield key, record
 
     def image_record(self, key: bytes) -> bytes | None:
-        """The image that a session's last retryable findAndModify left."""
+        """The image of a session's last retryable findAndModify."""
         return self._transaction.get(key, db=self._tables.images)
 
     def prepared_records(self) -> Iterator[bytes]:
-        """What is stored about the prepared transactions."""
+        """The records of the prepared transactions."""
         with closing(self._transaction.cursor(db=self._tables.prepared)) as cursor:
             if cursor.first():
                 yield from cursor.iternext(keys=False)
 
     def meta(self, name: str) -> bytes | None:
-        """A fact about the whole store."""
+        """A value from the table `meta`."""
         return self._transaction.get(name.encode(), db=self._tables.meta)
 
 
 class State(Reader):
-    """A committed state that does not change while it is open; close it soon, or the files grow."""
+    """A committed state that does not change while it is open; close it soon, or the data file grows."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the state."""
+        """Release the state."""
 
     @abstractmethod
     def newest_time(self) -> int:
@@ -344,7 +337,7 @@ class State(Reader):
 
 
 class Snapshot(TableReader, State):
-    """A state of one store."""
+    """A committed state of one store."""
 
     def __init__(self, tables: Tables, transaction: Transaction, catalog: Catalog) -> None:
         super().__init__(tables, transaction)
@@ -356,5 +349,4 @@ class Snapshot(TableReader, State):
         return self._catalog
 
     def close(self) -> None:
-        """Let go of the state."""
         self._transaction.abort()

@@ -1,6 +1,6 @@
-"""Values as MongoDB's own error messages write them: ``{ a: 1, b: "x" }``.
+"""Format values as MongoDB's error messages show them: ``{ a: 1, b: "x" }``.
 
-Messages only: people read them, and some applications look into them. Nothing reads this notation back.
+For messages only, which people and some applications read. Nothing parses this notation.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _LONGEST_TEXT = 150
 
 
 def shell(value: Any) -> str:
-    """One value.
+    """A value in shell notation.
 
     >>> shell({"a": 1, "b": ["x", None], "c": 1.0}), shell({})
     ('{ a: 1, b: [ "x", null ], c: 1.0 }', '{}')

@@ -1,4 +1,4 @@
-"""How much there is in collections and indexes."""
+"""Sizes of collections and indexes."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +14,7 @@ _ABOVE_ALL_KEYS: Final = b"\xff"
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatistics:
-    """The figures of one collection, in bytes where they are not counts."""
+    """The sizes of one collection, in bytes."""
 
     count: int
     size: int
@@ -23,24 +23,23 @@ class CollectionStatistics:
 
     @property
     def average_size(self) -> int:
-        """Bytes of a document."""
+        """Average bytes of a document."""
         return self.size // self.count if self.count else 0
 
     @property
     def total_index_size(self) -> int:
-        """Bytes of all indexes."""
         return sum(self.index_sizes.values())
 
 
 def collection_statistics(reader: Reader, collection: Collection) -> CollectionStatistics:
-    """The figures of a collection as of a state."""
+    """The sizes of a collection as of a state."""
     count, size = reader.count(collection)
     sizes = {index.name: _index_size(reader, collection, index, count) for index in collection.indexes}
     return CollectionStatistics(count, size, in_pages(size), sizes)
 
 
 def in_pages(size: int) -> int:
-    """What that many bytes take on disk; a collection without documents has a page too.
+    """The bytes that ``size`` bytes take on disk; an empty collection has one page.
 
     >>> in_pages(0), in_pages(5000)
     (4096, 8192)
@@ -49,7 +48,7 @@ def in_pages(size: int) -> int:
 
 
 def _index_size(reader: Reader, collection: Collection, index: Index, count: int) -> int:
-    """Estimated from the first keys: nobody counts the bytes of keys, and walking over all takes too long."""
+    """Estimated from the first keys: key sizes are not counted, and reading all keys takes too long."""
     sample = list(islice(reader.index_entries(collection, index, b"", _ABOVE_ALL_KEYS), _SAMPLE))
     if not sample:
         return PAGE

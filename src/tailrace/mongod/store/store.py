@@ -1,8 +1,8 @@
 """The store: documents, catalog, oplog and images of one replica set, in one LMDB environment.
 
-Reads work on snapshots, in any thread; writes are jobs of one writer (`writer.py`). Bound to an event loop,
-the store tells its listeners and the waiting coroutines of each commit in the loop's thread, listeners first:
-when a writer hears that its change is durable, everybody who watches has it already.
+Reads use snapshots, in any thread; writes are jobs of one writer (`writer.py`). Attached to an event loop,
+the store calls its listeners and then resumes the waiting coroutines in the loop's thread after each commit:
+when a write returns, every listener has its entries already.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _NO_TERM: Final = -1
 """The term before the first election"""
 _REAP_AT_ONCE: Final = 5000
 _KEPT_CATALOGS: Final = 16
-"""Of the newest states: commits may come between a snapshot and the question for its catalog"""
+"""Catalogs of the newest commits: some may finish between the start of a snapshot and its catalog look-up"""
 _OWN_COLLECTIONS: Final = (
     (OPLOG_NS, "oplog", OPLOG_IDENT),
     (PRE_IMAGES_NS, "preimages", PRE_IMAGES_IDENT),
@@ -74,16 +74,16 @@ class Store:
         self.locks = LockTable()
         self.oplog_size = oplog_size
         self.on_commit: list[Callable[[Commit], None]] = []
-        """called in the event loop's thread for every commit, before its writers are told"""
+        """Called in the event loop's thread for every commit, before its writes return"""
         self.on_settled: list[Callable[[], None]] = []
-        """called there whenever `promised` may have moved on: also when jobs have changed nothing"""
+        """Called there whenever `promised` may have advanced: also when jobs have changed nothing"""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_keys: dict[int, int] = {}
         self.prepared = PreparedTransactions()
         self.held_through: int | None = None
-        """cluster time before which entries may be removed, as a history holds them; None is no such limit"""
+        """Cluster time before which entries may be removed, because the history holds them; None: no limit"""
         self.logs_batches = True
-        """whether the inserts or deletes of a statement share oplog entries, as from MongoDB 8.0 on"""
+        """Whether the inserts or deletes of a statement share oplog entries, as since MongoDB 8.0"""
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
@@ -102,7 +102,7 @@ class Store:
         self.catalog = catalog
         self.last_committed = last
         self.truncated_through = truncated
-        """cluster time of the newest entry that was removed from the oplog"""
+        """Cluster time of the newest entry that was removed from the oplog"""
         clock.continue_after(last)
         self.clock = clock
         self._promised = last
@@ -119,11 +119,10 @@ class Store:
         map_size: int = DEFAULT_MAP_SIZE,
         held_through: int | None = None,
     ) -> "Store":
-        """Open or make a data directory; raises `UsageError` if it cannot be used.
+        """Open or create a data directory; raises `UsageError` if it cannot be used.
 
-        Stores that are given the same ``clock`` write oplogs of one order. With 0 for ``held_through`` no
-        entry of the oplog is removed before somebody says that a history holds it: opening is a write
-        already.
+        Stores that share a ``clock`` write oplogs in one common order. Pass 0 for ``held_through`` where a
+        history is built: opening writes already, and no entry may be removed before the history holds it.
         """
         tables = Tables(path, map_size=map_size)
         try:
@@ -136,7 +135,7 @@ class Store:
         return store
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Deliver commits and results in this loop's thread from now on."""
+        """Deliver commits and results in the thread of this loop from now on."""
         self._loop = loop
 
     def close(self) -> None:
@@ -147,20 +146,20 @@ class Store:
     # -- reading and writing ----------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The newest committed state; to be closed."""
+        """The newest committed state; the caller closes it."""
         transaction = self.tables.begin()
         version = transaction.id()
-        # A changed catalog is noted before its commit: the right one is the newest not ahead of the state.
+        # A changed catalog is noted before its commit: the right one is the newest that is not later.
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
 
     def for_reader(self) -> "Store":
-        """See `SnapshotSource`: here every document is in one place."""
+        """See `SnapshotSource`; in one store no document moves."""
         return self
 
     @property
     def oldest(self) -> int:
-        """The cluster time of the oldest entry the oplog has; 0 if it has none."""
+        """The cluster time of the oldest entry in the oplog; 0 if it is empty."""
         with self.snapshot() as snapshot:
             found = snapshot.oldest_entry()
         return 0 if found is None else found[0]
@@ -182,12 +181,12 @@ class Store:
 
     @property
     def promised(self) -> int:
-        """A cluster time behind which all entries are that listeners have not been told of.
+        """A cluster time: every entry that listeners have not received yet is later.
 
-        It moves on with the clock, also while nothing is written here, so that whoever merges the oplogs of
-        several stores never waits for an idle one. To be asked in the thread that is told of commits.
+        It advances with the clock even while nothing is written here, so that a merge of several stores never
+        waits for an idle one. Call it in the thread that delivers commits.
         """
-        # The order matters: a commit that begins behind the first line takes its times behind this one.
+        # The order matters: a commit that begins after this line takes times after `now`.
         now = self.clock.now
         pending = self._writer.pending_since
         self._promised = max(self._promised, now if pending is None else pending)
@@ -202,9 +201,9 @@ class Store:
     ) -> T:
         """Run a job; when this returns, its changes are on disk.
 
-        A job that meets the lock of an open transaction is run again when that has ended; ``deadline``, in
-        the event loop's time, limits how long it waits for that. ``waiting`` is entered meanwhile: nothing of
-        the job exists then, so that is when it may be cancelled.
+        A job that meets the lock of an open transaction runs again when the transaction has ended;
+        ``deadline``, in the event loop's time, limits that wait. ``waiting`` is entered for the time of the
+        wait: nothing of the job exists then, so it may be cancelled.
         """
         with ExitStack() as wants:
             while True:
@@ -231,7 +230,7 @@ class Store:
                         await blocked.holder.wait_ended(deadline)
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
-        """Queue a job that cannot fail and that nobody waits for; ``then`` is called behind it."""
+        """Queue a job that cannot fail and that nobody waits for; ``then`` is called after it."""
         self._writer.submit(Job(work, lambda _result, _error: then()))
 
     def write_now(self, work: Callable[[WriteUnit], T]) -> T:
@@ -253,7 +252,7 @@ class Store:
     # -- the writer's side ------------------------------------------------------------------------------
 
     def begin_write(self, transaction: Transaction) -> WriteState:
-        """What the units of one LMDB transaction share."""
+        """The state shared by the units of one LMDB transaction."""
         catalog = self._catalogs[-1][1]
         return WriteState(
             self.tables,
@@ -268,21 +267,21 @@ class Store:
         )
 
     def retire(self, state: WriteState) -> None:
-        """Remove the oldest entries of a full oplog, and some of what dropped collections left."""
+        """Remove the oldest entries of a full oplog, and some records of dropped collections."""
         keep_within(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
         if state.has_garbage:
             self._reap(state)
 
     def commit(self, transaction: Transaction, state: WriteState) -> None:
-        """Commit, and let what the units have changed besides the tables count from now on."""
+        """Commit, and publish what the units have changed outside the tables."""
         before = self._catalogs
         if state.catalog is not before[-1][1]:
-            # Noted first: a snapshot may have the new state before this thread goes on.
+            # Noted first: a snapshot may see the new state before this thread continues.
             self._catalogs = [*before[1 - _KEPT_CATALOGS :], (transaction.id(), state.catalog)]
         try:
             transaction.commit()
         except BaseException:
-            # Nothing of it is on disk, so nobody may work with its catalog.
+            # Nothing of it is on disk, so its catalog must not be used.
             self._catalogs = before
             raise
         self.term = state.term
@@ -301,13 +300,13 @@ class Store:
                         more = cursor.delete()
                         left -= 1
                     if left > 0:
-                        # Behind the last one LMDB stands at an empty key and calls it a success.
+                        # After deleting the last record LMDB reports success with an empty key.
                         found = garbage.delete() and garbage.key() != b""
         state.changes += 1
         state.has_garbage = state.transaction.stat(self.tables.garbage)["entries"] > 0
 
     def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
-        """A job that removes the entries older than a cluster time, for tests and tools."""
+        """A job that removes the entries before a cluster time, for tests and tools."""
         return lambda unit: remove_before(unit, before, self.prepared.oldest_needed(self.held_through))
 
     def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
@@ -318,7 +317,7 @@ class Store:
         try:
             loop.call_soon_threadsafe(self._deliver, commit, jobs)
         except RuntimeError:
-            # The loop is closed: the server ended while these were written. Nobody waits any more.
+            # The loop is closed: the server ended while these were written, and no caller waits.
             self._loop = None
 
     def _deliver(self, commit: Commit | None, jobs: list[Job]) -> None:
@@ -347,7 +346,7 @@ class Store:
             )
 
     def _start_term(self, unit: WriteUnit) -> None:
-        """Every start is an election won: a new term, and an entry that says so."""
+        """Begin a new term with its entry, as a member does that has won an election."""
         first = unit.meta("format") is None
         if first:
             unit.put_meta("format", pack_time(FORMAT))
@@ -367,7 +366,6 @@ class Store:
 
 
 def no_op(message: dict[str, Any]) -> Operation:
-    """An entry that changes nothing."""
     return Operation("n", "", documents.encode(message))
 
 

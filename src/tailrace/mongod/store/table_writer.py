@@ -1,7 +1,7 @@
-"""Changing the tables: records, their index keys and counters stay in step. Nothing is logged here.
+"""Change the tables, so that records, index keys and counters agree. Nothing is logged here.
 
-Transactions put what they have collected through this when they commit, and log it themselves; everybody else
-writes through `write_unit.py`, which logs each change.
+Transactions use this when they commit, and log their changes themselves; all other writes use
+`write_unit.py`, which logs each change.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ PRE_IMAGES_IDENT: Final = 2
 
 
 class WriteState:
-    """What the units of one LMDB transaction share; published when it is committed."""
+    """The state shared by the units of one LMDB transaction; published when it is committed."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class WriteState:
         self.truncated_through = 0
         """Cluster time of the newest entry that was removed from the oplog"""
         self.changes = 0
-        """How often something was put or deleted: tells whether a job that failed had changed anything"""
+        """Number of puts and deletes: shows whether a job that failed has changed anything"""
         self.logs_batches = logs_batches
         self.has_garbage = has_garbage
-        """Whether there is something to be removed in the background"""
+        """Whether dropped collections or indexes are still to be removed in the background"""
 
 
 class TableWriter(TableReader):
@@ -61,24 +61,23 @@ class TableWriter(TableReader):
     def __init__(self, state: WriteState) -> None:
         super().__init__(state.tables, state.transaction)
         self.state = state
-        """For what is kept beside documents and indexes: the oplog, the images, the term"""
+        """For what is stored besides documents and indexes: the oplog, the images, the term"""
         self.on_behalf_of: Holder | None = None
-        """Whose locks do not count, because this is the commit of that transaction"""
+        """The transaction whose commit this is: its own locks do not block it"""
         self._counts: dict[int, list[int]] = {}
 
     @property
     def catalog(self) -> Catalog:
-        """The collections as of now."""
         return self.state.catalog
 
     def count(self, collection: Collection) -> tuple[int, int]:
-        """How many records there are with this unit's changes, and their bytes."""
+        """The number of records, including this unit's changes, and their size in bytes."""
         number, size = self.count_of(collection.ident)
         more = self._counts.get(collection.ident, (0, 0))
         return number + more[0], size + more[1]
 
     def put_new(self, collection: Collection, document: bytes, key: bytes | None = None) -> bytes:
-        """Store a document and list it in the indexes; ``key`` is a record key given out before."""
+        """Store a document and its index keys; ``key`` is a record key that was reserved before."""
         state = self.state
         by_id = id_key_of(document)
         if by_id is None:
@@ -86,7 +85,7 @@ class TableWriter(TableReader):
         tables, put = state.tables, state.transaction.put
         id_index = collection.id_index
         if id_index is not None and len(collection.indexes) == 1:
-            # By far the most documents: one look at the index tells whether the `_id` is new, and enters it.
+            # By far the most documents: one put both checks that the `_id` is new and enters it.
             listed = id_index.prefix + by_id
             self._check_free(listed)
             if key is None:
@@ -105,7 +104,7 @@ class TableWriter(TableReader):
         return key
 
     def put_changed(self, collection: Collection, key: bytes, before: bytes, after: bytes) -> None:
-        """Replace a record and bring the indexes up to date."""
+        """Replace a record and its index keys."""
         state = self.state
         self._check_free(collection.prefix + key)
         gone: list[bytes] = []
@@ -123,7 +122,7 @@ class TableWriter(TableReader):
                     self._check_unique(collection, index, index_key, after)
                     added.append(self._stored(index, index_key, key))
             gone += [self._stored(index, index_key, key) for index_key in old if index_key not in new]
-        # Everything that can fail has not failed: a statement that fails leaves its document as it was.
+        # All checks come before the first change: a statement that fails leaves its document unchanged.
         for stored in gone:
             state.transaction.delete(stored, db=state.tables.index)
         for stored in added:
@@ -142,7 +141,7 @@ class TableWriter(TableReader):
         self.add_to_count(collection.ident, -1, -len(before))
 
     def list_in_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
-        """List one stored record in an index that is being built."""
+        """Add the keys of a stored record to an index that is being built."""
         keys = index_keys(index, document)
         if len(keys) > 1:
             self._note_multikey(index)
@@ -153,7 +152,7 @@ class TableWriter(TableReader):
         self.state.changes += 1
 
     def new_record_key(self, collection: Collection) -> bytes:
-        """A key behind all that were given out for this collection."""
+        """A record key after all that were returned for this collection before."""
         next_keys = self.state.next_keys
         number = next_keys.get(collection.ident)
         if number is None:
@@ -165,7 +164,7 @@ class TableWriter(TableReader):
     def _keys_to_add(
         self, collection: Collection, document: bytes, by_id: bytes
     ) -> Sequence[tuple[bytes, bool]]:
-        """Index keys of a new document, each with whether it needs the record's mark."""
+        """The index keys of a new document, each with whether it needs the record's mark."""
         if collection.is_clustered:
             self._check_free(collection.prefix + by_id)
             if self.record(collection, by_id) is not None:
@@ -184,7 +183,7 @@ class TableWriter(TableReader):
         return found
 
     def _note_multikey(self, index: Index) -> None:
-        """Remember that a document has several keys: queries read such an index more carefully."""
+        """Note that a document has several keys in an index: queries read such an index differently."""
         if not self.is_multikey(index):
             self.put_meta(multikey_mark(index.ident), b"")
 
@@ -204,7 +203,7 @@ class TableWriter(TableReader):
             return cursor.set_range(stored) and cursor.key().startswith(stored)
 
     def _check_free(self, key: bytes) -> None:
-        """Wait for the transaction that has locked this, if there is one."""
+        """Raise `Blocked` if another transaction has locked this key."""
         locks = self.state.locks
         if locks:
             holder = locks.holder(key)
@@ -216,14 +215,13 @@ class TableWriter(TableReader):
         return index.prefix + stored_key(index, index_key, record_key)
 
     def add_to_count(self, ident: int, number: int, size: int) -> None:
-        """Count what was put or removed, which may be less than nothing."""
+        """Add to the counters of a collection; negative for removals."""
         self.state.changes += 1
         counts = self._counts.setdefault(ident, [0, 0])
         counts[0] += number
         counts[1] += size
 
     def put_counts(self) -> None:
-        """Store the counters that have changed."""
         counts, self._counts = self._counts, {}
         for ident, (number, size) in counts.items():
             old_number, old_size = self.count_of(ident)
@@ -231,12 +229,12 @@ class TableWriter(TableReader):
             self.state.transaction.put(pack_ident(ident), stored, db=self.state.tables.counts)
 
     def forget_count(self, collection: Collection) -> None:
-        """Remove the counter of a collection that is dropped."""
+        """Remove the counters of a dropped collection."""
         self.state.transaction.delete(pack_ident(collection.ident), db=self.state.tables.counts)
         self._counts.pop(collection.ident, None)
 
     def put_meta(self, name: str, value: bytes | None) -> None:
-        """Store a fact about the whole store, or remove it."""
+        """Set a value in the table `meta`; None removes it."""
         state = self.state
         if value is None:
             state.transaction.delete(name.encode(), db=state.tables.meta)

@@ -47,13 +47,14 @@ COUNT: Final = Struct(">qq")
 pack_ident = IDENT.pack
 pack_time = TIME.pack
 
-# LMDB's keys have at most 511 bytes. A longer KeyString keeps its beginning, so that it still sorts near its
-# place, and a digest, so that equal means equal. Readers of ranges look at the documents anyway.
+# LMDB's keys have at most 511 bytes. A longer KeyString is stored as its beginning, so that it sorts near its
+# place, and a digest, so that equal keys mean equal values. Readers of ranges check the documents in any
+# case.
 LONGEST_EXACT_KEY: Final = 440
 _MAX_KEY: Final = LONGEST_EXACT_KEY + 32
 _MAX_MARK: Final = 16
 _FILE: Final = "data.mdb"
-"""What LMDB calls its file"""
+"""LMDB's name for its file"""
 
 
 def holds_store(path: Path) -> bool:
@@ -62,14 +63,14 @@ def holds_store(path: Path) -> bool:
 
 
 def fitted(key: bytes) -> bytes:
-    """A KeyString that LMDB can take."""
+    """A KeyString that fits into an LMDB key."""
     if len(key) <= _MAX_KEY:
         return key
     return key[:LONGEST_EXACT_KEY] + hashlib.sha256(key).digest()
 
 
 def lower_bound(key: bytes) -> bytes:
-    """The least stored key that a KeyString not below ``key`` can have."""
+    """The lowest stored key of KeyStrings that are not below ``key``."""
     return key[:LONGEST_EXACT_KEY]
 
 
@@ -79,14 +80,14 @@ def upper_bound(key: bytes) -> bytes:
 
 
 def mark_of(record_key: bytes) -> bytes:
-    """What tells records with equal values apart in a non-unique index."""
+    """The suffix that makes keys of equal values unique in a non-unique index."""
     if len(record_key) <= _MAX_MARK:
         return record_key
     return hashlib.sha256(record_key).digest()[:_MAX_MARK]
 
 
 def after_prefix(prefix: bytes) -> bytes:
-    """The least key above all keys that begin with ``prefix``; empty if there is none.
+    """The lowest key above all keys that begin with ``prefix``; empty if there is none.
 
     >>> after_prefix(bytes([1, 255])).hex(), after_prefix(b"")
     ('02', b'')
@@ -96,11 +97,11 @@ def after_prefix(prefix: bytes) -> bytes:
 
 
 Table: TypeAlias = Any
-"""LMDB's handle of one table"""
+"""LMDB's handle of a table"""
 
 
 class Cursor(AbstractContextManager["Cursor"], Protocol):
-    """LMDB's cursor, as far as it is used here. A move tells whether there is a record."""
+    """The part of LMDB's cursor that is used here. A move returns whether there is a record."""
 
     def first(self) -> bool: ...
     def last(self) -> bool: ...
@@ -117,7 +118,7 @@ class Cursor(AbstractContextManager["Cursor"], Protocol):
 
 
 class Transaction(Protocol):
-    """LMDB's transaction, as far as it is used here; its own type allows for views of memory, ours copies."""
+    """The part of LMDB's transaction that is used here; values are copies, never views of memory."""
 
     def get(self, key: bytes, *, db: Table) -> bytes | None: ...
     def put(
@@ -132,7 +133,7 @@ class Transaction(Protocol):
 
 
 class Tables:
-    """An open environment. Attributes are LMDB's handles, named as in the table above."""
+    """An open LMDB environment. Attributes are LMDB's handles, named as in the table above."""
 
     def __init__(self, path: Path, *, map_size: int = DEFAULT_MAP_SIZE) -> None:
         self.path = path
@@ -161,9 +162,8 @@ class Tables:
         self.by_name = handles
 
     def begin(self, *, write: bool = False) -> Transaction:
-        """A transaction; there is one that writes at a time, and its thread has to end it."""
+        """Begin a transaction; only one may write at a time, and its own thread must end it."""
         return cast("Transaction", self.environment.begin(write=write))
 
     def close(self) -> None:
-        """Give everything back."""
         self.environment.close()

@@ -1,7 +1,7 @@
-"""What statements that write work on: a job of the writer, or the open transaction of a session.
+"""The interface that write statements use: a job of the writer, or the open transaction of a session.
 
-Both read like any state of the store and take the same changes. They differ in when others see them: a job's
-changes at the end of the job, a transaction's when it commits.
+Both read like any state of the store and take the same changes. They differ in when others see them: the
+changes of a job at its end, those of a transaction when it commits.
 """
 
 import uuid as uuids
@@ -24,7 +24,7 @@ class UnitOfWork(Reader):
     @property
     @abstractmethod
     def clock(self) -> ClusterClock:
-        """Where cluster times come from."""
+        """The source of cluster times."""
 
     @abstractmethod
     def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
@@ -58,7 +58,7 @@ class UnitOfWork(Reader):
         """Remove a record."""
 
     def end_group(self) -> None:
-        """Let what follows not share an entry with what came before; a transaction is one entry anyway."""
+        """Start a new oplog entry for the next operation; a transaction is one entry in any case."""
 
     def create_collection(
         self,
@@ -95,7 +95,7 @@ class UnitOfWork(Reader):
 
     @abstractmethod
     def new_ident(self) -> int:
-        """A number for a collection or an index that is being made."""
+        """A number for a new collection or index."""
 
     @abstractmethod
     def put_collection(self, collection: Collection) -> None:
@@ -103,4 +103,4 @@ class UnitOfWork(Reader):
 
     @abstractmethod
     def log(self, operation: Operation) -> Any:
-        """Have an operation in the oplog that the other methods do not log themselves."""
+        """Log an operation that the other methods do not log themselves."""

@@ -1,8 +1,8 @@
-"""Whether a collection is sound: every record, every index key, every counter.
+"""Check a collection: every record, every index key, every counter.
 
-Records are read to their last value, and each must be listed in every index under the keys it should have;
-then the entries of the indexes are counted, and where the number is wrong, each is looked at. All of it is
-done step by step, so that a server can do other things in between.
+Each record is decoded and must be in every index under its keys; then the entries of the indexes are counted,
+and where the number is wrong, each entry is checked. The check runs in steps, so that a server can do other
+work in between.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _ABOVE_ALL_KEYS: Final = b"\xff"
 
 
 class Validation:
-    """One check of one collection; `steps` has to be run to its end before the results count."""
+    """One check of one collection; the results are valid once `steps` has run to its end."""
 
     def __init__(self, reader: Snapshot, collection: Collection) -> None:
         self._reader = reader
@@ -40,7 +40,7 @@ class Validation:
 
     @property
     def valid(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no fault was found."""
         return not self.errors
 
     def steps(self) -> Iterator[None]:
@@ -55,7 +55,7 @@ class Validation:
             number, expected = self.keys_per_index[index.name], self._expected[index.name]
             if number != expected:
                 self._fault(index, f"it has {number} entries, not {expected}")
-            # If every key of every record is listed and there are no more entries, there is no wrong one.
+            # If every key of every record is there and there are no further entries, none is wrong.
             if index.name in self.broken_indexes:
                 for position, record_key in self._entries(index):
                     self._check_entry(index, position, record_key)
@@ -92,14 +92,14 @@ class Validation:
         try:
             is_expected = position in _stored_keys(index, record_key, document)
         except CommandError:
-            return  # the document is not sound, which was said already
+            return  # the document is not sound, which was reported already
         if not is_expected:
             self._fault(index, f"an entry of the record {record_key.hex()} has another key than the document")
             self._note(self.extra_entries, index, position, document)
 
     def _check_count(self) -> None:
         if self._collection.is_internal:
-            return  # nobody counts all of the server's own records
+            return  # the server's own records are not all counted
         count, size = self._reader.count(self._collection)
         if count != self.records:
             self._error(f"the collection counts {count} documents, but has {self.records}")
@@ -125,7 +125,7 @@ class Validation:
 
 
 def _check_document(document: bytes) -> None:
-    """Raise what is wrong with a document; the usual answer, nothing, comes quickly."""
+    """Raise what is wrong with a document; a sound one is recognised quickly."""
     if documents.encode(documents.decode(document)) != document:
         check_sound(document)
 

@@ -1,9 +1,8 @@
-"""One atomic change of the store: documents, indexes, counters, pre-images and the oplog move together.
+"""One atomic change of the store: documents, indexes, counters, pre-images and oplog entries.
 
-A job of the writer gets a `WriteUnit`. What it inserts, updates and deletes is logged in the order it
-happens. Consecutive inserts into one collection become one vectored entry, and so do the deletes of one
-statement, as the oplog format says; a group ends when something else is logged, when it is full, and with the
-unit.
+A job of the writer gets a `WriteUnit`. Inserts, updates and deletes are logged in the order they happen.
+Consecutive inserts into one collection become one vectored entry, and so do the deletes of one statement, as
+MongoDB writes them. A group ends when something else is logged, when it is full, and at the end of the unit.
 """
 
 from typing import Final
@@ -38,33 +37,29 @@ _TABLES_WITH_GARBAGE: Final = ("records", "index")
 
 
 class WriteUnit(TableWriter, UnitOfWork):
-    """One job's changes."""
+    """The changes of one job."""
 
     def __init__(self, state: WriteState) -> None:
         super().__init__(state)
         self.wall = state.clock.wall.milliseconds()
         """Milliseconds since 1970, the same for all of this unit's entries"""
         self.session: SessionWrites | None = None
-        """Set by `open_session` for retryable writes: entries then carry the session's fields"""
+        """Set by `open_session` for retryable writes: entries then contain the session's fields"""
         self.moves_data = False
-        """Whether what follows only moves documents between shards: its entries say `fromMigrate`"""
+        """Whether the next changes only move documents between shards: their entries say `fromMigrate`"""
         self._group: OperationGroup | None = None
-
-    # -- what others need ---------------------------------------------------------------------------
 
     @property
     def clock(self) -> ClusterClock:
-        """Where cluster times come from."""
         return self.state.clock
 
     @property
     def term(self) -> int:
-        """The primary's term."""
         return self.state.term
 
     @property
     def locks(self) -> LockTable:
-        """What open transactions have written."""
+        """The locks of open transactions."""
         return self.state.locks
 
     # -- documents ----------------------------------------------------------------------------------
@@ -94,7 +89,7 @@ class WriteUnit(TableWriter, UnitOfWork):
     ) -> None:
         """Replace a record; ``o`` is what is logged: the whole new document, or `{$v: 2, diff}`.
 
-        ``retry_image`` is `preImage` or `postImage` for a retryable findAndModify, whose image is kept.
+        ``retry_image`` is `preImage` or `postImage` for a retryable findAndModify, whose image is stored.
         """
         self.put_changed(collection, key, before, after)
         if collection.is_logged:
@@ -120,12 +115,12 @@ class WriteUnit(TableWriter, UnitOfWork):
         retry_image: str | None = None,
         grouped: bool = False,
     ) -> None:
-        """Remove a record; ``grouped`` for the deletes of one statement, which share entries."""
+        """Remove a record; with ``grouped``, the deletes of one statement share entries."""
         self.put_removed(collection, key, before)
         if not collection.is_logged:
             return
         if grouped:
-            # Pre-images wait for the entry of their group, so they count: a group must not fill the memory.
+            # Pre-images are held until the group is logged, so they count towards its size.
             pre_image = before if collection.records_images and not self.moves_data else None
             group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
             group.add_delete(collection.document_key(before), stmt_id, pre_image)
@@ -143,8 +138,8 @@ class WriteUnit(TableWriter, UnitOfWork):
 
     def _log_change(self, collection: Collection, operation: Operation, before: bytes, image: bytes) -> None:
         if operation.needs_retry_image is not None:
-            self.clock.tick()  # the slot in front, where a migration would put the image
-        # What is no statement of the client's, like making room in a capped collection, is not the session's.
+            self.clock.tick()  # the slot before the entry, where a migration would put the image
+        # A change without a statement id, such as making room in a capped collection, is not the session's.
         ts = self.log(operation, session=self.session if operation.statement_ids else None)
         if collection.records_images and not self.moves_data:
             self.put_pre_image(collection, ts, 0, before)
@@ -156,7 +151,7 @@ class WriteUnit(TableWriter, UnitOfWork):
     def put_pre_image(
         self, collection: Collection, ts: int, index: int, before: bytes, *, wall: int | None = None
     ) -> None:
-        """Keep the document as it was before a change, for streams that show it.
+        """Store the document before a change, for streams that show it.
 
         ``wall`` is that of the change's entry, if this unit did not write it.
         """
@@ -169,9 +164,9 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.add_to_count(PRE_IMAGES_IDENT, 1, len(image))
 
     def open_session(self, lsid: bytes, txn_number: int) -> SessionWrites:
-        """Log what follows as retryable writes of a session; what it wrote before under this number is known.
+        """Log the next changes as retryable writes of a session; returns its writes under this number so far.
 
-        Raises TransactionTooOld (225) if the session has gone on to a higher number.
+        Raises TransactionTooOld (225) if the session has used a higher number since.
         """
         found = self.session_record(session_key(lsid))
         known = None if found is None else SessionWrites.from_bson(found)
@@ -187,7 +182,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         return known
 
     def put_session(self, session: SessionWrites) -> None:
-        """Store where a session stands."""
+        """Store the record of a session."""
         state = self.state
         key = session_key(session.lsid)
         state.transaction.put(key, session.to_bson(self.wall), db=state.tables.sessions)
@@ -198,7 +193,7 @@ class WriteUnit(TableWriter, UnitOfWork):
                 state.transaction.delete(older, db=state.tables.images)
 
     def put_prepared(self, key: bytes, record: bytes | None) -> None:
-        """Store what the prepared transaction of a session needs to end; None if it has ended."""
+        """Store what the prepared transaction of a session needs to commit or abort; None if it has ended."""
         state = self.state
         if record is None:
             state.transaction.delete(key, db=state.tables.prepared)
@@ -207,7 +202,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         state.changes += 1
 
     def put_retry_image(self, session: SessionWrites, ts: int, kind: str, image: bytes) -> None:
-        """Keep what a retryable findAndModify has told, for when it is sent again."""
+        """Store the image that a retryable findAndModify returned, for a retry."""
         head = documents.encode(
             {
                 "_id": documents.decode(session.lsid),
@@ -217,8 +212,8 @@ class WriteUnit(TableWriter, UnitOfWork):
                 "invalidated": False,
             }
         )
-        kept = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"image", image))
-        self.state.transaction.put(session_key(session.lsid), kept, db=self.state.tables.images)
+        record = rawbson.document(rawbson.body(head), rawbson.element(rawbson.DOCUMENT, b"image", image))
+        self.state.transaction.put(session_key(session.lsid), record, db=self.state.tables.images)
 
     # -- the oplog ------------------------------------------------------------------------------------
 
@@ -230,7 +225,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         multi_op_type: int | None = None,
         ts: int | None = None,
     ) -> int:
-        """Append an entry and return its cluster time; ``session`` is whose write it is, if that matters."""
+        """Append an entry and return its cluster time; ``session`` for a retryable write."""
         self.end_group()
         if self.moves_data:
             operation.from_migrate = True
@@ -258,7 +253,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         return time.ts
 
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
-        """The group that takes a document of that size; one that does not is logged."""
+        """The group for a document of that size; logs the present group if it cannot take the document."""
         group = self._group
         if group is None or not (self.state.logs_batches and group.takes(op, collection, size)):
             self.end_group()
@@ -288,14 +283,14 @@ class WriteUnit(TableWriter, UnitOfWork):
         """Enter a new or changed collection into the catalog; nothing is logged."""
         state = self.state
         self.end_group()
-        # An open transaction may have made a collection of this name, or rely on this one as it is.
+        # An open transaction may have created a collection of this name, or use this one.
         self._check_free(name_key(collection.ns))
         self.check_unused(collection)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
         self.publish(state.catalog.with_collection(collection))
 
     def remove_collection(self, collection: Collection, *, keep_records: bool = False) -> None:
-        """Take a collection out of the catalog; nothing is logged. A rename keeps its records."""
+        """Remove a collection from the catalog; nothing is logged. A rename keeps its records."""
         state = self.state
         self.end_group()
         if not keep_records:
@@ -316,12 +311,12 @@ class WriteUnit(TableWriter, UnitOfWork):
             raise Blocked(user, collection.prefix)
 
     def publish(self, catalog: Catalog) -> None:
-        """Replace the catalog, for this unit now and for everybody once it is committed."""
+        """Replace the catalog: for this unit at once, for others when it is committed."""
         self.state.catalog = catalog
         self.state.changes += 1
 
     def discard(self, table: str, ident: int) -> None:
-        """Leave records or index keys to be removed in the background."""
+        """Mark records or index keys for removal in the background."""
         if table == "index":
             self.put_meta(multikey_mark(ident), None)
         number = _TABLES_WITH_GARBAGE.index(table)
@@ -332,7 +327,7 @@ class WriteUnit(TableWriter, UnitOfWork):
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Log what is still to be logged, store counters and the session."""
+        """Log the open group, store counters and the session."""
         self.end_group()
         if self.session is not None and self.session.changed:
             self.put_session(self.session)

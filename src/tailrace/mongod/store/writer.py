@@ -1,11 +1,11 @@
-"""The writer: one thread that changes the store, many writes to a commit.
+"""The writer: one thread that changes the store, with many jobs in one commit.
 
-Whoever wants to write hands in a job. The thread takes all jobs that wait, runs them in one LMDB
-transaction, commits it, which syncs the file, and only then tells the callers; while the disk works, new jobs
-gather for the next commit. So an answer means that the change is on disk, and writers share a sync.
+The thread takes all queued jobs, runs them in one LMDB transaction, commits it, which syncs the file, and
+only then reports to the callers; new jobs are queued while the disk works. So a result means that the change
+is on disk, and writers share a sync.
 
-A job is all or nothing. If one raises after it changed something, the transaction is given up and the jobs
-run again, each on its own; jobs therefore keep their effects to the unit they are given.
+A job is all or nothing. If one raises after it changed something, the transaction is aborted and the jobs
+run again, each in its own transaction; jobs therefore have no effects except through the unit they get.
 """
 
 import threading
@@ -32,7 +32,7 @@ Work: TypeAlias = Callable[[WriteUnit], Any]
 
 @dataclass(slots=True)
 class Job:
-    """Some work, and where its outcome goes."""
+    """A function to run on a `WriteUnit`, and the callback for its result or error."""
 
     work: Work
     done: Callable[[Any, BaseException | None], None]
@@ -42,17 +42,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became visible and durable at once."""
+    """The result of one LMDB commit."""
 
     entries: Sequence[tuple[int, bytes]]
-    """new oplog entries with their cluster times, in order"""
+    """New oplog entries with their cluster times, in order"""
     catalog: Catalog
     truncated_through: int
-    """cluster time of the newest entry that was removed; 0 if none was"""
+    """Cluster time of the newest entry that was removed; 0 if none was"""
 
 
 class Writer:
-    """The thread and its queue."""
+    """The writer's thread and its queue."""
 
     def __init__(self, store: "Store", publish: Callable[[Commit | None, list[Job]], None]) -> None:
         self._store = store
@@ -61,12 +61,12 @@ class Writer:
         self._wake = threading.Condition()
         self._stopping = False
         self._began: deque[int] = deque()
-        """the cluster times at which the commits began that were not delivered yet, oldest first"""
+        """Cluster times at which the commits began that are not delivered yet, oldest first"""
         self._thread = threading.Thread(target=self._run, name="tailrace-writer", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Queue a job; its outcome is published after the commit that holds it."""
+        """Queue a job; its result is published after the commit that contains it."""
         with self._wake:
             if self._stopping:
                 raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
@@ -75,18 +75,18 @@ class Writer:
 
     @property
     def pending_since(self) -> int | None:
-        """A cluster time before all entries that were not delivered; None if nothing is under way."""
+        """A cluster time before all entries that are not delivered yet; None if no commit is pending."""
         try:
             return self._began[0]
         except IndexError:
             return None
 
     def settle(self) -> None:
-        """Take note that the oldest outcome was delivered."""
+        """Note that the oldest pending commit was delivered."""
         self._began.popleft()
 
     def stop(self) -> None:
-        """Finish what is queued and end the thread."""
+        """Finish the queued jobs and end the thread."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -96,7 +96,7 @@ class Writer:
         while True:
             with self._wake:
                 while not self._waiting and not self._stopping:
-                    # With nothing else to do, space of dropped collections is given back bit by bit.
+                    # While idle, free the space of dropped collections in small steps.
                     if not self._wake.wait(timeout=0.1 if self._store.has_garbage else None):
                         break
                 jobs, self._waiting = self._waiting, []
@@ -119,7 +119,7 @@ class Writer:
                 transaction.abort()
                 raise
         except BaseException as error:
-            # Nothing of this transaction remains; whose fault it is shows when each job runs alone.
+            # The transaction is undone; running each job alone shows which one failed.
             if len(jobs) > 1:
                 self._began.pop()
                 for job in jobs:

@@ -1,7 +1,7 @@
 """MongoDB's wire protocol without I/O: bytes in, requests out; replies in, bytes out.
 
-`Connection` is the server's end of one connection, `ClientConnection` the client's. Neither knows a socket,
-a clock or a command; docs/wire.md shows the layouts and says what closes a connection.
+`Connection` is the server's end of one connection, `ClientConnection` the client's. Neither uses a socket, a
+clock or a command; docs/wire.md has the layouts and the faults that close a connection.
 """
 
 from tailrace.mongod.wire.client import ClientConnection, Reply

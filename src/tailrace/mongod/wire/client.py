@@ -22,7 +22,7 @@ from tailrace.mongod.wire.payload_document import check_document
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered: to which message, and whether it goes on without being asked."""
+    """A server's reply: the message it answers, and whether further replies follow."""
 
     request_id: int
     response_to: int
@@ -38,7 +38,7 @@ class Reply:
 
 
 class ClientConnection(Endpoint[Reply]):
-    """Encodes commands one after the other; `next_message` gives the replies."""
+    """Encodes commands; `next_message` returns the replies."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ClientConnection(Endpoint[Reply]):
 
     @property
     def last_request_id(self) -> int:
-        """The id of the message sent last; its reply names it."""
+        """The id of the last message sent; its reply contains it."""
         return self._request_id
 
     def send(
@@ -65,7 +65,7 @@ class ClientConnection(Endpoint[Reply]):
         more_to_come: bool = False,
         exhaust_allowed: bool = False,
     ) -> bytes:
-        """The bytes of a command, which names its database in `$db`.
+        """The bytes of a command, which has its database in `$db`.
 
         With ``more_to_come`` the server does not reply; with ``exhaust_allowed`` it may reply repeatedly.
         """
@@ -83,7 +83,7 @@ class ClientConnection(Endpoint[Reply]):
         return compress(message, COMPRESSORS[self.compressor])
 
     def send_handshake(self, command: bytes, database: str = "admin") -> bytes:
-        """The bytes of a `hello` in the form that servers of every age understand; it has no `$db`."""
+        """The bytes of a `hello` as an OP_QUERY, which servers of every version accept; it has no `$db`."""
         self._check_usable()
         return op_query.encode(OpQuery(f"{database}.$cmd", command), self._new_request_id())
 

@@ -1,11 +1,11 @@
-"""OP_COMPRESSED: another message, packed.
+"""OP_COMPRESSED: another message, compressed.
 
 ::
 
-    int32 original opcode | int32 size when unpacked | uint8 compressor | the packed payload
+    int32 original opcode | int32 uncompressed size | uint8 compressor | the compressed payload
 
-The header of the original message is not packed; its size and opcode follow from these fields. The size is
-checked before anything is unpacked, and no compressor is allowed to produce more than that.
+The header of the original message is not included; its size and opcode follow from these fields. The size is
+checked before anything is decompressed, and no compressor may produce more than that.
 """
 
 import sys
@@ -32,7 +32,7 @@ NEVER_COMPRESSED: Final = frozenset(
         "createuser", "updateuser", "copydbsaslstart", "copydbgetnonce", "copydb",
     }
 )  # fmt: skip
-"""Commands a client sends as they are, in lower case: the handshake itself, and whatever holds secrets."""
+"""Commands a client never compresses, in lower case: the handshake, and commands that contain secrets."""
 
 _LAYOUT: Final = Struct("<iiB")
 # A snappy element of three bytes copies at most 64.
@@ -41,7 +41,7 @@ _BEST_SNAPPY_RATIO: Final = 22
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """A way to pack bytes; ``unpack`` gets the size to expect and returns at most one byte more."""
+    """A compression method; ``unpack`` gets the expected size and returns at most one byte more."""
 
     name: str
     id: int
@@ -50,7 +50,7 @@ class Compressor:
 
 
 def _unpack_snappy(packed: bytes, size: int) -> bytes:
-    # The packed bytes begin with the size; snappy allocates that much before it reads on.
+    # The compressed bytes begin with the size; snappy allocates that much before it reads further.
     if size > len(packed) * _BEST_SNAPPY_RATIO or cramjam.snappy.decompress_raw_len(packed) != size:
         raise WireError(f"{len(packed)} bytes of snappy do not hold {size} bytes")
     return bytes(cramjam.snappy.decompress_raw(packed))
@@ -84,14 +84,14 @@ COMPRESSORS: Final = {
         Compressor("zstd", 3, zstd.compress, _unpack_zstd),
     )
 }
-"""Every compressor, by the name it is negotiated with; `noop` is for tests, as it is on a server."""
+"""Every compressor, by the name used in the negotiation; `noop` is for tests, as in MongoDB."""
 
 _BY_ID: Final = {compressor.id: compressor for compressor in COMPRESSORS.values()}
 _FAULTS: Final = (cramjam.DecompressionError, zlib.error, zstd.ZstdError)
 
 
 def negotiate(client: Iterable[str], server: Iterable[str]) -> list[str]:
-    """What both sides can do, the client's favourite first; what `hello` answers as `compression`.
+    """The compressors that both sides support, in the client's order; `compression` in the reply of `hello`.
 
     >>> negotiate(["zstd", "lz4", "snappy"], ["snappy", "zstd", "zlib"])
     ['zstd', 'snappy']
@@ -101,7 +101,7 @@ def negotiate(client: Iterable[str], server: Iterable[str]) -> list[str]:
 
 
 def compress(message: bytes, compressor: Compressor) -> bytes:
-    """A whole message as OP_COMPRESSED; as it is if that would make it too large to send."""
+    """A message as OP_COMPRESSED; the original message if that would be too large to send."""
     _, request_id, response_to, code = decode_header(message, 0)
     packed = compressor.pack(memoryview(message)[HEADER_SIZE:])
     if HEADER_SIZE + _LAYOUT.size + len(packed) > MAX_MESSAGE_SIZE:
@@ -113,7 +113,7 @@ def compress(message: bytes, compressor: Compressor) -> bytes:
 def decompress(
     header: Header, payload: bytes, accepted: Container[str] = COMPRESSORS
 ) -> tuple[Header, bytes, Compressor]:
-    """Header and payload of the message inside, and what it was packed with: one of ``accepted``."""
+    """Header and payload of the original message, and its compressor, which must be one of ``accepted``."""
     if len(payload) < _LAYOUT.size:
         raise WireError("an OP_COMPRESSED ends before its content")
     code, size, compressor_id = _LAYOUT.unpack_from(payload)

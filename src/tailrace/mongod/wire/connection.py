@@ -1,8 +1,7 @@
 """The server's end of one connection.
 
-A reply follows its request: OP_REPLY answers OP_QUERY, a checksum a checksum, and it is packed the way the
-request was. Requests may be answered in any order, although clients send the next one when they have the
-reply.
+A reply has the form of its request: OP_REPLY answers OP_QUERY, and checksum and compressor are those of the
+request. Requests may be answered in any order, although clients wait for a reply before the next request.
 
 >>> from tailrace.mongod.wire.client import ClientConnection
 >>> from tailrace.bson.documents import decode, encode
@@ -37,13 +36,14 @@ class Connection(Endpoint[Request]):
     def __init__(self, compressors: Iterable[str] = COMPRESSORS) -> None:
         super().__init__(compressors)
         self._repeated = RepeatedCommand()
-        self._exhausting: dict[int, int] = {}  # request id to the id of the last reply, until the last reply
+        self._exhausting: dict[int, int] = {}
+        """From the id of a request to that of its newest reply, while more replies follow"""
 
     def send(self, request: Request, document: bytes, *, more_to_come: bool = False) -> bytes:
-        """The bytes that answer a request; none if the client does not wait for an answer.
+        """The bytes of a reply; none if the client does not expect one.
 
-        With ``more_to_come`` the client will not ask again, and `send` is called again for the same request.
-        The client follows such a stream from reply to reply: each names the one before as what it answers.
+        With ``more_to_come`` another reply to the same request follows, without a further request. In a
+        sequence of replies each answers the one before.
         """
         self._check_usable()
         if not request.expects_reply:
@@ -66,7 +66,7 @@ class Connection(Endpoint[Request]):
         return message if request.compressor is None else compress(message, request.compressor)
 
     def refuse(self, request: Request) -> bytes:
-        """The bytes that answer a request which came with an error."""
+        """The bytes of the reply to a request that has an error."""
         error = request.error
         if error is None:
             raise ValueError(f"request {request.request_id} has no error")

@@ -1,8 +1,7 @@
-"""What both ends of a connection have in common: bytes arrive, messages come out, and a fault is final.
+"""The base of both ends of a connection: turns received bytes into messages.
 
-A message is handed out as soon as it is complete, so messages in front of a fault are not lost. After a
-`WireError` nobody can tell where the next message begins; the endpoint then refuses everything, repeating
-the reason.
+A message is returned as soon as it is complete, so messages before a fault are not lost. After a `WireError`
+the start of the next message is unknown; every further call raises with the same reason.
 """
 
 from abc import ABC, abstractmethod
@@ -27,14 +26,14 @@ class NeedData(Enum):
 
 
 NEED_DATA: Final = NeedData.NEED_DATA
-"""No whole message is there; call `receive_data` first."""
+"""No complete message has arrived; call `receive_data` first."""
 
 
 class Endpoint(ABC, Generic[MessageT]):
-    """One end; a subclass says what a message means to it."""
+    """One end of a connection; a subclass decodes its messages."""
 
     def __init__(self, compressors: Iterable[str] = COMPRESSORS) -> None:
-        """Messages packed with anything but ``compressors`` are refused."""
+        """Refuse messages with a compressor that is not one of ``compressors``."""
         self._compressors = frozenset(compressors)
         self._buffer = ReceiveBuffer()
         self._failure: WireError | None = None
@@ -42,14 +41,14 @@ class Endpoint(ABC, Generic[MessageT]):
 
     @property
     def buffered(self) -> int:
-        """How many received bytes were not handed out yet.
+        """The number of received bytes that were not returned as messages yet.
 
-        The endpoint keeps what it is given. To bound that, read on only when `next_message` needs data.
+        There is no limit here: read from the socket only when `next_message` returned `NEED_DATA`.
         """
         return len(self._buffer)
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what was read from the socket."""
+        """Add bytes that were read from the socket."""
         self._check_usable()
         self._buffer.append(bytes(data))
 
@@ -72,7 +71,7 @@ class Endpoint(ABC, Generic[MessageT]):
 
     @abstractmethod
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> MessageT:
-        """The message behind a header, which was packed with ``compressor``."""
+        """Decode a message that came with ``compressor``."""
 
     def _check_usable(self) -> None:
         if self._failure is not None:

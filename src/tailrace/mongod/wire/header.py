@@ -1,7 +1,7 @@
-"""The sixteen bytes in front of every message: its size, its id, the message it answers, its kind.
+"""The header of every message: its size, its id, the id of the message it answers, its opcode.
 
-Four little-endian int32. A header is judged as soon as it has arrived: a size or a kind that cannot be is
-an error before anything is kept for the message behind it.
+Four little-endian int32. A header is checked as soon as it has arrived: a bad size or opcode is an error
+before anything is allocated for the message.
 """
 
 from enum import IntEnum
@@ -13,13 +13,13 @@ from tailrace.errors import CommandError, WireError
 
 HEADER_SIZE: Final = 16
 MAX_MESSAGE_SIZE: Final = 48_000_000
-"""What `hello` reports as maxMessageSizeBytes; the header counts."""
+"""`maxMessageSizeBytes` in the reply of `hello`; includes the header."""
 
 _LAYOUT: Final = Struct("<iiii")
 
 
 class OpCode(IntEnum):
-    """Kinds of messages; all but the last two belong to servers before 5.1."""
+    """Kinds of messages; all but the last two belong to MongoDB before 5.1."""
 
     OP_REPLY = 1
     OP_UPDATE = 2001
@@ -39,7 +39,7 @@ _OP_CODES: Final = {int(code): code for code in OpCode}
 
 
 class Header(NamedTuple):
-    """A header that was read, or is to be written.
+    """A message header.
 
     >>> Header(38, 7, 0, OpCode.OP_MSG).encode().hex(" ", 4)
     '26000000 07000000 00000000 dd070000'
@@ -51,12 +51,11 @@ class Header(NamedTuple):
     op_code: OpCode
 
     def encode(self) -> bytes:
-        """The header's bytes."""
         return _LAYOUT.pack(*self)
 
 
 def decode(data: bytes | bytearray, start: int) -> Header:
-    """The header whose sixteen bytes begin at ``start``."""
+    """Decode and check the header at ``start``."""
     length, request_id, response_to, code = _LAYOUT.unpack_from(data, start)
     if not HEADER_SIZE <= length <= MAX_MESSAGE_SIZE:
         raise WireError(f"a message cannot be {length} bytes long; the limit is {MAX_MESSAGE_SIZE}")
@@ -64,7 +63,7 @@ def decode(data: bytes | bytearray, start: int) -> Header:
 
 
 def op_code(code: int) -> OpCode:
-    """The kind of message a number stands for."""
+    """The opcode of a number; raises `WireError` for an unknown one."""
     known = _OP_CODES.get(code)
     if known is None:
         raise WireError(f"there is no opcode {code}")
@@ -72,12 +71,12 @@ def op_code(code: int) -> OpCode:
 
 
 def frame(code: OpCode, request_id: int, response_to: int, payload: bytes) -> bytes:
-    """A whole message around its payload."""
+    """A message with header and payload."""
     return Header(HEADER_SIZE + len(payload), request_id, response_to, code).encode() + payload
 
 
 def check_size(message: bytes) -> None:
-    """Raise what a server answers if a message that was to be sent is too large for it."""
+    """Raise BSONObjectTooLarge if a message is too large to be sent."""
     if len(message) > MAX_MESSAGE_SIZE:
         reason = f"a message of {len(message)} bytes is larger than {MAX_MESSAGE_SIZE}"
         raise CommandError(ErrorCode.BSONObjectTooLarge, reason)

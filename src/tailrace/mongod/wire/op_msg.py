@@ -1,15 +1,15 @@
-"""OP_MSG, the one message both sides use today: flags, sections, and a checksum if the flags say so.
+"""OP_MSG, the message that both sides use today: flags, sections, and an optional checksum.
 
 ::
 
     uint32 flags | section ... | uint32 CRC-32C of everything before it, header included
 
     section kind 0   00, one document: the command or the reply; exactly one
-    section kind 1   01, int32 size, name, 00, documents: an array of the command that travels beside it
+    section kind 1   01, int32 size, name, 00, documents: an array of the command outside its body
 
-The lower sixteen flags must be understood by the receiver, the upper sixteen may be ignored. A server closes
-the connection on flags it does not know, a wrong checksum or a third sequence; it answers all other faults of
-the sections with a code.
+The receiver must know the lower sixteen flags and may ignore the upper sixteen. A server closes the
+connection on unknown flags, a wrong checksum or a third sequence; it answers all other faults of the sections
+with an error code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,21 +39,21 @@ _UINT32: Final = Struct("<I")
 _CHECKSUM_SIZE: Final = 4
 _FLAGS_SIZE: Final = 4
 _START: Final = Struct("<iiiiIB")
-"""Everything in front of the body: the header, the flags, the kind of the first section"""
+"""Everything before the body: the header, the flags, the kind of the first section"""
 
 
 @dataclass(slots=True)
 class OpMsg:
-    """One message: the body's bytes, and the bytes of each document of each sequence. Nobody changes one."""
+    """A message: the bytes of the body, and of each document of each sequence. Treat it as immutable."""
 
     body: bytes
     sequences: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     flags: int = 0
     decoded: dict[str, Any] | None = field(default=None, compare=False)
-    """What the check of the body made of it, if it came from the wire; see `check_document`."""
+    """The decoded body, if the message came from the wire; see `check_document`."""
 
     def merged(self) -> bytes:
-        """The body with each sequence as an array behind its own fields; documents are copied as they are.
+        """The body with each sequence appended as an array field; documents are copied unchanged.
 
         >>> one = raw.document(raw.element(raw.NULL, b"x", b""))
         >>> merged = OpMsg(raw.EMPTY, {"documents": [one, one]}).merged()
@@ -85,7 +85,7 @@ def encode(message: OpMsg, request_id: int, response_to: int = 0) -> bytes:
 def encode_body(
     body: bytes, flags: int, request_id: int, response_to: int = 0, sections: Sequence[bytes] = ()
 ) -> bytes:
-    """The same for a body, and finished sections behind it."""
+    """The whole message for a body, followed by encoded sections."""
     has_checksum = flags & CHECKSUM_PRESENT
     length = _START.size + len(body) + sum(map(len, sections)) + (_CHECKSUM_SIZE if has_checksum else 0)
     start = _START.pack(length, request_id, response_to, OpCode.OP_MSG, flags, _BODY)
@@ -94,15 +94,15 @@ def encode_body(
 
 
 def decode(header: Header, payload: bytes) -> OpMsg:
-    """The message behind a header.
+    """Decode the message after a header.
 
-    Raises `WireError` if the connection cannot go on, `CommandError` if a server answers instead.
+    Raises `WireError` if the connection must be closed, `CommandError` if the server replies with an error.
     """
     return read_sections(payload, read_flags(header, payload))
 
 
 def read_flags(header: Header, payload: bytes) -> int:
-    """The flags, if they are known and the checksum that they may promise is right."""
+    """The flags; raises `WireError` for unknown ones or a wrong checksum."""
     if len(payload) < _FLAGS_SIZE:
         raise WireError("an OP_MSG ends before its flags")
     flags: int = _UINT32.unpack_from(payload)[0]
@@ -126,7 +126,7 @@ def _check_checksum(header: Header, payload: bytes) -> None:
 
 
 def read_sections(payload: bytes, flags: int) -> OpMsg:
-    """The message whose flags were read; raises what `decode` raises."""
+    """Decode the sections; raises like `decode`."""
     end = len(payload) - (_CHECKSUM_SIZE if flags & CHECKSUM_PRESENT else 0)
     body: bytes | None = None
     decoded: dict[str, Any] | None = None
@@ -154,7 +154,7 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
 
 
 def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, list[bytes]]) -> int:
-    """Read the section whose size stands at ``start`` into ``sequences``; where it ends."""
+    """Read the section at ``start`` into ``sequences``; returns its end."""
     if len(sequences) == MAX_SEQUENCES:
         reason = f"an OP_MSG has more than {MAX_SEQUENCES} document sequences"
         raise WireError(_named(ErrorCode.TooManyDocumentSequences, reason))
@@ -182,5 +182,5 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
 
 
 def _named(code: ErrorCode, reason: str) -> str:
-    # These connections are closed without a reply; the code is for whoever compares logs with a server's.
+    # These connections are closed without a reply; the code helps to compare logs with those of MongoDB.
     return f"{reason} ({code.value} {code.name})"

@@ -1,11 +1,11 @@
-"""OP_QUERY, of which servers since 5.1 know one use: the first `hello` of a connection.
+"""OP_QUERY, which MongoDB since 5.1 accepts only for the first `hello` of a connection.
 
 ::
 
     int32 flags | name, 00 | int32 skip | int32 number to return | query | fields to return (optional)
 
-Such a query is for the collection `$cmd` of a database, and its document is a command. Drivers begin with it
-because they cannot know yet whether the server is new enough for OP_MSG.
+The query is on the collection `$cmd` of a database, and its document is a command. Drivers begin with it
+because they do not know yet whether the server is new enough for OP_MSG.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _SKIP_AND_NUMBER: Final = Struct("<ii")
 
 @dataclass(frozen=True, slots=True)
 class OpQuery:
-    """One query; its documents are bytes whose length is right, and nothing more is known of them."""
+    """A query; the lengths of its documents are checked, their contents are not."""
 
     namespace: str
     query: bytes
@@ -50,7 +50,7 @@ def encode(message: OpQuery, request_id: int, response_to: int = 0) -> bytes:
 
 
 def decode(payload: bytes) -> OpQuery:
-    """The query behind a header."""
+    """Decode the payload."""
     name_end = payload.find(b"\0", 4)
     query_start = name_end + 1 + _SKIP_AND_NUMBER.size
     if name_end < 0 or query_start > len(payload):
@@ -64,7 +64,7 @@ def decode(payload: bytes) -> OpQuery:
     fields = None
     if query_end < len(payload):
         if document_end(payload, query_end, len(payload)) != len(payload):
-            raise WireError("an OP_QUERY goes on behind its documents")
+            raise WireError("an OP_QUERY has bytes after its documents")
         fields = payload[query_end:]
     flags: int = _INT32.unpack_from(payload)[0]
     return OpQuery(namespace, payload[query_start:query_end], flags, skip, number_to_return, fields)

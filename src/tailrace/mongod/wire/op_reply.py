@@ -1,4 +1,4 @@
-"""OP_REPLY, what a server answers to an OP_QUERY.
+"""OP_REPLY, a server's reply to an OP_QUERY.
 
 ::
 
@@ -17,14 +17,14 @@ from tailrace.mongod.wire.payload_document import document_end
 QUERY_FAILURE: Final = 1 << 1
 """The one document is `{$err, code}`."""
 AWAIT_CAPABLE: Final = 1 << 3
-"""Set in every reply since 1.6."""
+"""Set in every reply since MongoDB 1.6."""
 
 _LAYOUT: Final = Struct("<iqii")
 
 
 @dataclass(frozen=True, slots=True)
 class OpReply:
-    """One reply; to a command, it has one document."""
+    """A reply; that to a command has one document."""
 
     documents: Sequence[bytes]
     flags: int = AWAIT_CAPABLE
@@ -39,7 +39,7 @@ def encode(message: OpReply, request_id: int, response_to: int) -> bytes:
 
 
 def decode(payload: bytes) -> OpReply:
-    """The reply behind a header."""
+    """Decode the payload."""
     if len(payload) < _LAYOUT.size:
         raise WireError("an OP_REPLY ends before its documents")
     flags, cursor_id, starting_from, promised = _LAYOUT.unpack_from(payload)

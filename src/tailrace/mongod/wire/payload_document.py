@@ -1,9 +1,9 @@
-"""Documents inside messages: where one ends, and whether it is one.
+"""Documents in messages: find their end, and check that they are valid BSON.
 
-Everything behind this check may trust the bytes it is handed: lengths fit, text is UTF-8 and ends where it
-says, nesting stays within the server's limit. Two kinds of faults are told apart. If the end of a document
-cannot be found, the frame around it is broken, and with it the connection (`WireError`). If a document with
-an end is not BSON, the next message can still be found, and the server answers with a code (`CommandError`).
+All code after this check may trust the bytes: lengths fit, text is UTF-8 and ends with NUL, nesting is within
+the server's limit. There are two kinds of faults. If the end of a document cannot be found, the connection
+must be closed (`WireError`). If a document with an end is not BSON, the next message can still be found, and
+the server replies with an error code (`CommandError`).
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import BsonError, CommandError, WireError
 
 MAX_DEPTH: Final = 200
-"""How many documents and arrays may lie around a value, the outermost not counted."""
+"""How many documents and arrays may contain a value, the outermost not counted."""
 
 _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
@@ -29,7 +29,7 @@ _LEVEL_SIZE: Final = 1 + 1 + 4 + 1
 
 
 def document_end(payload: bytes, start: int, limit: int) -> int:
-    """Where the document at ``start`` ends; that must be at ``limit`` or before."""
+    """The end of the document at ``start``, which must not be after ``limit``."""
     if start + 4 <= limit:
         length: int = _read_length(payload, start)[0]
         if 5 <= length <= limit - start:
@@ -39,22 +39,23 @@ def document_end(payload: bytes, start: int, limit: int) -> int:
 
 
 def check_document(document: bytes) -> dict[str, Any] | None:
-    """Raise what a server answers if these bytes, of the right length, are not a document it takes.
+    """Raise the server's error if these bytes, of the right length, are not a valid document.
 
-    Gives what PyMongo decodes it to, for those who want that anyway; None if PyMongo does not take it. It is
-    not all there is to know of a document: deprecated types and repeated names are lost in it.
+    Returns the document as PyMongo decodes it, so that a caller need not decode it again; None if PyMongo
+    cannot. The decoded form is not exact: deprecated types and repeated names are lost in it.
     """
     if len(document) > raw.MAX_INTERNAL_SIZE:
         reason = f"a document of {len(document)} bytes is larger than {raw.MAX_INTERNAL_SIZE}"
         raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
-    # PyMongo's decoder is by far the fastest way to look at every byte. What it takes is BSON; what it does
-    # not take is looked at again, because MongoDB stores some values that PyMongo cannot represent.
+    # PyMongo's decoder is by far the fastest check. What it accepts is BSON; what it refuses is checked
+    # again, because MongoDB stores some values that PyMongo cannot represent.
     try:
         decoded = bson.decode(document, _OPTIONS)
-    except Exception:  # besides InvalidBSON whatever PyMongo's types raise when they are built
+    except Exception:  # InvalidBSON, or any error of the constructors of PyMongo's types
         _walk(document)
         return None
-    # A level of nesting takes at least a type, the end of a name, a length and an end, and a byte says so.
+    # A level of nesting takes at least a type, the end of a name, a length and an end; its type byte is
+    # counted.
     if len(document) > MAX_DEPTH * _LEVEL_SIZE and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
         _check_depth(decoded)
     return decoded
@@ -93,7 +94,7 @@ def _walk(document: bytes) -> None:
         if depth > MAX_DEPTH:
             raise _too_deep()
         for kind, name, value_start, end in raw.elements(document, start):
-            if container != raw.ARRAY:  # nobody reads the names of an array
+            if container != raw.ARRAY:  # the names in an array are never read
                 _check_text(name)
             if kind in (raw.DOCUMENT, raw.ARRAY):
                 pending.append((kind, value_start, depth + 1))

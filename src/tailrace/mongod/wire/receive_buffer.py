@@ -1,8 +1,8 @@
-"""What has arrived and was not read yet, cut into messages.
+"""Received bytes, split into messages.
 
-A read from a socket usually holds whole messages, so the bytes of a read are kept as they are and cut up by
-an offset. Only a message that spans reads is collected, in one bytearray that grows in place. Either way a
-byte is copied a fixed number of times, whatever the sizes of reads and messages.
+A read from a socket usually contains whole messages, so its bytes are stored unchanged and split by an
+offset. Only a message that spans reads is collected, in one bytearray that grows in place. Each byte is
+copied a fixed number of times, independent of the sizes of reads and messages.
 """
 
 from typing import Final
@@ -26,25 +26,25 @@ class ReceiveBuffer:
     def __init__(self) -> None:
         self._data: bytes | bytearray = _NOTHING
         self._start = 0
-        self._header: Header | None = None  # of the message at the front, once it was read
+        self._header: Header | None = None  # of the first message, once it was decoded
 
     def __len__(self) -> int:
         return len(self._data) - self._start
 
     def append(self, data: bytes) -> None:
-        """Put what was received behind the rest."""
+        """Add received bytes."""
         if self._start == len(self._data):
             self._data, self._start = data, 0
             return
         if not isinstance(self._data, bytearray):
             self._data, self._start = bytearray(memoryview(self._data)[self._start :]), 0
-        elif self._start > len(self._data) // 2:  # what is moved is less than what was read since
+        elif self._start > len(self._data) // 2:  # fewer bytes are moved than were read since
             del self._data[: self._start]
             self._start = 0
         self._data += data
 
     def next_frame(self) -> tuple[Header, bytes] | None:
-        """The next message, as its header and what follows it; None until all of it is there."""
+        """The next message as header and payload; None until it is complete."""
         available = len(self._data) - self._start
         header = self._header
         if header is None:
@@ -62,5 +62,4 @@ class ReceiveBuffer:
         return header, payload
 
     def clear(self) -> None:
-        """Forget everything."""
         self._data, self._start, self._header = _NOTHING, 0, None

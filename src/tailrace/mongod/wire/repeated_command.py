@@ -1,8 +1,8 @@
-"""The getMore that a connection sends again and again.
+"""Decode the getMore that a connection repeats only once.
 
-A client that follows a change stream sends the same getMore for as long as the stream is open, and nothing in
-it changes but the time it has heard of, `$clusterTime`. So it is checked and decoded once; a message that is
-equal to it around its `$clusterTime`, which stands in the same place, has the same fields.
+A client that follows a change stream sends the same getMore as long as the stream is open, and only its
+`$clusterTime` changes. So it is checked and decoded once; a message that is equal except for its
+`$clusterTime`, at the same offset, has the same fields.
 """
 
 from functools import lru_cache
@@ -17,19 +17,19 @@ from tailrace.mongod.wire.payload_document import check_document
 from tailrace.mongod.wire.request import Request
 
 _BODY_START: Final = 5
-"""In a payload: behind the flags and the kind of the first section"""
+"""Offset in a payload: after the flags and the kind of the first section"""
 _NO_FLAGS: Final = bytes(_BODY_START)
 _GET_MORE: Final = b"\x12getMore\0"
 _NAME: Final = b"$clusterTime"
 _CLUSTER_TIME: Final = b"\x03%b\0" % _NAME
 _REFERENCE: Final = b"$ref\0"
-"""The name that makes PyMongo build an object of its own"""
+"""The field name that makes PyMongo decode a document as a `DBRef`"""
 _MAX_SIZE: Final = 1024
 _read_size: Final = raw.INT32_LE.unpack_from
 
 
 class RepeatedCommand:
-    """What one connection sent last, if it was a getMore."""
+    """The last message of a connection, if it was a getMore."""
 
     def __init__(self) -> None:
         self._around = b""
@@ -66,7 +66,7 @@ class RepeatedCommand:
         )
 
     def note(self, payload: bytes, request: Request) -> None:
-        """Remember a request that was read in the ordinary way, if it is of the kind that is repeated."""
+        """Remember a fully decoded request, if it may be repeated."""
         if (
             len(payload) > _MAX_SIZE
             or not payload.startswith(_GET_MORE, _BODY_START + 4)
@@ -89,7 +89,7 @@ class RepeatedCommand:
 
 
 def _cut(payload: bytes, place: int) -> tuple[bytes, bytes]:
-    """What is around the element at a place, and its value."""
+    """The payload without the element at a place, and the value of that element."""
     if place < 0:
         return payload, b""
     start = place + len(_CLUSTER_TIME)
@@ -99,7 +99,7 @@ def _cut(payload: bytes, place: int) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=64)
 def _decoded(gossip: bytes) -> dict[str, Any] | None:
-    """The value of a `$clusterTime`, which all clients send at about the same time; None if it is no good."""
+    """The decoded value of a `$clusterTime`, cached because clients send the same ones; None if invalid."""
     try:
         found = check_document(gossip)
     except CommandError:

@@ -1,12 +1,11 @@
-"""What a client asks for, whichever message it came in.
+"""A client's command, from an OP_MSG or an OP_QUERY.
 
-OP_MSG and OP_QUERY carry the same thing, a command for a database, in different places. A `Request` is that
-command in the form of OP_MSG, so whoever runs commands sees one form. It also keeps what the reply has to
-look like: opcode, checksum, compressor.
+Both messages contain a command for a database, in different places. A `Request` is that command in the form
+of OP_MSG, so that there is one form to run. It also has the form of the reply: opcode, checksum, compressor.
 
-A reader in `READERS` takes header and payload, and the compressor the message came with. It raises
-`WireError` if the connection cannot go on. If a server would answer with an error instead, the request is
-returned with that `error`, and everything behind it on the connection is unaffected.
+A reader in `READERS` takes header and payload, and the compressor of the message. It raises `WireError` if
+the connection must be closed. If the server replies with an error instead, the request is returned with that
+`error`, and later messages of the connection are unaffected.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ LEGACY_COMMANDS: Final = frozenset(
         "saslStart", "saslContinue", "authenticate", "_isSelf",
     }
 )  # fmt: skip
-"""What a server still takes by OP_QUERY: what old drivers send before they know that OP_MSG is there."""
+"""Commands that a server still accepts by OP_QUERY: those of old drivers before they know of OP_MSG."""
 
 _REMOVED_OPCODE: Final = 5739101
 _DATABASE_ELEMENT: Final = b"\x02$db\0"
@@ -35,24 +34,24 @@ _DATABASE_ELEMENT: Final = b"\x02$db\0"
 
 @dataclass(slots=True)
 class Request:
-    """A command, or the ``error`` to answer with because there is none; then the command is empty.
+    """A command; or an empty command and the ``error`` to reply with.
 
-    Nobody changes one; it is not frozen because making it would take twice as long.
+    Treat it as immutable; it is not frozen because construction would take twice as long.
     """
 
     request_id: int
     op_code: OpCode
     database: str = ""
     command: bytes = raw.EMPTY
-    """The body as it came, `$db` included; documents that came beside it are in ``sequences``."""
+    """The received body, `$db` included; documents outside the body are in ``sequences``."""
     sequences: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     flags: int = 0
     compressor: Compressor | None = None
     error: CommandError | None = None
     decoded: dict[str, Any] | None = None
-    """What the check of the command made of it, if that is known; see `check_document` for what it lacks."""
+    """The decoded command, if it was decoded; see `check_document` for its limits."""
     is_exact: bool = False
-    """Whether it is known that ``decoded`` lacks nothing."""
+    """Whether ``decoded`` is known to be exact."""
 
     @property
     def name(self) -> str:
@@ -61,16 +60,16 @@ class Request:
 
     @property
     def expects_reply(self) -> bool:
-        """Whether the client waits for an answer; it does not for unacknowledged writes."""
+        """Whether the client waits for a reply; not for unacknowledged writes."""
         return not self.flags & op_msg.MORE_TO_COME
 
     @property
     def exhaust_allowed(self) -> bool:
-        """Whether the client takes several replies, each but the last with moreToCome."""
+        """Whether the client accepts several replies, each but the last with moreToCome."""
         return bool(self.flags & op_msg.EXHAUST_ALLOWED)
 
     def merged_command(self) -> bytes:
-        """The command with its sequences as arrays."""
+        """The command with its sequences as array fields."""
         return op_msg.OpMsg(self.command, self.sequences).merged()
 
 
@@ -119,7 +118,7 @@ def _read_op_query(header: Header, payload: bytes, compressor: Compressor | None
 
 
 def _command_of(query: op_query.OpQuery) -> tuple[str, bytes]:
-    """Database and command as OP_MSG would carry them."""
+    """Database and command in the form of OP_MSG."""
     database, _, collection = query.namespace.partition(".")
     if collection != "$cmd":
         raise _removed(OpCode.OP_QUERY)
@@ -175,5 +174,5 @@ def error_document(error: CommandError) -> dict[str, object]:
 
 
 def is_removed_operation(request: Request) -> bool:
-    """Whether this was no command at all but a query of a driver before 3.6."""
+    """Whether this was not a command but a query of a driver for MongoDB before 3.6."""
     return request.error is not None and request.error.code == _REMOVED_OPCODE

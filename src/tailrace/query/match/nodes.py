@@ -58,7 +58,6 @@ class Judgement:
         self.matches = matches
 
     def locate(self, document: Document, _position: Position) -> bool:
-        """See `Node`."""
         return self.matches(document)
 
 
@@ -76,7 +75,6 @@ class AllOf:
         self.matches: DocumentTest = every([child.matches for child in children])
 
     def locate(self, document: Document, position: Position) -> bool:
-        """See `Node`."""
         return all(child.locate(document, position) for child in self._children)
 
 
@@ -150,7 +148,6 @@ class ValueCondition:
         self._find = find
 
     def at(self, path: Path) -> Node:
-        """See `Condition`."""
         return AtPath(path, self.holds, self._into_last_array, self._find)
 
 
@@ -191,7 +188,6 @@ class Negation:
         self.holds: Test = lambda value: not inner_holds(value)
 
     def at(self, path: Path) -> Node:
-        """See `Condition`."""
         return none_of([self._inner.at(path)])
 
 
@@ -205,5 +201,4 @@ class Conjunction:
         self.holds: Test = every([part.holds for part in parts])
 
     def at(self, path: Path) -> Node:
-        """See `Condition`."""
         return conjunction([part.at(path) for part in self._parts])

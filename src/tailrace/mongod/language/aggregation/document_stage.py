@@ -23,7 +23,6 @@ class DocumentStage:
         return DocumentStage(*self._steps, *other._steps)
 
     def __call__(self, rows: Rows) -> Rows:
-        """See `Stage`."""
         steps = self._steps
         for row in rows:
             if row is PAUSE:

@@ -39,15 +39,12 @@ class NoServices:
     """Nothing but the documents that the pipeline is run on."""
 
     def documents(self, database: str, collection: str) -> NoReturn:
-        """See `Services`."""
         raise CommandError(
             ErrorCode.IllegalOperation, f"the collection {database}.{collection} cannot be read here"
         )
 
     def equal_documents(self, database: str, collection: str, path: str, value: Any) -> None:  # noqa: ARG002
-        """See `Services`."""
         return
 
     def source(self, name: str, spec: Any, database: str, collection: str | None) -> NoReturn:  # noqa: ARG002
-        """See `Services`."""
         raise CommandError(ErrorCode.IllegalOperation, f"{name} cannot be used here")

@@ -1,4 +1,4 @@
-"""`collMod`: other options for a collection, an index or a view."""
+"""`collMod`: change the options of a collection, an index or a view."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,13 +39,13 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class CollectionChanges:
-    """What collMod is asked for; None is left as it is."""
+    """The options of collMod; None means no change."""
 
     index: IndexChange | None = None
     view_on: str | None = None
     pipeline: list[Any] | None = None
     expire_after_seconds: int | str | None = None
-    """a number, or `off`"""
+    """A number, or `off`"""
     capped_size: int | None = None
     capped_max: int | None = None
     timeseries: Mapping[str, Any] | None = None
@@ -53,7 +53,7 @@ class CollectionChanges:
     """validator, validationLevel, validationAction, changeStreamPreAndPostImages"""
 
     def given(self) -> list[str]:
-        """The names of the options of collections that are given."""
+        """The names of the given options that only collections have."""
         named = {
             "index": self.index,
             "expireAfterSeconds": self.expire_after_seconds,
@@ -65,7 +65,7 @@ class CollectionChanges:
 
 
 def coll_mod(unit: WriteUnit, database: str, name: str, changes: CollectionChanges) -> dict[str, Any]:
-    """Change a collection or a view; the fields of the reply."""
+    """Change a collection or a view; returns the fields of the reply."""
     ns = f"{database}.{name}"
     view = unit.catalog.view(ns)
     if view is not None:
@@ -113,7 +113,7 @@ def _modify(unit: WriteUnit, collection: Collection, changes: CollectionChanges)
 def _changed_options(
     collection: Collection, changes: CollectionChanges
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is logged, and the collection's options afterwards."""
+    """The options as logged, and the collection's options after the change."""
     logged: dict[str, Any] = {}
     options = dict(collection.options)
     for option, value in changes.options.items():

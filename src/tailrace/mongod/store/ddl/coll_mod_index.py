@@ -1,7 +1,7 @@
-"""Other options for an index that is there: when documents expire, whether it is hidden or unique.
+"""`collMod` of an index: change its expiry, or whether it is hidden or unique.
 
 An index becomes unique in two steps. With `prepareUnique` it takes no further duplicates; once the old ones
-are gone, `unique` makes it one, or tells which documents are still in the way.
+are gone, `unique` converts it, or returns the documents that still conflict.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _MOST_VIOLATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """What collMod is asked for in `index`; None is left as it is."""
+    """The field `index` of collMod; None means no change."""
 
     name: str | None = None
     key_pattern: Mapping[str, Any] | None = None
@@ -38,7 +38,7 @@ class IndexChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangedIndex:
-    """The collection with the changed index, and what is said about the change."""
+    """The collection with the changed index, and the parts of the oplog entry and of the reply."""
 
     collection: Collection
     logged: dict[str, Any]
@@ -47,7 +47,7 @@ class ChangedIndex:
 
 
 def change_index(unit: WriteUnit, collection: Collection, change: IndexChange) -> ChangedIndex:
-    """Change an index; the caller puts the collection into the catalog and logs it."""
+    """Change an index; the caller stores the collection in the catalog and logs the change."""
     index = _find(collection, change)
     spec = dict(index.spec)
     logged: dict[str, Any] = {"name": index.name}
@@ -168,7 +168,7 @@ def _made_unique(
 
 
 def _violations(unit: WriteUnit, collection: Collection, index: Index) -> list[dict[str, Any]]:
-    """The `_id` values of documents that have a key in common."""
+    """The `_id` values of documents that share a key."""
     by_key: dict[bytes, list[bytes]] = {}
     for key, document in unit.records(collection):
         for index_key in index_keys(index, document):

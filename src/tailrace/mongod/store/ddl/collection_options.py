@@ -1,7 +1,6 @@
-"""The options of a new collection: checked, completed and in the order the catalog and the oplog have them.
+"""The options of a new collection: checked, completed and in the order of the catalog and the oplog.
 
-An option that is off, or that is MongoDB's default for everybody, is not kept, so that two collections made
-in the same way in other words have the same options.
+An option that is off or has MongoDB's default value is not stored, so that equivalent options compare equal.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ _WITH_TIMESERIES: Final = frozenset(
 
 
 def collection_options(database: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the catalog keeps them; ``given`` has values of the right BSON types."""
+    """The options as the catalog stores them; ``given`` has values of the right BSON types."""
     options = {option: value for option, value in given.items() if value is not None}
     _check_capped(options)
     if "timeseries" in options:
@@ -44,7 +43,7 @@ def collection_options(database: str, name: str, given: Mapping[str, Any]) -> di
             if value is not None:
                 checked[option] = value
     if "timeseries" in checked:
-        # Its records are buckets, ordered by an `_id` that begins with their time.
+        # Its records are buckets, sorted by an `_id` that begins with their time.
         return in_catalog_order({**checked, "clusteredIndex": True})
     _check_clustered(options, checked)
     _check_id_index(options.get("idIndex"), checked)
@@ -52,12 +51,12 @@ def collection_options(database: str, name: str, given: Mapping[str, Any]) -> di
 
 
 def in_catalog_order(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same options in the order the catalog has them."""
+    """The same options in catalog order."""
     return {option: options[option] for option in CATALOG_ORDER if option in options}
 
 
 def check_images(database: str, name: str, images: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`changeStreamPreAndPostImages`; None if they are off, which is how every collection begins."""
+    """`changeStreamPreAndPostImages`; None if they are off, which is the default."""
     if not images["enabled"]:
         return None
     if database in INTERNAL_DATABASES:
@@ -68,7 +67,7 @@ def check_images(database: str, name: str, images: Mapping[str, Any]) -> dict[st
 
 
 def check_validator(database: str, name: str, validator: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A validator that can be compiled, on a collection that may have one."""
+    """Check that a validator compiles and that the collection may have one; None for an empty one."""
     if not validator:
         return None
     if database in INTERNAL_DATABASES:
@@ -83,24 +82,21 @@ def check_validator(database: str, name: str, validator: Mapping[str, Any]) -> d
 
 
 def check_validation_level(_database: str, _name: str, level: str) -> str:
-    """One of the levels (BadValue, 2)."""
     return _one_of("validationLevel", level, VALIDATION_LEVELS)
 
 
 def check_validation_action(_database: str, _name: str, action: str) -> str:
-    """One of the actions (BadValue, 2)."""
     return _one_of("validationAction", action, VALIDATION_ACTIONS)
 
 
 def check_expire_after_seconds(_database: str, _name: str, seconds: int) -> Int64:
-    """A time that a document can be kept."""
     if not 0 <= seconds <= MAX_EXPIRE_AFTER_SECONDS:
         raise invalid(f"'expireAfterSeconds' must be from 0 to {MAX_EXPIRE_AFTER_SECONDS}, not {seconds}")
     return Int64(seconds)
 
 
 def check_capped_size(_database: str, _name: str, size: int) -> Int64:
-    """A size in bytes; since 6.2 it is kept as it is given."""
+    """A size in bytes; since MongoDB 6.2 it is not rounded."""
     if not 1 <= size <= MAX_CAPPED_SIZE:
         raise CommandError(
             ErrorCode.BadValue, f"the size of a capped collection must be from 1 to {MAX_CAPPED_SIZE}: {size}"
@@ -109,7 +105,7 @@ def check_capped_size(_database: str, _name: str, size: int) -> Int64:
 
 
 def check_capped_max(_database: str, _name: str, number: int) -> Int64 | None:
-    """A number of documents; zero and below is no limit."""
+    """A number of documents; None (no limit) for zero and below."""
     if number >= 2**31:
         raise CommandError(ErrorCode.BadValue, "max in a capped collection has to be < 2^31 or not set")
     return Int64(number) if number > 0 else None
@@ -122,7 +118,6 @@ def check_collation(_database: str, _name: str, collation: Mapping[str, Any]) ->
 
 
 def invalid(reason: str) -> CommandError:
-    """InvalidOptions (72)."""
     return CommandError(ErrorCode.InvalidOptions, reason)
 
 

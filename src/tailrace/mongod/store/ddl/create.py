@@ -1,4 +1,4 @@
-"""`create` of collections; `views` has that of views."""
+"""`create` of collections; for views see `views`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 def create_collection(unit: UnitOfWork, database: str, name: str, options: Mapping[str, Any]) -> Collection:
-    """Make a collection; one that is there with the very same options is left as it is.
+    """Create a collection; does nothing if it exists with the same options.
 
-    Raises NamespaceExists (48) if there is another collection or a view of that name.
+    Raises NamespaceExists (48) if there is a collection with other options or a view of that name.
     """
     check_new_collection(unit.catalog, database, name)
     wanted = collection_options(database, name, options)
@@ -31,6 +31,6 @@ def create_collection(unit: UnitOfWork, database: str, name: str, options: Mappi
 
 
 def check_no_view(catalog: Catalog, ns: str) -> None:
-    """NamespaceExists (48) if a view has that name."""
+    """Raise NamespaceExists (48) if a view has that name."""
     if catalog.view(ns) is not None:
         raise CommandError(ErrorCode.NamespaceExists, f"A view already exists. NS: {ns}")

@@ -23,19 +23,19 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
 MAX_INDEXES: Final = 64
-_SAME_WHATEVER: Final = frozenset({"v", "name", "background", "ns", "hidden"})
+_NOT_COMPARED: Final = frozenset({"v", "name", "background", "ns", "hidden"})
 _IDENTITY: Final = ("key", "collation", "partialFilterExpression", "unique", "sparse", "wildcardProjection")
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedIndexes:
-    """What createIndexes did."""
+    """The result of createIndexes."""
 
     before: int
     after: int
     created_collection: bool
     failure: CommandError | None = None
-    """Why the build was given up; that is in the oplog, so the job has to succeed."""
+    """Why the build was aborted; the abort is logged, so the job itself must succeed."""
 
 
 def create_indexes(
@@ -46,10 +46,10 @@ def create_indexes(
     *,
     ignore_unknown: bool = False,
 ) -> CreatedIndexes:
-    """Make the indexes that are not there; a collection that is not there is made first.
+    """Create the missing indexes, and the collection first if it does not exist.
 
-    An index on documents is logged as a build: its start, and its end, or why it was given up. A transaction
-    has no builds; its unit refuses indexes on what it has not made itself.
+    An index on a collection with documents is logged as a build: its start, and its end or the cause of its
+    failure. A transaction has no builds; its unit refuses indexes on collections it has not created.
     """
     collection, created = _collection_for(unit, database, name)
     before = index_count(collection)
@@ -70,7 +70,7 @@ def create_indexes(
 def missing_indexes(
     collection: Collection, specs: Sequence[Mapping[str, Any]], *, ignore_unknown: bool
 ) -> list[dict[str, Any]]:
-    """The complete specifications of those that are not there yet; raises if one cannot be made."""
+    """The complete specifications of those that do not exist yet; raises if one cannot be created."""
     known = [dict(index.spec) for index in collection.indexes]
     missing: list[dict[str, Any]] = []
     for given in specs:
@@ -95,7 +95,7 @@ def missing_indexes(
 
 
 def drop_indexes(unit: WriteUnit, database: str, name: str, which: Any) -> int:
-    """Drop indexes by name, names, key or `*` (all but the one on `_id`); how many there were."""
+    """Drop indexes by name, names, key or `*` (all but the one on `_id`); returns their former number."""
     collection = existing_collection(unit.catalog, database, name)
     check_writable(collection)
     unit.check_unused(collection)
@@ -134,7 +134,7 @@ def _collection_for(unit: UnitOfWork, database: str, name: str) -> tuple[Collect
 
 
 def _is_known(spec: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the index is there already; raises if another one stands in its way."""
+    """Whether the index exists already; raises if another one conflicts with it."""
     for other in known:
         is_same = _identity(spec) == _identity(other)
         if other["name"] == spec["name"]:
@@ -168,19 +168,19 @@ def _is_known(spec: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> bo
 
 
 def _identity(spec: Mapping[str, Any]) -> list[Any]:
-    """What makes two indexes the same: with several of the same identity, none but one would be of use."""
+    """The fields that make two indexes equivalent; a collection may have only one of each."""
     key = [(path, direction) for path, direction in spec["key"].items()]
     return [key, *(spec.get(field) for field in _IDENTITY[1:])]
 
 
 def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: value for option, value in spec.items() if option not in _SAME_WHATEVER}
+    return {option: value for option, value in spec.items() if option not in _NOT_COMPARED}
 
 
 def _build(
     unit: WriteUnit, collection: Collection, specs: Sequence[Mapping[str, Any]]
 ) -> CommandError | None:
-    """List all documents in new indexes; if one cannot be listed, leave everything as it was and say why."""
+    """Build new indexes from all documents; on an error, leave everything unchanged and return it."""
     build = {"indexBuildUUID": Binary(uuids.uuid4().bytes, 4), "indexes": [dict(spec) for spec in specs]}
     _log_build(unit, collection, "startIndexBuild", build)
     indexes = [Index(unit.new_ident(), spec) for spec in specs]
@@ -208,7 +208,7 @@ def _log_build(unit: WriteUnit, collection: Collection, name: str, build: Mappin
 
 
 def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
-    """Those that dropIndexes means by a name, names, a key or `*`; raises if there is no such index."""
+    """The indexes that dropIndexes names by a name, names, a key or `*`; raises if one does not exist."""
     if which == "*":
         return [index for index in collection.indexes if not index.is_id]
     if isinstance(which, str):

@@ -17,7 +17,7 @@ _MAY_BE_DROPPED: Final = frozenset({"system.js", "system.profile", VIEWS})
 
 
 def drop(unit: WriteUnit, database: str, name: str) -> dict[str, Any]:
-    """Drop a collection or a view; the fields of the reply, none if there is nothing of that name."""
+    """Drop a collection or a view; returns the fields of the reply, none if it does not exist."""
     ns = f"{database}.{name}"
     if unit.catalog.view(ns) is not None:
         drop_view(unit, database, name)
@@ -31,7 +31,7 @@ def drop(unit: WriteUnit, database: str, name: str) -> dict[str, Any]:
 
 
 def drop_collection(unit: WriteUnit, collection: Collection, *, from_migrate: bool | None = None) -> None:
-    """Remove a collection with all it holds and log it; ``from_migrate`` hides that from streams."""
+    """Remove a collection with its documents and log it; ``from_migrate`` hides the entry from streams."""
     number = unit.count(collection)[0]
     unit.remove_collection(collection)
     if collection.name == VIEWS:
@@ -50,7 +50,7 @@ def drop_collection(unit: WriteUnit, collection: Collection, *, from_migrate: bo
 
 
 def drop_database(unit: WriteUnit, database: str) -> dict[str, Any]:
-    """Drop every collection of a database and then the database; the fields of the reply."""
+    """Drop every collection of a database and then the database; returns the fields of the reply."""
     check_database_droppable(database)
     if not list(unit.catalog.collections(database)):
         return {}
@@ -59,7 +59,7 @@ def drop_database(unit: WriteUnit, database: str) -> dict[str, Any]:
 
 
 def drop_everything(unit: WriteUnit, database: str, *, from_migrate: bool = False) -> None:
-    """Drop what is there of a database and log the end of it, even if nothing is."""
+    """Drop the collections of a database, if any, and log the drop of the database."""
     collections = list(unit.catalog.collections(database))
     for collection in collections:
         unit.check_unused(collection)
@@ -80,7 +80,7 @@ def count_document(number: int) -> bytes:
 
 
 def index_count(collection: Collection) -> int:
-    """How many indexes listIndexes shows; the clustered one counts where a client asked for it."""
+    """The number of indexes that listIndexes shows; includes a clustered index that a client asked for."""
     shown = collection.is_clustered and not collection.is_timeseries
     return len(collection.indexes) + int(shown)
 

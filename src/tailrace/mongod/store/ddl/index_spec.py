@@ -1,4 +1,4 @@
-"""One index's specification: checked as MongoDB checks it, completed, and in the order the oplog has it."""
+"""An index specification: checked as MongoDB checks it, completed, and in the order of the oplog."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -41,7 +41,7 @@ _NEVER_UNIQUE: Final = frozenset({"wildcard", "text", "2d", "2dsphere"})
 
 
 def index_spec(collection: Collection, given: Mapping[str, Any], *, ignore_unknown: bool) -> dict[str, Any]:
-    """The specification that the catalog keeps and listIndexes shows."""
+    """The specification that the catalog stores and listIndexes shows."""
     fields = _known_fields(given, ignore_unknown=ignore_unknown)
     _check_types(fields)
     key = fields["key"]
@@ -65,7 +65,7 @@ def index_spec(collection: Collection, given: Mapping[str, Any], *, ignore_unkno
 
 
 def check_expiry(spec: Mapping[str, Any]) -> None:
-    """Refuse an index that says when documents expire but cannot tell their times."""
+    """Refuse a TTL index with a bad time, or whose key cannot give a time."""
     if "expireAfterSeconds" not in spec:
         return
     seconds = spec["expireAfterSeconds"]
@@ -202,7 +202,7 @@ def _check_kind(spec: Mapping[str, Any]) -> None:
 
 
 def _completed(spec: dict[str, Any]) -> dict[str, Any]:
-    """With what MongoDB adds to special kinds of indexes, and shows."""
+    """With the fields that MongoDB adds to special kinds of indexes."""
     kind = index_kind(spec["key"])
     if kind == "2dsphere":
         return {**spec, "2dsphereIndexVersion": spec.get("2dsphereIndexVersion", 3)}
@@ -239,7 +239,7 @@ def _check_partial(spec: Mapping[str, Any]) -> None:
 
 
 def _check_partial_operators(expression: Any) -> None:
-    """Only what an index can keep up with: comparisons, existence and types, joined by and and or."""
+    """Allow only comparisons, existence and types, combined by `$and` and `$or`."""
     for name, value in expression.items():
         if name.startswith("$"):
             allowed = name in _PARTIAL_OPERATORS and not (name == "$exists" and not value)

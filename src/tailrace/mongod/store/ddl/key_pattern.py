@@ -1,4 +1,4 @@
-"""What an index may be on: the document `key` of its specification."""
+"""The key of an index specification, checked: which fields and kinds an index may have."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,7 +19,7 @@ _WILDCARD: Final = "$**"
 
 
 def check_key_pattern(key: Mapping[str, Any]) -> None:
-    """Refuse what cannot be the key of an index."""
+    """Refuse a document that cannot be the key of an index."""
     if not key:
         raise cannot_create("Index keys cannot be an empty object.")
     if len(key) > MAX_FIELDS:
@@ -51,7 +51,7 @@ def index_kind(key: Mapping[str, Any]) -> str | None:
 
 
 def is_wildcard_path(path: str) -> bool:
-    """Whether a path stands for all fields, or all below one."""
+    """Whether a path covers all fields, or all below one."""
     return path == _WILDCARD or path.endswith("." + _WILDCARD)
 
 
@@ -70,7 +70,6 @@ def default_name(key: Mapping[str, Any]) -> str:
 
 
 def cannot_create(reason: str) -> CommandError:
-    """CannotCreateIndex (67)."""
     return CommandError(ErrorCode.CannotCreateIndex, reason)
 
 

@@ -1,4 +1,4 @@
-"""The collection a change is about, or the error that says why there is none."""
+"""Find the collection that a command names, or raise the error for a missing one."""
 
 from bson import Binary
 
@@ -8,7 +8,7 @@ from tailrace.mongod.store.catalog import Catalog, Collection
 
 
 def existing_collection(catalog: Catalog, database: str, name: str) -> Collection:
-    """The collection of that name; CommandNotSupportedOnView (166) or NamespaceNotFound (26) without one."""
+    """The collection of that name; raises CommandNotSupportedOnView (166) or NamespaceNotFound (26)."""
     ns = f"{database}.{name}"
     collection = catalog.collection(ns)
     if collection is not None:
@@ -19,7 +19,7 @@ def existing_collection(catalog: Catalog, database: str, name: str) -> Collectio
 
 
 def check_uuid(catalog: Catalog, database: str, name: str, expected: bytes | None) -> None:
-    """Refuse a command whose `collectionUUID` is not that of the collection it names (361)."""
+    """Refuse a command whose `collectionUUID` differs from that of the collection it names (361)."""
     if expected is None:
         return
     collection = catalog.collection(f"{database}.{name}")

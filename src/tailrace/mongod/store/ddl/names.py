@@ -1,4 +1,4 @@
-"""What collections and views may be called."""
+"""Which names collections and views may have."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _SYSTEM_OF_ADMIN: Final = frozenset({"system.users", "system.roles", "system.ver
 
 
 def check_collection_name(database: str, name: str) -> None:
-    """Refuse what can never be a collection's name (InvalidNamespace, 73)."""
+    """Refuse a name that no collection can have (InvalidNamespace, 73)."""
     ns = f"{database}.{name}"
     if not name or name.startswith((".", "$")) or ".$" in name or "\0" in name:
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
@@ -26,7 +26,7 @@ def check_collection_name(database: str, name: str) -> None:
 
 
 def check_new_collection(catalog: Catalog, database: str, name: str) -> None:
-    """Refuse a name under which no client may make a collection, in a command or by a first insert."""
+    """Refuse a name with which no client may create a collection, by a command or by a first insert."""
     check_collection_name(database, name)
     if name.startswith(SYSTEM_PREFIX) and not is_legal_system_name(database, name):
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid system namespace: {database}.{name}")
@@ -40,7 +40,7 @@ def check_new_collection(catalog: Catalog, database: str, name: str) -> None:
 
 
 def is_legal_system_name(database: str, name: str) -> bool:
-    """Whether clients may use a collection of this name, which begins with `system.`."""
+    """Whether clients may use this collection name, which begins with `system.`."""
     if name in _SYSTEM_COLLECTIONS or name.startswith(_SYSTEM_FAMILIES):
         return True
     return database in ("admin", "config") and name in _SYSTEM_OF_ADMIN

@@ -30,9 +30,9 @@ def rename_collection(
     drop_target: bool | bytes = False,
     stay_temp: bool = False,
 ) -> None:
-    """Give a collection another name, in its database or in another one.
+    """Rename a collection, within its database or to another one.
 
-    ``drop_target`` allows a collection of the new name to be dropped; as a UUID, that one alone.
+    ``drop_target`` allows to drop a collection that has the new name; a UUID allows it for that one only.
     """
     collection = _source(unit, *source)
     _check_target(unit, collection, *target)
@@ -54,7 +54,7 @@ def rename_collection(
 
 
 def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> None:
-    """Replace a collection by a capped one with as many of its newest documents as fit; indexes are lost."""
+    """Replace a collection by a capped one with as many of its newest documents as fit, without indexes."""
     collection = existing_collection(unit.catalog, database, name)
     check_writable(collection)
     unit.check_unused(collection)
@@ -118,9 +118,9 @@ def replace_collection(
     *,
     stay_temp: bool = False,
 ) -> None:
-    """Let a collection have a name of its database, in place of the one that had it; the caller has checked.
+    """Give a collection another name in its database; the caller has checked it.
 
-    ``replaced`` is that one, if there is one.
+    ``replaced`` is the collection that has the name now, which is removed.
     """
     number = 0 if replaced is None else unit.count(replaced)[0]
     if replaced is not None:
@@ -141,7 +141,7 @@ def replace_collection(
 
 
 def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
-    """The collection with its indexes and documents under a temporary name in another database."""
+    """Copy a collection with its indexes to another database, under a temporary name."""
     options = in_catalog_order({"temp": True, **collection.options})
     copy = unit.create_collection(database, _temporary_name("renameCollection"), options)
     for index in collection.indexes:

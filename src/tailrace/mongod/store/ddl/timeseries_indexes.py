@@ -1,7 +1,7 @@
-"""Indexes of time-series collections: asked for on measurements, kept on the buckets that hold them.
+"""Indexes of time-series collections: specified on measurements, stored on the buckets.
 
-The catalog and the oplog have the specification on buckets, with the one asked for in `originalSpec`; that is
-the one clients see.
+The catalog and the oplog have the specification on buckets, with the client's in `originalSpec`; clients see
+only the latter.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _KINDS: Final = (None, "2dsphere", "hashed")
 
 
 def bucket_spec(collection: Collection, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification on buckets of an index on measurements.
+    """The specification on buckets for an index on measurements.
 
     >>> series = Collection("db", "c", b"", 20, {"timeseries": {"timeField": "t", "metaField": "m"}}, ())
     >>> bucket_spec(series, {"v": 2, "key": {"m.x": 1, "t": -1}, "name": "i"})["key"]

@@ -1,4 +1,4 @@
-"""The option `timeseries` of a collection whose documents are measurements, kept in buckets."""
+"""The option `timeseries` of a collection whose documents are measurements, stored in buckets."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ _LONGEST_SPAN: Final = 31_536_000
 
 
 def timeseries_options(_database: str, _name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The option as the catalog keeps it: bucketing is always spelled out."""
+    """The option as the catalog stores it, with explicit bucketing."""
     for field in given:
         if field not in _FIELDS:
             raise CommandError(
@@ -27,7 +27,7 @@ def timeseries_options(_database: str, _name: str, given: Mapping[str, Any]) -> 
 
 
 def bucketing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How long a bucket is: by a granularity, or by a number of seconds of one's own."""
+    """The time span of a bucket: by a granularity, or by a number of seconds."""
     granularity = given.get("granularity")
     span, rounding = given.get("bucketMaxSpanSeconds"), given.get("bucketRoundingSeconds")
     if granularity is not None:

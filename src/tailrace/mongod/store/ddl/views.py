@@ -1,6 +1,6 @@
-"""Views: documents in the `system.views` of their database, made, changed and dropped.
+"""Create, change and drop views, which are documents in the `system.views` of their database.
 
-The oplog shows them as inserts, replacements and deletes there; there is no command entry for a view.
+They are logged as inserts, replacements and deletes there; there is no command entry for a view.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from tailrace.query.collation import Collation
 
 MAX_VIEW_DEPTH: Final = 20
 _WRITING_STAGES: Final = ("$out", "$merge")
-# A definition is compiled only to find its faults, so the values of these make no difference.
+# A definition is compiled only to find its faults, so these values do not matter.
 _VARIABLES: Final[Mapping[str, Any]] = {
     "NOW": DatetimeMS(0),
     "CLUSTER_TIME": Timestamp(0, 1),
@@ -36,7 +36,7 @@ def create_view(
     pipeline: Sequence[Any],
     collation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make a view; one that is there with the very same definition is left as it is."""
+    """Create a view; does nothing if it exists with the same definition."""
     check_new_collection(unit.catalog, database, name)
     if name.startswith(SYSTEM_PREFIX):
         raise CommandError(ErrorCode.InvalidNamespace, f"View name cannot start with 'system.': {name}")
@@ -58,7 +58,7 @@ def create_view(
 def modify_view(
     unit: WriteUnit, view: View, view_on: str | None = None, pipeline: Sequence[Any] | None = None
 ) -> None:
-    """Replace a view's definition; what is not given stays."""
+    """Replace a view's definition; None means no change."""
     changed = _checked(
         unit.catalog,
         view.database,
@@ -74,7 +74,6 @@ def modify_view(
 
 
 def drop_view(unit: WriteUnit, database: str, name: str) -> None:
-    """Drop a view that is there."""
     view = unit.catalog.view(f"{database}.{name}")
     if view is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"there is no view {database}.{name}")
@@ -84,7 +83,7 @@ def drop_view(unit: WriteUnit, database: str, name: str) -> None:
 
 
 def forget_views(unit: WriteUnit, database: str) -> None:
-    """Take the views of a database out of the catalog, whose definitions are gone."""
+    """Remove the views of a database from the catalog after their definitions were dropped."""
     catalog = unit.catalog
     for view in list(catalog.views(database)):
         catalog = catalog.without_view(view.ns)
@@ -133,7 +132,7 @@ def _checked(
 
 
 def _check_pipeline(ns: str, view_on: str, pipeline: Sequence[Any], collation: Collation | None) -> list[str]:
-    """Refuse what cannot be a view's pipeline; the other collections it reads."""
+    """Refuse a pipeline that a view cannot have; returns the other collections it reads."""
     for position, stage in enumerate(pipeline):
         name = next(iter(stage), "") if isinstance(stage, Mapping) else ""
         if name == "$changeStream":
@@ -157,7 +156,7 @@ def _check_pipeline(ns: str, view_on: str, pipeline: Sequence[Any], collation: C
 
 
 def _check_graph(catalog: Catalog, view: View, sources: Sequence[str], path: list[str]) -> None:
-    """Follow the views a view is made of: no circle, not too deep, all under one collation."""
+    """Refuse a view on views with a cycle, a depth above the limit or different collations."""
     if len(path) > MAX_VIEW_DEPTH:
         raise CommandError(
             ErrorCode.ViewDepthLimitExceeded,

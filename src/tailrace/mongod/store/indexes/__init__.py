@@ -1,1 +1,1 @@
-"""Index keys and the values they list."""
+"""Index keys: which keys an index has for a document."""

@@ -1,6 +1,6 @@
-"""Strings under a collation as bytes: whatever compares equal has equal bytes, and the order is the same.
+"""Strings under a collation as bytes: equal strings have equal bytes, and the order is the same.
 
-An index with a collation keeps these in place of the strings, also of those inside of documents and arrays.
+An index with a collation stores these bytes in place of strings, also inside documents and arrays.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ _LEVEL_END = b"\x00"
 
 
 def collated(collation: Collation, raw: bytes, kind: int, start: int, end: int) -> tuple[int, bytes]:
-    """A BSON value with its strings replaced by what stands for them: type byte and value bytes."""
+    """A BSON value with its strings replaced by collation keys: type byte and value bytes."""
     if kind in (rawbson.STRING, rawbson.SYMBOL):
         text = collation_key(collation, rawbson.string_value(raw, start, end))
         return rawbson.STRING, rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
@@ -27,7 +27,7 @@ def collated(collation: Collation, raw: bytes, kind: int, start: int, end: int) 
 
 
 def collation_key(collation: Collation, text: str) -> bytes:
-    """The bytes of one string.
+    """The bytes of a string under a collation.
 
     >>> collation = Collation.parse({"locale": "en", "strength": 2})
     >>> collation_key(collation, "Ab") == collation_key(collation, "aB") < collation_key(collation, "abc")
@@ -37,7 +37,7 @@ def collation_key(collation: Collation, text: str) -> bytes:
 
 
 def _level(level: Any) -> bytes:
-    # A level that is a beginning of another one sorts first, because its end is less than any further item.
+    # A level that is a prefix of another one sorts first, because its end is less than any further item.
     if isinstance(level, str):
         return b"".join(_ITEM + _number(ord(char)) for char in level) + _LEVEL_END
     return b"".join(_ITEM + _weight(item) for item in level) + _LEVEL_END
@@ -51,6 +51,6 @@ def _weight(item: Any) -> bytes:
 
 def _number(value: int) -> bytes:
     size = (value.bit_length() + 7) // 8
-    # Numbers made of many digits can be of any size; a size of 255 bytes says that its size follows.
+    # Numbers may have any size; a size byte of 255 means that the size follows.
     head = bytes([size]) if size < 0xFF else b"\xff" + size.to_bytes(4, "big")
     return head + value.to_bytes(size, "big")

@@ -1,4 +1,4 @@
-"""The error of a second document with the same key in a unique index."""
+"""The error for a second document with the same key in a unique index."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def duplicate_key(
 ) -> CommandError:
     """DuplicateKey (11000), with the key pattern and the values as drivers read them.
 
-    ``index_key`` tells which of the keys of a document with arrays is there already.
+    ``index_key`` is the key that exists already, for documents that have several.
     """
     found: list[Any] = []
     for key, values in index_values(Index(0, spec), document):

@@ -1,8 +1,7 @@
-"""Where a document's `_id` is, and the key by which the record is found.
+"""The `_id` of a document, and the key by which its record is found.
 
-Every write and every look-up by `_id` needs these, so the usual case, an `_id` in front that is an ObjectId,
-a number, a text or a UUID, is worked out from a few bytes. Anything else takes the general road to the same
-key.
+Every write and every look-up by `_id` needs these, so the usual case, a leading `_id` that is an ObjectId, a
+number, a string or a UUID, is computed from a few bytes. All others take a general path to the same key.
 """
 
 from collections.abc import Collection
@@ -18,7 +17,7 @@ from tailrace.mongod.store.tables import fitted
 
 _ID_IN_FRONT: Final = b"_id\0"
 _VALUE: Final = 9
-"""Where the value of an `_id` in front begins: behind the length, the type and the name"""
+"""Offset of the value of a leading `_id`: after the length, the type and the name"""
 _OBJECT_ID_END: Final = _VALUE + 12
 _OBJECT_ID_KEY: Final = bytes([layout.OBJECT_ID])
 _OBJECT_ID_DOCUMENT: Final = rawbson.INT32_LE.pack(_OBJECT_ID_END + 1) + b"\x07_id\0"
@@ -51,7 +50,7 @@ def id_key(kind: int, value: bytes) -> bytes:
 
 
 def id_key_of(document: bytes) -> bytes | None:
-    """The same for the `_id` of a document or a document key; None without one."""
+    """`id_key` of the `_id` of a document or a document key; None without an `_id`."""
     if document[5:_VALUE] == _ID_IN_FRONT:
         kind = document[4]
         if kind == rawbson.OBJECT_ID:
@@ -75,9 +74,9 @@ def document_key(document: bytes) -> bytes:
 
 
 def sharded_document_key(document: bytes, paths: Collection[str]) -> bytes:
-    """The same for a document of a sharded collection: the fields of the shard key, then `_id`.
+    """The key of a document of a sharded collection: the fields of the shard key, then `_id`.
 
-    A path stays one field whose name has the dots in it; a field that the document lacks is left out.
+    A path is one field whose name contains the dots; fields that the document does not have are left out.
 
     >>> from tailrace.bson.documents import decode, encode
     >>> decode(sharded_document_key(encode({"_id": 1, "a": {"b": 2}}), ("a.b", "c")))
@@ -90,7 +89,7 @@ def sharded_document_key(document: bytes, paths: Collection[str]) -> bytes:
 
 
 def has_key(document: bytes, key: bytes) -> bool:
-    """Whether a document that was found by its `_id` has the other fields of a document key, too.
+    """Whether a document found by its `_id` has the other fields of a document key, too.
 
     >>> from tailrace.bson.documents import encode
     >>> moved = encode({"_id": 1, "a": {"b": 2.0}})

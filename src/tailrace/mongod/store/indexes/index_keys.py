@@ -1,10 +1,10 @@
-"""The keys under which an index lists a document.
+"""The keys that an index has for a document.
 
-A key is the KeyStrings of the index's fields one behind the other, each turned around where the field is
-descending, so that the order of the bytes is the order of the index. Most indexes are on plain fields of the
-document; their keys are made from its bytes. Paths, arrays, filters and collations take the general road.
+A key is the concatenation of the KeyStrings of the index's fields, inverted where the field is descending, so
+that the order of the bytes is the order of the index. Most indexes are on top-level fields of the document;
+their keys are made from its bytes. Paths, arrays, filters and collations take a general path.
 
-Indexes of the kinds `text`, `2d` and `2dsphere` list nothing: no query uses them, and they are never unique.
+Indexes of the kinds `text`, `2d` and `2dsphere` have no keys: no query uses them, and they are never unique.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +42,7 @@ _FIXED_SIZES: Final = {kind: rawbson.value_end(b"", kind, 0) for kind in (
 
 
 def index_keys(index: Index, document: bytes) -> list[bytes]:
-    """The keys of a document, in order and without repetition; none if the index passes over it."""
+    """The keys of a document, sorted and without repetition; none if the index skips the document."""
     return _maker(index)(document)
 
 
@@ -70,16 +70,15 @@ def stored_key(index: Index, index_key: bytes, record_key: bytes) -> bytes:
 
 
 def index_values(index: Index, document: bytes) -> Iterator[tuple[bytes, Values]]:
-    """The keys of a document with the values they stand for, in no order; for messages."""
+    """The keys of a document with their values, in no order; for messages."""
     return _General(index).keyed_values(decode(document))
 
 
 def is_descending(direction: Any) -> bool:
-    """Whether a field of an index sorts from high to low."""
     return not isinstance(direction, str) and float(str(direction)) < 0
 
 
-# Indexes are replaced when they change, so what is made for one never becomes wrong.
+# Indexes are immutable, so a cached key maker never becomes stale.
 @lru_cache(maxsize=4096)
 def _maker(index: Index) -> KeyMaker:
     kinds = {direction for _, direction in index.key if isinstance(direction, str)}
@@ -100,7 +99,7 @@ def _collation(index: Index) -> Collation | None:
 
 
 class _Plain:
-    """Keys of an index on top-level fields, made from the document's bytes; arrays are left to others."""
+    """Keys of an index on top-level fields, made from the document's bytes; `_General` handles arrays."""
 
     def __init__(self, index: Index, general: "_General") -> None:
         self._general = general
@@ -116,7 +115,7 @@ class _Plain:
         found: list[tuple[int, int, int] | None] = [None] * len(places)
         left = len(places)
         position, end = 4, len(document) - 1
-        # `rawbson.elements` spelled out: this runs for every index of every document written.
+        # `rawbson.elements` inlined: this runs for every index of every document written.
         while position < end:
             kind = document[position]
             name_end = document.index(0, position + 1)
@@ -202,7 +201,7 @@ class _General:
         return fitted(bytes(out))
 
     def _wildcard_keys(self, document: dict[str, Any], place: int) -> Iterator[tuple[bytes, Values]]:
-        """For each value below the path a key of the value's own path and the value."""
+        """For each value below the path a key of the value's path and the value."""
         listed = list(wildcard_values(self._below(document) or {}))
         direction = self._directions[place]
         others = [other for number, other in enumerate(self._directions) if number != place]

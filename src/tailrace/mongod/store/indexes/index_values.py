@@ -1,8 +1,8 @@
-"""The values that an index on some paths lists a document under.
+"""The values of a document at the paths of an index.
 
-An array makes several keys, one for each element; paths that lead into the same array go through it side by
-side, and two different arrays in one document cannot be indexed together. A nested array counts as one value.
-A number in a path is also a position in an array.
+An array makes several keys, one for each element; paths through the same array are combined element by
+element, and two different arrays in one document cannot be indexed together. A nested array counts as one
+value. A number in a path is also a position in an array.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ from tailrace.query.missing import MISSING
 from tailrace.query.paths import array_index
 
 Values: TypeAlias = list[Any]
-"""One value for each path; `MISSING` where the document has none"""
+"""A value for each path; `MISSING` where the document has none"""
 
 _AMBIGUOUS: Final = 16746
 
 
 class IndexPaths:
-    """The paths of one index, taken apart once.
+    """The paths of one index, split once.
 
     >>> list(IndexPaths(["a.b", "c"]).values({"a": [{"b": 1}, {"b": 2}], "c": 3}))
     [[1, 3], [2, 3]]
@@ -34,7 +34,7 @@ class IndexPaths:
         self._parts = tuple(tuple(path.split(".")) for path in paths)
 
     def values(self, document: dict[str, Any]) -> Iterator[Values]:
-        """The combinations of values, one for each key; there may be equal ones."""
+        """The combinations of values, one for each key; there may be duplicates."""
         number = len(self._parts)
         return self._expand(document, [0] * number, [MISSING] * number, set(range(number)))
 
@@ -45,7 +45,7 @@ class IndexPaths:
     def _expand(
         self, node: dict[str, Any], depths: list[int], values: Values, pending: set[int]
     ) -> Iterator[Values]:
-        """The combinations of the paths that are ``pending``: they go on at ``node``, at their depths."""
+        """The combinations of the ``pending`` paths, which continue at ``node``, at their depths."""
         array: list[Any] | None = None
         through: list[tuple[int, int]] = []
         for position in sorted(pending):
@@ -88,7 +88,7 @@ class IndexPaths:
             yield values
 
     def _follow(self, node: Any, position: int, depth: int) -> tuple[Any, int]:
-        """Down one path to its value or to an array on the way, and how much of the path leads there."""
+        """Follow a path to its value, or to the first array on it; returns that, and the depth reached."""
         parts = self._parts[position]
         value = node
         while depth < len(parts):
@@ -119,7 +119,7 @@ class IndexPaths:
 
 
 def wildcard_values(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a document with its path, as a wildcard index lists them.
+    """Every value of a document with its path, as a wildcard index has them.
 
     >>> list(wildcard_values({"a": {"b": [1, {"c": 2}]}, "d": {}}))
     [('a.b', 1), ('a.b.c', 2), ('d', {})]

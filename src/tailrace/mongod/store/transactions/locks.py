@@ -1,10 +1,10 @@
-"""Which documents, index keys and collections the open transactions have written.
+"""The lock table: documents, index keys and collections that open transactions have written.
 
-A transaction locks what it changes until it ends. Another transaction that wants the same gets a write
-conflict at once; a write outside of transactions waits. The writer's thread alone looks at this table.
+A transaction locks what it changes until it ends. Another transaction that needs the same lock gets a write
+conflict at once; a write outside of transactions waits. Only the writer's thread uses this table.
 
-A change of a collection waits until no transaction uses it. Meanwhile no other transaction may begin to use
-it, or it would wait for ever on a busy server.
+A change of a collection itself waits until no transaction uses it. Meanwhile no other transaction may begin
+to use it, because the change could otherwise wait without end on a busy server.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tailrace.mongod.store.tables import pack_ident
 
 
 class Holder(Protocol):
-    """An open transaction, as somebody who waits for its end sees it."""
+    """An open transaction whose end others wait for."""
 
     async def wait_ended(self, deadline: float | None) -> None:
         """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
@@ -35,25 +35,25 @@ async def wait_until(ended: asyncio.Event, deadline: float | None) -> None:
 
 
 class Blocked(Exception):  # noqa: N818 - not an error: the write is tried again
-    """A write met a lock: nothing of it remains, and it is tried again when the holder has ended."""
+    """A write met a lock: it is undone, and runs again when the holder has ended."""
 
     def __init__(self, holder: Holder, collection: bytes | None = None) -> None:
         super().__init__("waiting for a transaction")
         self.holder = holder
         self.collection = collection
-        """The prefix of a collection that is to be changed itself; None if it is about documents"""
+        """The prefix of the collection, if the collection itself is to be changed; None for documents"""
 
 
 def name_key(ns: str) -> bytes:
-    """The key by which the name of a collection that a transaction makes is locked."""
+    """The lock key for the name of a collection that a transaction creates."""
     return pack_ident(0) + ns.encode()
 
 
 class LockTable:
     """Locked keys with their holders.
 
-    A key is the ident of a collection or an index followed by the record key or index key; the ident alone
-    stands for the use of the collection, which many transactions may share.
+    A key is the ident of a collection or an index followed by the record key or index key; the ident without
+    a key means use of the collection, which several transactions may share.
     """
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class LockTable:
         return bool(self._holders) or bool(self._users)
 
     def holder(self, key: bytes) -> Holder | None:
-        """Who has locked a key."""
+        """The transaction that has locked a key."""
         return self._holders.get(key)
 
     def lock(self, key: bytes, holder: Holder) -> None:
-        """Lock a key that is free or the holder's own."""
+        """Lock a key that is free or belongs to the holder already."""
         self._holders[key] = holder
         self._held.setdefault(holder, {})[key] = None
 
@@ -81,12 +81,12 @@ class LockTable:
         self._used.setdefault(holder, {})[prefix] = None
 
     def user(self, prefix: bytes) -> Holder | None:
-        """A transaction that uses a collection, so that it must stay as it is."""
+        """A transaction that uses a collection, which must not change until it ends."""
         return next(iter(self._users.get(prefix, ())), None)
 
     @contextmanager
     def wanting(self, prefix: bytes) -> Iterator[None]:
-        """While somebody waits to change a collection itself; entered in any thread."""
+        """Mark a collection while a change of it waits; may be entered in any thread."""
         self._wanted[prefix] += 1
         try:
             yield
@@ -96,7 +96,7 @@ class LockTable:
                 del self._wanted[prefix]
 
     def is_wanted(self, prefix: bytes) -> bool:
-        """Whether somebody waits to change a collection itself."""
+        """Whether a change of the collection itself waits."""
         return prefix in self._wanted
 
     def held(self, holder: Holder) -> tuple[list[bytes], list[bytes]]:
@@ -104,7 +104,7 @@ class LockTable:
         return list(self._held.get(holder, ())), list(self._used.get(holder, ()))
 
     def hand_over(self, holder: Holder, heir: Holder) -> None:
-        """Let another have everything that a transaction has locked."""
+        """Give all locks of a transaction to another holder."""
         locked, used = self.held(holder)
         self.release(holder)
         for key in locked:
@@ -113,7 +113,7 @@ class LockTable:
             self.use(prefix, heir)
 
     def release(self, holder: Holder) -> None:
-        """Free everything a transaction has locked."""
+        """Release all locks of a transaction."""
         for key in self._held.pop(holder, ()):
             del self._holders[key]
         for prefix in self._used.pop(holder, ()):

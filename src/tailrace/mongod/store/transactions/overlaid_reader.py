@@ -1,4 +1,4 @@
-"""Reading a snapshot together with the changes that a transaction keeps in memory."""
+"""Read a snapshot together with the changes that a transaction holds in memory."""
 
 from collections.abc import Iterator
 
@@ -9,28 +9,26 @@ from tailrace.mongod.store.transactions.overlay import Overlay
 
 
 class OverlaidReader(Reader):
-    """A snapshot with overlays over some of its collections, and with collections that have nothing else."""
+    """A snapshot with overlays on some of its collections, and new collections that are only overlays."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._catalog = snapshot.catalog
         self._overlays: dict[int, Overlay] = {}
-        """by the idents of collections"""
+        """By the idents of collections"""
 
     @property
     def catalog(self) -> Catalog:
-        """The collections of the snapshot and those made since."""
+        """The catalog of the snapshot with the collections created since."""
         return self._catalog
 
     def record(self, collection: Collection, key: bytes) -> bytes | None:
-        """The document at a record key."""
         overlay = self._overlays.get(collection.ident)
         if overlay is not None and key in overlay.records:
             return overlay.records.get(key)
         return self._snapshot.record(collection, key)
 
     def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
-        """Where the document with this `_id` is."""
         overlay = self._overlays.get(collection.ident)
         if overlay is None:
             return self._snapshot.record_key(collection, id_key)
@@ -46,7 +44,6 @@ class OverlaidReader(Reader):
     def records(
         self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """The records in natural order, or against it."""
         base = self._snapshot.records(collection, after, reverse=reverse)
         overlay = self._overlays.get(collection.ident)
         return base if overlay is None else overlay.merged_records(base, after, reverse=reverse)
@@ -54,7 +51,6 @@ class OverlaidReader(Reader):
     def block(
         self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
     ) -> Block:
-        """Some documents in natural order, all at once."""
         if collection.ident in self._overlays:
             return super().block(collection, after, stop, count=count, size=size)
         return self._snapshot.block(collection, after, stop, count=count, size=size)
@@ -69,7 +65,6 @@ class OverlaidReader(Reader):
         after: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Positions in an index and the record keys they lead to."""
         base = self._snapshot.index_entries(collection, index, lower, upper, after=after, reverse=reverse)
         overlay = self._overlays.get(collection.ident)
         if overlay is None:
@@ -78,13 +73,12 @@ class OverlaidReader(Reader):
         return overlay.merged_entries(index, base, lower_bound(lower), end, after, reverse=reverse)
 
     def is_multikey(self, index: Index) -> bool:
-        """Whether some document may have several keys in the index."""
         return self._snapshot.is_multikey(index) or any(
             overlay.is_multikey(index) for overlay in self._overlays.values()
         )
 
     def count(self, collection: Collection) -> tuple[int, int]:
-        """How many records there are with the transaction's changes, and their bytes."""
+        """The number of records, including the transaction's changes, and their size in bytes."""
         number, size = self._snapshot.count(collection)
         overlay = self._overlays.get(collection.ident)
         return (number, size) if overlay is None else (number + overlay.number, size + overlay.size)

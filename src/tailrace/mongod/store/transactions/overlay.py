@@ -1,8 +1,8 @@
-"""The changes of a transaction to one collection, kept in memory over a snapshot.
+"""The changes of a transaction to one collection, held in memory on top of a snapshot.
 
-A changed record hides the snapshot's record of the same key; so do the index keys of its document those of
-the old one. Reading merges both in the order of keys. A reader may be half-way through when the transaction
-changes something: it looks up its place anew at each step, so what is behind it stays behind it.
+A changed record hides the snapshot's record of the same key, and its index keys hide those of the old
+document. Reading merges both in the order of keys. The transaction may change something while a reader is
+half-way through: the reader looks up its place again at each step, so it never returns to keys it has passed.
 """
 
 from bisect import bisect_left, insort
@@ -17,13 +17,13 @@ V = TypeVar("V")
 _NOTHING: Final = object()
 
 
-def _behind(key: bytes, *, reverse: bool) -> bytes:
-    """The bound that leaves out a key and everything before it."""
+def _after(key: bytes, *, reverse: bool) -> bytes:
+    """The bound that excludes a key and everything before it."""
     return key if reverse else key + b"\0"
 
 
 class SortedTable(Generic[V]):
-    r"""Values by keys that are kept in order.
+    r"""Values by key, with the keys in sorted order.
 
     >>> table = SortedTable[int]()
     >>> table.put(b"b", 2)
@@ -45,11 +45,9 @@ class SortedTable(Generic[V]):
         return iter(self._keys)
 
     def get(self, key: bytes) -> V | None:
-        """The value of a key; None if it is not there."""
         return self._values.get(key)
 
     def put(self, key: bytes, value: V) -> None:
-        """Enter or replace a value."""
         if key not in self._values:
             if not self._keys or key > self._keys[-1]:
                 self._keys.append(key)
@@ -58,12 +56,12 @@ class SortedTable(Generic[V]):
         self._values[key] = value
 
     def remove(self, key: bytes) -> None:
-        """Take out a key that is there."""
+        """Remove a key, which must exist."""
         del self._values[key]
         del self._keys[bisect_left(self._keys, key)]
 
     def next_key(self, bound: bytes | None, *, reverse: bool = False) -> bytes | None:
-        """The first key at or behind a bound; with ``reverse`` the last before it, None being the end."""
+        """The first key at or after a bound; with ``reverse`` the last before it, where None is the end."""
         keys = self._keys
         if reverse:
             place = (len(keys) if bound is None else bisect_left(keys, bound)) - 1
@@ -79,9 +77,9 @@ class SortedTable(Generic[V]):
         *,
         reverse: bool,
     ) -> Iterator[tuple[bytes, V]]:
-        """The table's items from a bound on and those of ``base`` that are not hidden, in the order of keys.
+        """The table's items from a bound on, merged with those of ``base`` that are not hidden.
 
-        ``base`` is in that order and within the bound already.
+        ``base`` is sorted in the same direction and within the bound already.
         """
         ahead = next(base, None)
         while True:
@@ -90,29 +88,29 @@ class SortedTable(Generic[V]):
                 item, ahead = ahead, next(base, None)
                 # It may have been changed since it was read ahead.
                 if not is_hidden(*item):
-                    bound = _behind(item[0], reverse=reverse)
+                    bound = _after(item[0], reverse=reverse)
                     yield item
             elif own is None:
                 return
             else:
                 if ahead is not None and ahead[0] == own:
                     ahead = next(base, None)
-                bound = _behind(own, reverse=reverse)
+                bound = _after(own, reverse=reverse)
                 yield own, self._values[own]
 
 
 class Overlay:
-    """What a transaction has changed in one collection."""
+    """The changes of a transaction to one collection."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
-        """As the transaction sees it"""
+        """As of the transaction's catalog"""
         self.records: SortedTable[bytes | None] = SortedTable()
-        """Documents by record key; None for those that are gone"""
+        """Documents by record key; None for deleted ones"""
         self.number = 0
-        """How many more records there are than in the snapshot"""
+        """Difference in the number of records to the snapshot"""
         self.size = 0
-        """How many more bytes"""
+        """Difference in bytes to the snapshot"""
         self._listed: dict[int, SortedTable[bytes]] = {}
         self._places_of: dict[bytes, list[tuple[int, bytes]]] = {}
         self._multikey: set[int] = set()
@@ -121,9 +119,9 @@ class Overlay:
     # -- changes ----------------------------------------------------------------------------------------
 
     def put(self, key: bytes, before: bytes | None, after: bytes | None) -> None:
-        """Change a record from one document to another; None is none.
+        """Change a record from one document to another; None means no document.
 
-        A document that an index cannot take is refused before anything is changed.
+        Raises before anything is changed if an index cannot take the document.
         """
         listed = self._places(key, after)
         old = self.records.get(key) if key in self.records else _NOTHING
@@ -134,11 +132,11 @@ class Overlay:
         self._list(key, after, listed)
 
     def keep(self) -> None:
-        """What was changed so far can no longer be undone."""
+        """Make the changes so far permanent: `undo` returns to this point."""
         self._undo.clear()
 
     def undo(self) -> None:
-        """Take back everything since `keep`."""
+        """Undo everything since `keep`."""
         while self._undo:
             key, old, self.number, self.size = self._undo.pop()
             self._unlist(key)
@@ -149,7 +147,7 @@ class Overlay:
                 self._list(key, document, self._places(key, document))
 
     def _places(self, key: bytes, document: bytes | None) -> list[tuple[int, bytes]]:
-        """Where the indexes list a document: their idents, and positions in them."""
+        """The index entries of a document: idents of indexes, and positions in them."""
         if document is None:
             return []
         places = []
@@ -179,9 +177,9 @@ class Overlay:
     def merged_records(
         self, base: Iterator[Record], after: bytes | None, *, reverse: bool
     ) -> Iterator[Record]:
-        """The collection's records behind a record key; ``base`` are those of the snapshot."""
+        """The collection's records after a record key; ``base`` are those of the snapshot."""
         items: Iterator[tuple[bytes, bytes | None]] = iter(base)
-        bound = None if after is None else _behind(after, reverse=reverse)
+        bound = None if after is None else _after(after, reverse=reverse)
         for key, document in self.records.merged(items, self._is_changed, bound, reverse=reverse):
             if document is not None:
                 yield key, document
@@ -201,11 +199,11 @@ class Overlay:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Positions in an index, at or above ``lower`` and below ``upper``, and the record keys they lead to.
 
-        ``base`` are the snapshot's, of the same range and behind the position ``after``, if there is one.
+        ``base`` are the snapshot's, of the same range and after the position ``after``, if it is given.
         """
         table = self._listed.get(index.ident, SortedTable[bytes]())
         first = upper if reverse else lower
-        bound = first if after is None else _behind(after, reverse=reverse)
+        bound = first if after is None else _after(after, reverse=reverse)
         for place, key in table.merged(base, self._is_relisted, bound, reverse=reverse):
             if place < lower or (upper is not None and place >= upper):
                 return
@@ -215,12 +213,12 @@ class Overlay:
         return key in self.records
 
     def record_key(self, index: Index, index_key: bytes) -> bytes | None:
-        """The changed record that a unique index lists under a key."""
+        """The key of the changed record that has a key in a unique index."""
         table = self._listed.get(index.ident)
         return None if table is None else table.get(index_key)
 
     def lists(self, index: Index, index_key: bytes) -> bool:
-        """Whether an index lists a changed record under a key."""
+        """Whether a changed record has this key in an index."""
         table = self._listed.get(index.ident)
         place = None if table is None else table.next_key(index_key)
         return place is not None and (place == index_key if index.unique else place.startswith(index_key))

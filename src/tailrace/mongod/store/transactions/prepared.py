@@ -1,9 +1,9 @@
-"""Prepared transactions: logged and durable, but not visible before somebody decides about them.
+"""Prepared transactions: logged and durable, but not visible until they are committed.
 
 A transaction over several shards is prepared on each of them first; then all commit, or all abort. Once
-prepared, nothing but the decision can end it: neither time, nor its session, nor the death of the process. So
-everything that a commit needs is stored in the same LMDB transaction as the entry that prepares: what it
-changes, the images, and what it has locked. The store finds that when it is opened, and locks the same again.
+prepared, only that decision ends it: not a time limit, the end of its session, or the end of the process. So
+everything that a commit needs is stored in the same LMDB transaction as the prepare entry: the changes, the
+images and the locks. A store that is opened reads these records and takes the locks again.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Prepared:
-    """One prepared transaction. It holds the locks of the transaction it comes from until it has ended."""
+    """One prepared transaction. It holds the locks of the original transaction until it has ended."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Prepared:
         self.lsid = session.lsid
         self.txn_number = session.txn_number
         self.time = session.last
-        """Of the entry that prepares"""
+        """The time of the prepare entry"""
         self.first = session.start or session.last
-        """Of the first entry it has: the oplog keeps everything from there on"""
+        """The time of its first entry: the oplog keeps all entries from there on"""
         self.namespaces = namespaces
-        """Those it has changed something in, sorted"""
+        """The namespaces it has changed, sorted"""
         self.state = PREPARED
         self._effects = effects
         self._images = images
@@ -79,11 +79,11 @@ class Prepared:
     async def commit(self, commit_time: int) -> None:
         """Make the changes visible; ``commit_time`` is the same on all shards.
 
-        Once more for one that is committed does nothing. If it cannot be written, it stays prepared.
+        Does nothing if it is committed already. If the commit cannot be written, it stays prepared.
         """
 
         def job(writer: WriteUnit) -> None:
-            # The entry's own time comes behind the common one, wherever that was taken.
+            # The entry's own time must be after the common one, on whichever shard that was taken.
             writer.clock.advance_to(commit_time)
             self._effects.apply(writer)
             self._images.put(writer, SessionWrites(self.lsid, self.txn_number), self._wall)
@@ -94,17 +94,16 @@ class Prepared:
         await self._end_as(COMMITTED, job)
 
     async def abort(self) -> None:
-        """Give up the changes; once more for one that is aborted does nothing."""
+        """Discard the changes; does nothing if it is aborted already."""
         await self._end_as(ABORTED, lambda writer: self._log_end(writer, ABORTED, {"abortTransaction": 1}))
 
     async def wait_ended(self, deadline: float | None) -> None:
-        """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
         await wait_until(self._ended, deadline)
 
     async def _end_as(self, state: str, job: Callable[[WriteUnit], None]) -> None:
         async with self._lock:
             if self.state == PREPARED:
-                # What was handed in goes on, whoever gives up waiting for it.
+                # A queued end is carried out even if the caller is cancelled.
                 self._ending = asyncio.get_running_loop().create_task(self._write_end(state, job))
                 await asyncio.shield(self._ending)
             if self.state != state:
@@ -118,7 +117,7 @@ class Prepared:
         await self._store.write(on_behalf)
         self.state = state
         self._store.prepared.forget(self.lsid, ended=self._store.last_committed)
-        # Behind the commit: if that had failed, everything would be locked still.
+        # After the commit: the locks must remain if it fails.
         self._store.submit(lambda writer: writer.locks.release(self), self._ended.set)
 
     def _is_over(self) -> CommandError:
@@ -138,7 +137,7 @@ class Prepared:
     # -- on disk ----------------------------------------------------------------------------------------
 
     def to_bson(self, locked: Sequence[bytes], used: Sequence[bytes]) -> bytes:
-        """Everything that is needed to end it after a restart."""
+        """The record from which it can be committed or aborted after a restart."""
         retry = self._images.retry
         return documents.encode(
             {
@@ -166,7 +165,7 @@ class Prepared:
 
     @classmethod
     def from_bson(cls, store: "Store", raw: bytes) -> tuple["Prepared", Sequence[bytes], Sequence[bytes]]:
-        """One that was prepared before the store was opened, and what it has locked and used."""
+        """A transaction prepared before the store was opened, its locks, and the collections it uses."""
         found = documents.decode(raw)
         session = SessionWrites(
             documents.encode(found["lsid"]),
@@ -182,15 +181,15 @@ class Prepared:
             PreImage(image["uuid"], from_timestamp(image["ts"]), image["position"], image["document"])
             for image in found["images"]
         ]
-        told = found["retryImage"]
-        retry = told and RetryImage(from_timestamp(told["ts"]), told["kind"], told["document"])
+        image = found["retryImage"]
+        retry = image and RetryImage(from_timestamp(image["ts"]), image["kind"], image["document"])
         prepared = cls(
             store, session, effects, Images(before, retry), found["namespaces"], int(found["wall"])
         )
         return prepared, found["locked"], found["used"]
 
     def reserved_keys(self) -> Iterator[tuple[bytes, int]]:
-        """The highest number among its record keys, for each collection by UUID; those are given out."""
+        """The highest number among its record keys, by UUID of the collection; these keys are taken."""
         for uuid, records in self._effects.records.items():
             numbers = [int(TIME.unpack(key)[0]) for key, _ in records if len(key) == TIME.size]
             if numbers:
@@ -198,12 +197,12 @@ class Prepared:
 
 
 class PreparedTransactions:
-    """All prepared transactions of a store."""
+    """The prepared transactions of a store."""
 
     def __init__(self) -> None:
         self._by_session: dict[bytes, Prepared] = {}
         self._ended: deque[tuple[int, int]] = deque()
-        """When those began and ended that a history may not hold yet, in the order of their ends"""
+        """Begin and end of ended transactions that the history may not hold yet, sorted by their ends"""
 
     def __iter__(self) -> Iterator[Prepared]:
         return iter(list(self._by_session.values()))
@@ -212,25 +211,24 @@ class PreparedTransactions:
         return len(self._by_session)
 
     def of_session(self, lsid: bytes) -> Prepared | None:
-        """The one of a session; it can have no more."""
+        """The prepared transaction of a session, which has one at most."""
         return self._by_session.get(session_key(lsid))
 
     def hold(self, prepared: Prepared) -> None:
-        """Take one in."""
         self._by_session[session_key(prepared.lsid)] = prepared
 
     def forget(self, lsid: bytes, *, ended: int | None = None) -> None:
-        """Let go of that of a session, which ended at a cluster time, or was never logged."""
+        """Remove that of a session; ``ended`` is the time of its end, None if it was never logged."""
         prepared = self._by_session.pop(session_key(lsid), None)
         if prepared is not None and ended is not None:
             self.note_ended(prepared.first.ts, ended)
 
     def note_ended(self, began: int, ended: int) -> None:
-        """Take note of one that has ended: whoever reads its end needs its beginning."""
+        """Note one that has ended: a reader of its end needs the entries from its beginning on."""
         self._ended.append((began, ended))
 
     def oldest_needed(self, held_through: int | None) -> int | None:
-        """The cluster time from which on no entry of the oplog may be removed; None if any may."""
+        """The cluster time from which on no oplog entry may be removed; None if any may."""
         needed = [prepared.first.ts for prepared in self]
         while self._ended and (held_through is None or self._ended[0][1] < held_through):
             self._ended.popleft()
@@ -239,9 +237,9 @@ class PreparedTransactions:
         return min(needed, default=None)
 
     def restore(self, store: "Store", reader: TableReader, next_keys: dict[int, int]) -> None:
-        """Find those that were prepared before the store was opened, and lock for them what they had locked.
+        """Restore the transactions that were prepared before the store was opened, and their locks.
 
-        No job has run yet, so this thread may touch the locks.
+        No job has run yet, so this thread may use the lock table.
         """
         for raw in reader.prepared_records():
             prepared, locked, used = Prepared.from_bson(store, raw)
@@ -262,9 +260,9 @@ class PreparedTransactions:
 def prepare_changes(
     store: "Store", writer: WriteUnit, changes: Sequence[Change], effects: Effects, session: SessionWrites
 ) -> Prepared:
-    """Log a transaction as prepared and store what it needs to end; part of a job.
+    """Log a transaction as prepared; part of a job.
 
-    ``session`` is new. The locks are still those of the transaction; they are to be handed over.
+    ``session`` is new. The caller stores the record and hands the locks over.
     """
     images = log_changes(writer, changes, session, prepares=True)
     session.state = PREPARED

@@ -1,4 +1,4 @@
-"""Where the retryable writes and transactions of a session stand: the records of `config.transactions`."""
+"""The records of `config.transactions`: the state of a session's retryable writes and transactions."""
 
 import hashlib
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def session_key(lsid: bytes) -> bytes:
     user = rawbson.field(lsid, b"uid")
     if found is None or user is None or len(found[1]) != 5 + _UUID_SIZE:
         raise CommandError(ErrorCode.InvalidOptions, "a session id is a document of a UUID `id` and a `uid`")
-    # An internal session of the same client has further fields and a life of its own.
+    # An internal session of the same client has further fields and its own record.
     inner = rawbson.without(lsid, (b"id", b"uid"))
     digest = hashlib.sha256(user[1] + inner).digest()
     number = rawbson.field(inner, b"txnNumber")
@@ -41,12 +41,12 @@ def session_key(lsid: bytes) -> bytes:
 
 
 def _packed(number: int) -> bytes:
-    """A transaction number as the keys of the parts of a write have it: they are found together, in order."""
+    """A transaction number in a session key: big-endian, so that the parts of a write are adjacent."""
     return number.to_bytes(8, "big")
 
 
 def is_part_of_write(lsid: bytes) -> bool:
-    """Whether this is the session of a transaction that a router runs a retryable write as."""
+    """Whether this is the session of a transaction as which a router runs a retryable write."""
     return rawbson.find(lsid, b"txnNumber") is not None
 
 
@@ -57,20 +57,19 @@ class SessionWrites:
     lsid: bytes
     txn_number: int
     last: OpTime = NULL_OPTIME
-    """the newest entry under this number"""
+    """The newest entry under this number"""
     state: str | None = None
-    """how far a transaction under this number is; None for retryable writes"""
+    """State of the transaction under this number; None for retryable writes"""
     start: OpTime | None = None
-    """the first entry of a transaction that is prepared"""
+    """The first entry of a prepared transaction"""
     changed: bool = False
 
     @property
     def elements(self) -> bytes:
-        """`lsid` and `txnNumber` as entries begin with them."""
+        """The fields `lsid` and `txnNumber` of an entry."""
         return session_elements(self.lsid, self.txn_number)
 
     def to_bson(self, wall: int) -> bytes:
-        """The record."""
         record: dict[str, Any] = {
             "_id": documents.decode(self.lsid),
             "txnNum": Int64(self.txn_number),
@@ -85,7 +84,6 @@ class SessionWrites:
 
     @classmethod
     def from_bson(cls, raw: bytes) -> "SessionWrites":
-        """From a record."""
         record = documents.decode(raw)
         time = record["lastWriteOpTime"]
         return cls(
@@ -97,12 +95,12 @@ class SessionWrites:
 
 
 def parts_of_write(reader: TableReader, session: SessionWrites) -> Iterator[SessionWrites]:
-    """The transactions as which routers ran some of a session's retryable writes under its number."""
+    """The committed transactions as which a router ran retryable writes of a session under its number."""
     parent = rawbson.body(session.lsid)
     prefix = session_key(session.lsid)[:_UUID_SIZE] + _packed(session.txn_number)
     for _, record in reader.session_records(prefix, after_prefix(prefix)):
         lsid = rawbson.subdocument(record, b"_id") or b""
-        # Its id is that of the session with more behind it.
+        # Its id begins with the fields of the session's id.
         if is_part_of_write(lsid) and rawbson.body(lsid).startswith(parent):
             part = SessionWrites.from_bson(record)
             if part.state == COMMITTED:
@@ -110,7 +108,7 @@ def parts_of_write(reader: TableReader, session: SessionWrites) -> Iterator[Sess
 
 
 def keys_of_older_parts(reader: TableReader, lsid: bytes) -> list[bytes]:
-    """The keys of parts of earlier writes of the same session, which nobody will send again."""
+    """The keys of parts of earlier writes of the same session, which cannot be retried any more."""
     own = session_key(lsid)
     first, last = own[:_UUID_SIZE], own[: _UUID_SIZE + 8]
     return [

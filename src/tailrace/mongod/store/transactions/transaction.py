@@ -1,12 +1,12 @@
-"""An open multi-document transaction: a snapshot, and its own changes over it.
+"""An open multi-document transaction: a snapshot, and its own changes on top of it.
 
-It reads the state of its first statement with what it has changed since. What it changes is locked until it
-ends, and stays in memory until it commits. Statements that write run as jobs of the writer, although they
-write nothing: only there are the newest documents and the locks of the other transactions to be seen. A
-document that is locked, or has another state than in the snapshot, is a write conflict, which ends the
-transaction; it never waits, so transactions cannot block each other.
+It reads the state as of its first statement, with its own changes. What it changes is locked until it ends,
+and stays in memory until it commits. Statements that write run as jobs of the writer, although they write
+nothing: only there are the newest documents and the locks of other transactions visible. A document that is
+locked or has changed since the snapshot is a write conflict, which ends the transaction; it never waits, so
+transactions cannot block each other.
 
-Reading a collection does not lock it: whatever happens to it, the snapshot has it as it was.
+Reading a collection does not lock it: the snapshot does not change.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _HIGHEST_IDENT: Final = 2**32 - 1
 
 
 class TransactionUnit(OverlaidReader, UnitOfWork):
-    """One open transaction. It is used by one statement at a time, here or in the writer's thread."""
+    """One open transaction. One statement uses it at a time, in the event loop or in the writer's thread."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.snapshot())
@@ -50,15 +50,15 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         self.read_time = self._snapshot.newest_time()
         """The cluster time of the state it reads"""
         self._kept: tuple[int, Catalog] = (0, self._catalog)
-        # What the transaction makes gets numbers of its own; the real ones are given out when it commits.
+        # New collections and indexes get temporary numbers; the real ones are assigned at the commit.
         self._idents = itertools.count(_HIGHEST_IDENT, -1)
         self._has_locks = False
         self._ending: asyncio.Task[None] | None = None
         self.prepared: Prepared | None = None
-        """What became of it, if it was prepared"""
+        """What replaces it once it is prepared"""
         self._ended = asyncio.Event()
         self.is_over = False
-        """Whether there is nothing to be read any more"""
+        """Whether it has ended and can no longer be read"""
         self.wall = store.clock.wall.milliseconds()
 
     # -- life -------------------------------------------------------------------------------------------
@@ -66,9 +66,9 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
     async def write(self, work: Callable[[UnitOfWork], T]) -> T:
         """Run a statement that writes.
 
-        ``work`` gets this unit; it may be run again after it was undone, when another job of the same commit
-        has failed. Raises WriteConflict (112) or LockTimeout (24), even if ``work`` took it for the error of
-        a single statement.
+        ``work`` gets this unit; it may be undone and run again when another job of the same commit fails.
+        Raises WriteConflict (112) or LockTimeout (24), even if ``work`` caught it as the error of a single
+        statement.
         """
         for overlay in self._overlays.values():
             overlay.keep()
@@ -98,15 +98,15 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
     async def commit(self, lsid: bytes, txn_number: int) -> None:
         """Make the changes visible and durable, all at once; nothing is written if there are none.
 
-        A commit that was handed in cannot be taken back: it goes on if this call is cancelled, and calling
-        again waits for the same outcome.
+        A queued commit cannot be cancelled: it continues if this call is cancelled, and calling again waits
+        for the same result.
         """
         await self._end_by(lambda: self._run_commit(lsid, txn_number))
 
     async def prepare(self, lsid: bytes, txn_number: int) -> Prepared:
-        """Log the changes and keep them locked, so that a later decision can make them visible or not.
+        """Log the changes and keep their locks, to be committed or aborted later.
 
-        What is returned takes the place of this unit, which has ended. It cannot be taken back either.
+        The returned object replaces this unit, which has ended. Like a commit it cannot be cancelled.
         """
         await self._end_by(lambda: self._run_prepare(lsid, txn_number))
         if self.prepared is None:
@@ -126,7 +126,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         effects = self._effects()
 
         def job(writer: WriteUnit) -> None:
-            # The documents must be free for the commit itself; nobody can come between in this thread.
+            # The commit must not meet its own locks; no other job runs in between in this thread.
             writer.locks.release(self)
             commit_changes(writer, self._changes, effects, SessionWrites(lsid, txn_number))
 
@@ -145,7 +145,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         def job(writer: WriteUnit) -> Prepared:
             session = SessionWrites(lsid, txn_number)
             prepared = prepare_changes(self._store, writer, self._changes, effects, session)
-            # The writer may run this again: the locks are handed over when it is done for good.
+            # The writer may run this job again, so the locks are handed over after it has committed.
             locked, used = writer.locks.held(self)
             writer.put_prepared(session_key(lsid), prepared.to_bson(locked, used))
             self._store.prepared.hold(prepared)
@@ -158,7 +158,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
             self._store.prepared.forget(lsid)
             self.abort()
             raise
-        # Whoever waits for this unit is woken behind that, and waits for its heir.
+        # Writes that wait for this unit are woken after that, and then wait for the prepared transaction.
         self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
         self.is_over = True
         self._snapshot.close()
@@ -169,28 +169,26 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
 
     @property
     def has_changes(self) -> bool:
-        """Whether it leaves anything if it commits."""
+        """Whether a commit would write anything."""
         return bool(self._changes)
 
     def abort(self) -> None:
-        """Give up all changes and free what is locked. Does nothing if the transaction has ended."""
+        """Discard all changes and release the locks. Does nothing if the transaction has ended."""
         if self.is_over:
             return
         self.is_over = True
         if self._has_locks:
-            # A statement that was given up may still run in the writer's thread: it is finished before this.
+            # A cancelled statement may still run in the writer's thread; it finishes before this job.
             self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)
         else:
             self._snapshot.close()
         self._ended.set()
 
     async def wait_ended(self, deadline: float | None) -> None:
-        """Return when it is committed or aborted; raise MaxTimeMSExpired past the deadline."""
         await wait_until(self._ended, deadline)
 
     @property
     def clock(self) -> ClusterClock:
-        """Where cluster times come from."""
         return self._store.clock
 
     # -- documents --------------------------------------------------------------------------------------
@@ -198,7 +196,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
     def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
         """Store a document that has its `_id`; returns its record key.
 
-        Raises DuplicateKey (11000) for a key the transaction can see, WriteConflict (112) for one it cannot.
+        Raises DuplicateKey (11000) for a key in the snapshot, WriteConflict (112) for one added since.
         """
         overlay = self._opened(collection)
         by_id = id_key_of(document)
@@ -225,7 +223,6 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         stmt_id: int | None = None,
         retry_image: str | None = None,
     ) -> None:
-        """Replace a record; ``o`` is what is logged."""
         overlay = self._opened(collection)
         self._locks.lock_record(overlay, key)
         for index in collection.indexes:
@@ -250,7 +247,6 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         retry_image: str | None = None,
         grouped: bool = False,  # noqa: ARG002 - all of a transaction's operations share entries
     ) -> None:
-        """Remove a record."""
         overlay = self._opened(collection)
         self._locks.lock_record(overlay, key)
         self._locks.lock_keys(collection, unique_keys(collection.indexes, before))
@@ -279,7 +275,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         retry_image: str | None = None,
         image: bytes | None = None,
     ) -> None:
-        """Note an operation; its statement has an id if a router runs a retryable write as a transaction."""
+        """Add an operation; ``stmt_id`` is set if a router runs a retryable write as a transaction."""
         operation = Operation(
             op,
             collection.ns,
@@ -293,7 +289,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         self._changes.append(Change(operation, pre_image, image if retry_image is not None else None))
 
     def _opened(self, collection: Collection) -> Overlay:
-        """The overlay of a collection that is to be changed."""
+        """The overlay of a collection; the first call locks the collection's use."""
         overlay = self._overlays.get(collection.ident)
         if overlay is None:
             _check_writable(collection)
@@ -310,11 +306,11 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
     # -- the catalog ------------------------------------------------------------------------------------
 
     def new_ident(self) -> int:
-        """A number for a collection or an index that the transaction makes; others have never heard of it."""
+        """A temporary number for a collection or an index that the transaction creates."""
         return next(self._idents)
 
     def put_collection(self, collection: Collection) -> None:
-        """Enter a new collection, or one that the transaction made and left empty with more indexes."""
+        """Add a new collection, or an index to an empty collection that the transaction has created."""
         known = self._catalog.by_uuid(collection.uuid)
         if known is None:
             if collection.is_timeseries:
@@ -337,7 +333,6 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         self._catalog = self._catalog.with_collection(collection)
 
     def log(self, operation: Operation) -> None:
-        """Have an operation in the transaction's entry."""
         self._changes.append(Change(operation, None))
 
 

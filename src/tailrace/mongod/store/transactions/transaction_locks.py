@@ -1,8 +1,8 @@
-"""What an open transaction claims for itself: locks on whatever it changes, and the conflicts this leads to.
+"""The locks of one open transaction, and its write conflicts.
 
-A claim is made in a job of the writer, where the newest documents and all locks are to be seen. It fails if
-another transaction has the lock, or if the newest state is not that of the snapshot. A failure ends the
-transaction, even if a statement takes it for an error of its own; so it is kept here.
+Locks are taken in a job of the writer, which sees the newest documents and all locks. Taking one fails if
+another transaction has it, or if the newest state differs from the snapshot. A failure ends the transaction,
+even if a statement handles the error as its own; so it is stored here.
 """
 
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 class TransactionLocks:
-    """The claims of one transaction, ``holder``, that reads ``snapshot``."""
+    """The locks of the transaction ``holder``, which reads ``snapshot``."""
 
     def __init__(self, holder: Holder, snapshot: Snapshot) -> None:
         self._holder = holder
         self._snapshot = snapshot
         self._writer: WriteUnit | None = None
         self.created: dict[bytes, None] = {}
-        """UUIDs of collections that the transaction has made: nobody else can see what is in them"""
+        """UUIDs of collections that the transaction has created: others cannot see their contents"""
         self.failure: CommandError | None = None
         """The conflict that has ended the transaction"""
 
     @contextmanager
     def against(self, writer: WriteUnit) -> Iterator[None]:
-        """For the time of a job: the newest state is the writer's."""
+        """Compare with the state of this writer, for the duration of a job."""
         self._writer = writer
         try:
             yield
@@ -41,19 +41,19 @@ class TransactionLocks:
             self._writer = None
 
     def undo(self, catalog: Catalog) -> None:
-        """Forget what failed, and collections that are not in the catalog any more; locks stay."""
+        """Forget the failure, and collections that are no longer in the catalog; locks stay."""
         self.created = {uuid: None for uuid in self.created if catalog.by_uuid(uuid) is not None}
         self.failure = None
 
     @property
     def current(self) -> WriteUnit:
-        """The newest state, for the time of a job."""
+        """The newest state; only during a job."""
         if self._writer is None:
             raise RuntimeError("a transaction changes something outside of `write`")
         return self._writer
 
     def lock_name(self, collection: Collection) -> None:
-        """Lock the name of a collection that the transaction makes."""
+        """Lock the name of a collection that the transaction creates."""
         self._lock(name_key(collection.ns))
         catalog = self.current.catalog
         if catalog.collection(collection.ns) is not None or catalog.view(collection.ns) is not None:
@@ -61,7 +61,7 @@ class TransactionLocks:
         self.created[collection.uuid] = None
 
     def use_collection(self, collection: Collection) -> None:
-        """Have a collection stay as it is; it must be the same for everybody else still."""
+        """Keep a collection from being changed or dropped; it must not have changed since the snapshot."""
         if collection.uuid in self.created:
             return
         newest = self.current.catalog.by_uuid(collection.uuid)
@@ -76,7 +76,7 @@ class TransactionLocks:
         locks.use(collection.prefix, self._holder)
 
     def lock_record(self, overlay: Overlay, key: bytes) -> None:
-        """Lock a record that is as it was in the snapshot."""
+        """Lock a record that has not changed since the snapshot."""
         collection = overlay.collection
         if key in overlay.records or collection.uuid in self.created:
             return
@@ -85,7 +85,7 @@ class TransactionLocks:
             raise self._conflicting(f"a document of {collection.ns} has been changed")
 
     def lock_new_keys(self, overlay: Overlay, keys: list[tuple[Index, bytes]], document: bytes) -> None:
-        """Lock keys of unique indexes for a document that is to have them."""
+        """Lock the keys that a document adds to unique indexes; DuplicateKey if one is taken."""
         self.lock_keys(overlay.collection, keys)
         for index, key in keys:
             there = _listed(self._snapshot, overlay.collection, index, key)
@@ -93,7 +93,7 @@ class TransactionLocks:
                 raise duplicate_key(overlay.collection, index.spec, document, key)
 
     def lock_keys(self, collection: Collection, keys: list[tuple[Index, bytes]]) -> None:
-        """Lock keys of unique indexes that lead where they led in the snapshot."""
+        """Lock keys of unique indexes, whose records must be those of the snapshot."""
         if collection.uuid in self.created:
             return
         for index, key in keys:
@@ -119,7 +119,7 @@ class TransactionLocks:
 
 
 def _listed(reader: TableReader, collection: Collection, index: Index, key: bytes) -> list[bytes]:
-    """The records with a key: at most one in a unique index, maybe several in one that is to become that."""
+    """The records with a key: at most one in a unique index, maybe several in one with `prepareUnique`."""
     if index.unique:
         found = reader.listed(index, key)
         return [] if found is None else [found]

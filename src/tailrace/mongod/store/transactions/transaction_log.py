@@ -1,7 +1,7 @@
-"""The end of a transaction: its changes put into the tables, its operations into the oplog.
+"""Commit a transaction: write its changes to the tables and its operations to the oplog.
 
-All operations are one `applyOps` entry, or a chain of them if they do not fit into one; the times of a chain
-are consecutive. Pre-images are stored under the entry that holds their operation.
+All operations are one `applyOps` entry, or a chain of entries with consecutive times if they do not fit into
+one. Pre-images are stored under the entry that contains their operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ from tailrace.mongod.store.transactions.sessions import COMMITTED, SessionWrites
 from tailrace.mongod.store.write_unit import WriteUnit
 
 MAX_ENTRY_BYTES: Final = rawbson.MAX_USER_SIZE
-"""The most that the operations of one entry have together, unless it is a single one"""
+"""Size limit of the operations in one entry; a single operation may exceed it"""
 TRANSIENT: Final = "TransientTransactionError"
-"""The label of errors after which the whole transaction may be tried again"""
+"""The label of errors after which the whole transaction may be retried"""
 _OPERATION_FRAME: Final = 96
-"""No less than what an operation takes besides its namespace, `o` and `o2`"""
+"""Upper bound of an operation's bytes besides its namespace, `o` and `o2`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class Change:
     operation: Operation
     pre_image: bytes | None
     retry_image: bytes | None = None
-    """What a findAndModify has told, to tell it again"""
+    """The document that a findAndModify returned, for a retry"""
 
     @property
     def size(self) -> int:
-        """How many bytes it takes in an entry, at most."""
+        """Upper bound of its bytes in an entry."""
         operation = self.operation
         return len(operation.o) + len(operation.o2 or b"") + 4 * len(operation.ns) + _OPERATION_FRAME
 
     @property
     def namespace(self) -> str:
-        """What it changes: for a command, the collection that is named first."""
+        """The namespace it changes; for a command, that of the collection in its first field."""
         operation = self.operation
         if operation.op != "c":
             return operation.ns
@@ -54,7 +54,7 @@ class Change:
 
 
 class PreImage(NamedTuple):
-    """A document before one operation of a transaction, and where that operation is logged."""
+    """A document before one operation of a transaction, and the place of that operation in the oplog."""
 
     uuid: bytes
     ts: int
@@ -63,7 +63,7 @@ class PreImage(NamedTuple):
 
 
 class RetryImage(NamedTuple):
-    """What a findAndModify inside of a transaction has told."""
+    """The document that a findAndModify in a transaction returned."""
 
     ts: int
     kind: str
@@ -72,15 +72,15 @@ class RetryImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What is kept of a transaction besides its entries."""
+    """The images of a transaction."""
 
     before: Sequence[PreImage]
-    """for streams"""
+    """For change streams"""
     retry: RetryImage | None
-    """for a retry; there is one findAndModify at most in a transaction that is a retryable write"""
+    """For a retry; a transaction that is a retryable write has at most one findAndModify"""
 
     def put(self, writer: WriteUnit, session: SessionWrites, wall: int | None = None) -> None:
-        """Store them; ``wall`` is when the operations were logged, if that was not now."""
+        """Store them; ``wall`` is the time at which the operations were logged, if that was earlier."""
         for image in self.before:
             collection = writer.catalog.by_uuid(image.uuid)
             if collection is not None:
@@ -91,16 +91,15 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a transaction leaves in the tables."""
+    """The changes of a transaction to the tables."""
 
     created: Sequence[Collection]
-    """The collections it made, with numbers of its own for them and their indexes"""
+    """The collections it created, with temporary numbers for them and their indexes"""
     records: Mapping[bytes, Sequence[tuple[bytes, bytes | None]]]
-    """By the UUIDs of collections: record keys and the documents they lead to from now on; None is none"""
+    """By UUID of the collection: record keys and their new documents; None for deleted ones"""
 
     @classmethod
     def of(cls, created: Iterable[Collection], overlays: Iterable[Overlay]) -> "Effects":
-        """What overlays hold."""
         return cls(
             list(created),
             {
@@ -110,7 +109,6 @@ class Effects:
         )
 
     def apply(self, writer: WriteUnit) -> None:
-        """Put everything into the tables."""
         for collection in self.created:
             _create(writer, collection)
         for uuid, records in self.records.items():
@@ -120,7 +118,7 @@ class Effects:
 def commit_changes(
     writer: WriteUnit, changes: Sequence[Change], effects: Effects, session: SessionWrites
 ) -> None:
-    """Apply and log a transaction; part of a job that has nothing else to do.
+    """Apply and log a transaction; the only content of its job.
 
     ``session`` is new: it has no entry under this transaction number.
     """
@@ -143,7 +141,7 @@ def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes 
     collection = writer.catalog.by_uuid(uuid)
     if collection is None:
         raise RuntimeError(f"the collection {uuid.hex()} has gone although a transaction uses it")
-    # Documents may have exchanged keys of unique indexes: all are taken away before one is given.
+    # Documents may have exchanged keys of unique indexes: all old keys are removed before a new one is added.
     to_put: list[tuple[bytes, bytes]] = []
     for key, after in records:
         before = writer.record(collection, key)
@@ -173,7 +171,7 @@ def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
 def log_changes(
     writer: WriteUnit, changes: Sequence[Change], session: SessionWrites, *, prepares: bool = False
 ) -> Images:
-    """Log the operations, to be committed at once or later; what they need of images is returned."""
+    """Log the operations, as committed or as prepared; returns the images to store."""
     parts = list(_parts(changes))
     first = writer.clock.tick(len(parts))
     if prepares:

@@ -31,13 +31,11 @@ class First:
         self._value: Any = None
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if self._is_empty:
             self._is_empty = False
             self._value = value
 
     def result(self) -> Any:
-        """See `State`."""
         return self._value
 
 
@@ -50,11 +48,9 @@ class Last:
         self._value: Any = None
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         self._value = value
 
     def result(self) -> Any:
-        """See `State`."""
         return self._value
 
 
@@ -69,7 +65,6 @@ class _Extreme:
         self._best_key: Any = None
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_nullish(value):
             return
         key = self._key(value)
@@ -80,7 +75,6 @@ class _Extreme:
         raise NotImplementedError
 
     def result(self) -> Any:
-        """See `State`."""
         return self._best
 
 
@@ -112,12 +106,10 @@ class FirstN:
         self._values: list[Any] = []
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if len(self._values) < self._count:
             self._values.append(None if value is MISSING else value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._values)
 
 
@@ -130,11 +122,9 @@ class LastN:
         self._values: deque[Any] = deque(maxlen=min(count, 2**31 - 1))
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         self._values.append(None if value is MISSING else value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._values)
 
 
@@ -151,7 +141,6 @@ class _ExtremeN:
         self._held: list[tuple[Any, Any]] = []
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_nullish(value):
             return
         self._held.append((self._key(value), value))
@@ -163,7 +152,6 @@ class _ExtremeN:
         del self._held[self._count :]
 
     def result(self) -> list[Any]:
-        """See `State`."""
         self._cut()
         return [value for _, value in self._held]
 

@@ -23,12 +23,10 @@ class Push:
         self._values: list[Any] = []
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if value is not MISSING:
             self._values.append(value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._values)
 
 
@@ -42,12 +40,10 @@ class AddToSet:
         self._values: dict[Any, Any] = {}
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if value is not MISSING:
             self._values.setdefault(self._key(value), value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._values.values())
 
 
@@ -60,12 +56,10 @@ class ConcatArrays:
         self._values: list[Any] = []
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if value is not MISSING:
             self._values += _checked_array("$concatArrays", value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._values)
 
 
@@ -75,7 +69,6 @@ class SetUnion(AddToSet):
     __slots__ = ()
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if value is not MISSING:
             for item in _checked_array("$setUnion", value):
                 super().add(item)
@@ -98,7 +91,6 @@ class MergeObjects:
         self._merged: dict[str, Any] = {}
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_nullish(value):
             return
         if not isinstance(value, dict):
@@ -108,7 +100,6 @@ class MergeObjects:
         self._merged.update(value)
 
     def result(self) -> dict[str, Any]:
-        """See `State`."""
         return dict(self._merged)
 
 

@@ -110,7 +110,6 @@ class Sum:
         self._total = Total()
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_number(value):
             self._total.add(value)
 
@@ -129,7 +128,6 @@ class Average:
         self._count = 0
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_number(value):
             self._total.add(value)
             self._count += 1
@@ -152,7 +150,6 @@ class _StandardDeviation:
         self._count = 0
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if not is_number(value):
             return
         number = to_double(value)

@@ -20,14 +20,12 @@ class Quantiles:
         self._numbers: list[float] = []
 
     def add(self, value: Any) -> None:
-        """See `State`."""
         if is_number(value):
             number = to_double(value)
             if not math.isnan(number):
                 self._numbers.append(number)
 
     def result(self) -> Any:
-        """See `State`."""
         ordered = sorted(self._numbers)
         return [quantile(ordered, fraction) for fraction in self._fractions]
 
@@ -41,7 +39,6 @@ class Median(Quantiles):
         super().__init__([0.5])
 
     def result(self) -> float | None:
-        """See `State`."""
         (median,) = super().result()
         return median if median is None else float(median)
 

@@ -35,7 +35,6 @@ class Ranked:
         self._selector.add(*value)
 
     def result(self) -> list[Any]:
-        """See `State`."""
         return list(self._selector.items())
 
 
@@ -48,7 +47,6 @@ class _Single:
         self._state = state
 
     def add(self, value: tuple[Document, Any]) -> None:
-        """See `State`."""
         self._state.add(value)
 
     def result(self) -> Any:

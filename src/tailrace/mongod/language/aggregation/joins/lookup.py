@@ -56,7 +56,6 @@ class _Lookup:
         self._constant: list[Document] | None = None
 
     def run(self, rows: Rows) -> Rows:
-        """See `Stage`."""
         for row in rows:
             if row is PAUSE:
                 yield row

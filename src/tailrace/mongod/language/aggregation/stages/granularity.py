@@ -42,7 +42,6 @@ class _PreferredNumbers:
         self._mantissas = sorted(mantissas)
 
     def round_up(self, value: float) -> float:
-        """See `Granularity`."""
         if value == 0:
             return 0.0
         number, exponent = _scaled(value)
@@ -52,7 +51,6 @@ class _PreferredNumbers:
         return float(self._mantissas[position].scaleb(exponent))
 
     def round_down(self, value: float) -> float:
-        """See `Granularity`."""
         if value == 0:
             return 0.0
         number, exponent = _scaled(value)
@@ -71,11 +69,9 @@ def _scaled(value: float) -> tuple[Decimal, int]:
 
 class _PowersOfTwo:
     def round_up(self, value: float) -> float:
-        """See `Granularity`."""
         return 0.0 if value == 0 else math.ldexp(1.0, math.frexp(value)[1])
 
     def round_down(self, value: float) -> float:
-        """See `Granularity`."""
         if value == 0:
             return 0.0
         mantissa, exponent = math.frexp(value)

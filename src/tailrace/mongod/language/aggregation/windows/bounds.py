@@ -49,7 +49,6 @@ class DocumentBounds:
     upper: int | None = None
 
     def spans(self, partition: Partition) -> Iterator[Span]:
-        """See `Bounds`."""
         count = len(partition)
         for position in range(count):
             first = 0 if self.lower is None else min(max(position + self.lower, 0), count)
@@ -66,7 +65,6 @@ class RangeBounds:
     unit: Unit | None = None
 
     def spans(self, partition: Partition) -> Iterator[Span]:
-        """See `Bounds`."""
         for value in partition.sort_values:
             self._check(value)
         keys = [sort_key(value) for value in partition.sort_values]
