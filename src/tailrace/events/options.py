@@ -18,7 +18,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken, cluster_time_of
-from tailrace.events.scope import CLUSTER_DATABASE, Scope, ScopeKind
+from tailrace.events.scope import CLUSTER_DATABASE, INTERNAL_DATABASES, Scope, ScopeKind
 
 FULL_DOCUMENT: Final = ("default", "updateLookup", "whenAvailable", "required")
 FULL_DOCUMENT_BEFORE_CHANGE: Final = ("off", "whenAvailable", "required")
@@ -159,7 +159,7 @@ def _check_deployment(
             f"allChangesForCluster needs the database {CLUSTER_DATABASE} and no collection, not {scope}",
         )
     is_allowed_config = scope.db == "config" and found.get("allow_to_run_on_config_db", False)
-    if scope.db in ("admin", "config", "local") and not for_cluster and not is_allowed_config:
+    if scope.db in INTERNAL_DATABASES and not for_cluster and not is_allowed_config:
         raise CommandError(
             ErrorCode.InvalidNamespace, f"$changeStream cannot run on the internal database {scope.db}"
         )

@@ -12,6 +12,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 CLUSTER_DATABASE: Final = "admin"
+INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 COLLECTIONLESS: Final = "$cmd.aggregate"
 """Stands in for the collection in the cursor namespace of a database or cluster stream."""
 

@@ -125,13 +125,13 @@ def _field_predicate(name: str, test: Test, into_array: bool) -> Callable[[dict[
     return holds
 
 
-def array_index(component: str) -> int | None:
-    """The index that a path component can stand for.
+def array_index(component: str, most_digits: int = _MAX_INDEX_DIGITS) -> int | None:
+    """The array index in a path component; None if it is not one.
 
     >>> array_index("0"), array_index("17"), array_index("01"), array_index("-1"), array_index("٣")
     (0, 17, None, None, None)
     """
-    if len(component) > _MAX_INDEX_DIGITS or not (component.isascii() and component.isdigit()):
+    if len(component) > most_digits or not (component.isascii() and component.isdigit()):
         return None
     return int(component) if component == "0" or component[0] != "0" else None
 

@@ -22,7 +22,7 @@ from bson import (
 
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.mongod.language.aggregation.accumulators import ACCUMULATORS
-from tailrace.mongod.language.aggregation.table import STAGES
+from tailrace.mongod.language.aggregation.stage_table import STAGES
 from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.match.operators import FIELD_OPERATORS, TOP_OPERATORS
 

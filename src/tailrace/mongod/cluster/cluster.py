@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PortError, UsageError
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
 from tailrace.log.merged_log import MergedLog
@@ -38,7 +39,6 @@ from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.served_history import ServedHistory
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.store import Store
 

@@ -14,7 +14,6 @@ from tailrace.mongod.store.tables import pack_ident
 
 ID_INDEX_NAME: Final = "_id_"
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": ID_INDEX_NAME}
-INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 OPLOG_NS: Final = "local.oplog.rs"
 PRE_IMAGES_NS: Final = "config.system.preimages"
 SESSIONS_NS: Final = "config.transactions"

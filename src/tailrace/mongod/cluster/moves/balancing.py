@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.cluster.placement.state import ShardedCollection
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:

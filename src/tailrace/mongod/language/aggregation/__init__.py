@@ -24,8 +24,7 @@ All accumulators but ``$accumulator`` and all window functions but ``$minMaxScal
 held in memory: the limit of 100 MB at which a server fails or writes to disk does not exist.
 """
 
-from tailrace.mongod.language.aggregation.compile import compile_pipeline
-from tailrace.mongod.language.aggregation.leading_match import LeadingMatch, leading_match
+from tailrace.mongod.language.aggregation.compile import LeadingMatch, compile_pipeline, leading_match
 from tailrace.mongod.language.aggregation.output import MergeTarget, Output, OutTarget
 from tailrace.mongod.language.aggregation.pipeline import Pipeline
 from tailrace.mongod.language.aggregation.rows import PAUSE, Pause

@@ -9,8 +9,8 @@ from tailrace.mongod.language.aggregation.output import MergeTarget, Output, Out
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.stage import Place, Stage, StageType
+from tailrace.mongod.language.aggregation.stage_table import STAGES
 from tailrace.mongod.language.aggregation.stages.limit_skip import checked_limit, checked_skip
-from tailrace.mongod.language.aggregation.table import STAGES
 from tailrace.query.expressions.operands import type_name
 from tailrace.query.stage_names import is_stage
 
@@ -116,3 +116,26 @@ def _wanted(following: Sequence[_NamedStage]) -> int | None:
             return None
         skipped += checked_skip(name, spec)
     return None
+
+
+class LeadingMatch(NamedTuple):
+    """The filter that a pipeline begins with, and the rest of it."""
+
+    filter: dict[str, Any]
+    """Empty if the pipeline does not begin with a `$match`."""
+    stages: list[Any]
+
+
+def leading_match(stages: Sequence[Any]) -> LeadingMatch:
+    """Take the `$match` stages from the beginning of a pipeline; a malformed one is left for the compiler.
+
+    >>> leading_match([{"$match": {"a": 1}}, {"$match": {"b": 2}}, {"$limit": 3}])
+    LeadingMatch(filter={'$and': [{'a': 1}, {'b': 2}]}, stages=[{'$limit': 3}])
+    """
+    filters: list[dict[str, Any]] = []
+    for stage in stages:
+        if not isinstance(stage, Mapping) or len(stage) != 1 or not isinstance(stage.get("$match"), Mapping):
+            break
+        filters.append(dict(stage["$match"]))
+    combined = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
+    return LeadingMatch(combined, list(stages[len(filters) :]))

@@ -90,3 +90,12 @@ def paced(rows: Iterable[Row]) -> Rows:
         yield row
         if not count % ROWS_BETWEEN_PAUSES:
             yield PAUSE
+
+
+def collect(rows: Rows, documents: list[Document]) -> Iterator[Pause]:
+    """Append the documents of all rows to a list; yields the pauses between them."""
+    for row in rows:
+        if row is PAUSE:
+            yield row
+        else:
+            documents.append(row.document)

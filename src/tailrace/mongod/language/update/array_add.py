@@ -18,11 +18,11 @@ from tailrace.mongod.language.update.operator import (
     Operator,
     Outcome,
     Path,
-    Situation,
+    UpdateContext,
     changed_unless_same,
     dotted,
 )
-from tailrace.mongod.language.update.path import array_index
+from tailrace.mongod.language.update.path import element_index
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.missing import MISSING, Missing
 
@@ -40,7 +40,7 @@ def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operat
             message = f"$each in $addToSet of {path!r} must be an array, not {type_name(values)}"
             raise CommandError(ErrorCode.TypeMismatch, message)
 
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(_not_among([], values, options.string_key))
         array = _array_at("$addToSet", current, path)
@@ -111,7 +111,7 @@ def compile_push(path: str, value: Any, options: CompileOptions) -> Operator:
 
 
 def _push(values: list[Any], clauses: _Clauses | None) -> Operator:
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(values if clauses is None else clauses.push([], values))
         array = _array_at("$push", current, path)
@@ -165,7 +165,7 @@ def _field_or_null(value: Any, components: list[str]) -> Any:
     for name in components:
         if isinstance(value, dict):
             value = value.get(name)
-        elif isinstance(value, list) and (index := array_index(name)) is not None and index < len(value):
+        elif isinstance(value, list) and (index := element_index(name)) is not None and index < len(value):
             value = value[index]
         else:
             return None

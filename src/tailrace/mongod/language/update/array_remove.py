@@ -18,7 +18,7 @@ from tailrace.mongod.language.update.operator import (
     Operator,
     Outcome,
     Path,
-    Situation,
+    UpdateContext,
     dotted,
 )
 from tailrace.query.expressions.numbers.number_types import integral_value
@@ -35,7 +35,7 @@ def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
     if number not in (1, -1):
         raise CommandError(ErrorCode.FailedToParse, f"$pop of {path!r} takes 1 or -1")
 
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
         if not isinstance(current, list):
@@ -73,7 +73,7 @@ def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool
 
 
 def _cull(name: str, goes: Callable[[Any], bool]) -> Operator:
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
         if not isinstance(current, list):

@@ -13,14 +13,13 @@ from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.modifiers import ModifierUpdate
-from tailrace.mongod.language.update.operator import CompileOptions, Situation
+from tailrace.mongod.language.update.operator import CompileOptions, UpdateContext, UpdateResult
 from tailrace.mongod.language.update.pipeline import PipelineUpdate
 from tailrace.mongod.language.update.replacement import ReplacementUpdate
-from tailrace.mongod.language.update.result import UpdateResult
 
 
 class _CompiledUpdate(Protocol):
-    def apply(self, situation: Situation) -> UpdateResult: ...
+    def apply(self, context: UpdateContext) -> UpdateResult: ...
 
 
 class Update:
@@ -48,8 +47,8 @@ class Update:
         ``array_position`` is the index that the query found for the positional ``$``. With
         ``is_upsert_insert`` the document is the one made from an upsert's query.
         """
-        situation = Situation(document, now, cluster_time, is_upsert_insert, array_position)
-        return self._compiled.apply(situation)
+        context = UpdateContext(document, now, cluster_time, is_upsert_insert, array_position)
+        return self._compiled.apply(context)
 
 
 def compile_update(

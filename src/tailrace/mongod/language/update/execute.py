@@ -16,15 +16,15 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.array_filters import ArrayFilter
 from tailrace.mongod.language.update.change_log import ChangeLog
-from tailrace.mongod.language.update.operator import REMOVED, UNCHANGED, Path, Situation, dotted
-from tailrace.mongod.language.update.path import POSITIONAL, array_index
-from tailrace.mongod.language.update.storable import check_depth
+from tailrace.mongod.language.update.document_checks import check_depth
+from tailrace.mongod.language.update.operator import REMOVED, UNCHANGED, Path, UpdateContext, dotted
+from tailrace.mongod.language.update.path import POSITIONAL, element_index
 from tailrace.mongod.language.update.tree import (
     Branch,
     Elements,
     Leaf,
     Node,
-    acts,
+    has_effect,
     merge,
     needs_path,
     with_position,
@@ -38,14 +38,14 @@ MAX_PADDING: Final = 1_500_000
 class Execution:
     """One update being applied to one document."""
 
-    def __init__(self, filters: Mapping[str, ArrayFilter], situation: Situation) -> None:
+    def __init__(self, filters: Mapping[str, ArrayFilter], context: UpdateContext) -> None:
         self._filters = filters
-        self._situation = situation
+        self._context = context
         self.log = ChangeLog()
 
     def run(self, root: Branch) -> dict[str, Any]:
         """The document after the update; what happened is in `log`."""
-        document = dict(self._situation.original)
+        document = dict(self._context.original)
         self._apply_branch(root, document, (), self.log)
         return document
 
@@ -62,14 +62,14 @@ class Execution:
         return changed
 
     def _matched_position(self) -> str:
-        position = self._situation.array_position
+        position = self._context.array_position
         if position is None:
             message = "the positional operator did not find the match needed from the query"
             raise CommandError(ErrorCode.BadValue, message)
         return str(position)
 
     def _apply_node(self, node: Node, container: Any, name: str, path: Path, log: ChangeLog | None) -> bool:
-        key: str | int | None = name if isinstance(container, dict) else array_index(name)
+        key: str | int | None = name if isinstance(container, dict) else element_index(name)
         if key is None:
             return self._blocked(node, name, path, container)
         inner = (*path, key)
@@ -94,7 +94,7 @@ class Execution:
 
     def _blocked(self, node: Node, name: str, path: Path, value: Any) -> bool:
         """The way ends at a value that cannot have such a field."""
-        if needs_path(node, self._situation):
+        if needs_path(node, self._context):
             message = f"cannot create field {name!r} in element {{{path[-1]}: {value!r}}}"
             raise CommandError(ErrorCode.PathNotViable, message)
         return False
@@ -103,9 +103,9 @@ class Execution:
         self, leaf: Leaf, container: Any, key: str | int, current: Any, path: Path, log: ChangeLog | None
     ) -> bool:
         operator = leaf.operator
-        if operator.is_inert(self._situation):
+        if operator.is_skipped(self._context):
             return False
-        outcome = operator.apply(current, path, self._situation)
+        outcome = operator.apply(current, path, self._context)
         if outcome is UNCHANGED:
             return False
         if outcome is REMOVED:
@@ -126,7 +126,7 @@ class Execution:
         self, node: Elements, container: Any, key: str | int, current: Any, path: Path, log: ChangeLog | None
     ) -> bool:
         if not isinstance(current, list):
-            if not acts(node, self._situation):
+            if not has_effect(node, self._context):
                 return False
             problem = "does not exist" if current is MISSING else "is not an array"
             message = f"the path {dotted(path)!r} {problem}, so its elements cannot be updated"

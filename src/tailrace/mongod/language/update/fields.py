@@ -12,7 +12,7 @@ from tailrace.mongod.language.update.operator import (
     Operator,
     Outcome,
     Path,
-    Situation,
+    UpdateContext,
     changed_unless_same,
 )
 from tailrace.query.expressions.operands import is_string
@@ -23,14 +23,14 @@ _CURRENT_TYPES: Final = frozenset({"date", "timestamp"})
 
 def compile_set(_path: str, value: Any, _options: CompileOptions) -> Operator:
     """``$set`` takes any value."""
-    return Operator(lambda current, _path, _situation: changed_unless_same(current, value))
+    return Operator(lambda current, _path, _context: changed_unless_same(current, value))
 
 
 def compile_set_on_insert(_path: str, value: Any, _options: CompileOptions) -> Operator:
     """``$setOnInsert`` takes any value; it acts if the update inserts a document."""
     return Operator(
-        lambda current, _path, _situation: changed_unless_same(current, value),
-        is_inert=lambda situation: not situation.is_upsert_insert,
+        lambda current, _path, _context: changed_unless_same(current, value),
+        is_skipped=lambda context: not context.is_upsert_insert,
     )
 
 
@@ -39,7 +39,7 @@ def compile_unset(_path: str, _value: Any, _options: CompileOptions) -> Operator
     return Operator(removed_if_there, tolerates_blocked_path=True)
 
 
-def removed_if_there(current: Any | Missing, _path: Path, _situation: Situation) -> Outcome:
+def removed_if_there(current: Any | Missing, _path: Path, _context: UpdateContext) -> Outcome:
     """The answer of an operator that removes a field."""
     return UNCHANGED if current is MISSING else REMOVED
 
@@ -56,7 +56,7 @@ def compile_current_date(path: str, value: Any, _options: CompileOptions) -> Ope
         message = f"$currentDate of {path!r} takes true or {{$type: 'date' or 'timestamp'}}"
         raise CommandError(ErrorCode.BadValue, message)
 
-    def apply(current: Any | Missing, _path: Path, situation: Situation) -> Outcome:
-        return changed_unless_same(current, situation.now if kind == "date" else situation.cluster_time)
+    def apply(current: Any | Missing, _path: Path, context: UpdateContext) -> Outcome:
+        return changed_unless_same(current, context.now if kind == "date" else context.cluster_time)
 
     return Operator(apply)

@@ -8,12 +8,11 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update import array_add, array_remove, fields, numeric
 from tailrace.mongod.language.update.array_filters import check_identifiers, compile_array_filters
+from tailrace.mongod.language.update.document_checks import check_id
 from tailrace.mongod.language.update.execute import Execution
-from tailrace.mongod.language.update.operator import CompileOptions, Operator, Situation
+from tailrace.mongod.language.update.operator import CompileOptions, Operator, UpdateContext, UpdateResult
 from tailrace.mongod.language.update.path import parse_path
 from tailrace.mongod.language.update.rename import compile_rename
-from tailrace.mongod.language.update.result import UpdateResult
-from tailrace.mongod.language.update.storable import check_id
 from tailrace.mongod.language.update.tree import Branch, add, sort
 
 Compiler: TypeAlias = Callable[[str, Any, CompileOptions], Operator]
@@ -55,15 +54,15 @@ class ModifierUpdate:
         check_identifiers(paths, self._filters)
         self._root = sort(root)
 
-    def apply(self, situation: Situation) -> UpdateResult:
+    def apply(self, context: UpdateContext) -> UpdateResult:
         """The document after the update, and the diff to log."""
-        execution = Execution(self._filters, situation)
+        execution = Execution(self._filters, context)
         assert isinstance(self._root, Branch)
         document = execution.run(self._root)
         diff = execution.log.to_diff()
         if diff is None:
-            return UpdateResult(situation.original, None, is_replacement=False, modified=False)
-        check_id(situation.original, document)
+            return UpdateResult(context.original, None, is_replacement=False, modified=False)
+        check_id(context.original, document)
         return UpdateResult(document, diff, is_replacement=False, modified=True)
 
 

@@ -19,7 +19,7 @@ from tailrace.mongod.language.update.operator import (
     Operator,
     Outcome,
     Path,
-    Situation,
+    UpdateContext,
     changed_unless_same,
     dotted,
 )
@@ -71,7 +71,7 @@ def _number(name: str, path: str, value: Any) -> Number:
 def _arithmetic(
     name: str, operand: Number, if_missing: Any, plain: Arithmetic, decimal: Arithmetic
 ) -> Operator:
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(if_missing)
         if not is_number(current):
@@ -110,7 +110,7 @@ def compile_max(_path: str, value: Any, options: CompileOptions) -> Operator:
 
 
 def _extreme(value: Any, wanted: int, options: CompileOptions) -> Operator:
-    def apply(current: Any | Missing, _path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, _path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING or compare(value, current, options.string_key) == wanted:
             return Changed(value)
         return UNCHANGED
@@ -131,7 +131,7 @@ def compile_bit(path: str, value: Any, _options: CompileOptions) -> Operator:
             message = f"$bit of {path!r} takes integers, not {type_name(operand)}"
             raise CommandError(ErrorCode.BadValue, message)
 
-    def apply(current: Any | Missing, path: Path, _situation: Situation) -> Outcome:
+    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         result: Any = 0 if current is MISSING else current
         if not is_integer(result):
             message = f"cannot apply $bit to the field {dotted(path)!r} of type {type_name(result)}"

@@ -44,7 +44,7 @@ Outcome: TypeAlias = NoValue | Changed
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class UpdateContext:
     """What one application of an update knows besides the place an operator writes to."""
 
     original: dict[str, Any]
@@ -54,7 +54,7 @@ class Situation:
     array_position: int | None
 
 
-def always_acts(_situation: Situation) -> bool:
+def never_skipped(_context: UpdateContext) -> bool:
     """No operator but a few is ever inert."""
     return False
 
@@ -63,15 +63,28 @@ def always_acts(_situation: Situation) -> bool:
 class Operator:
     """One operator with its argument, compiled."""
 
-    apply: Callable[[Any | Missing, Path, Situation], Outcome]
+    apply: Callable[[Any | Missing, Path, UpdateContext], Outcome]
     """From what is at a path to what should be there."""
-    is_inert: Callable[[Situation], bool] = always_acts
+    is_skipped: Callable[[UpdateContext], bool] = never_skipped
     """Whether the operator does nothing this time, wherever its path leads."""
     tolerates_blocked_path: bool = False
     """Whether a path through a scalar, which can lead nowhere, merely means that nothing is there."""
     renamed_from: Path | None = None
     """The field whose removal is logged together with the new value."""
     is_removal_logged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """The document after an update, and how to log the change."""
+
+    document: dict[str, Any]
+    diff: dict[str, Any] | None
+    """The ``$v: 2`` diff of an update made of operators; None for others, and if nothing changed."""
+    is_replacement: bool
+    """Whether the update was a whole document, which is logged as such."""
+    modified: bool
+    """Whether the document's bytes changed; if not, there is nothing to write or log."""
 
 
 @dataclass(frozen=True, slots=True)

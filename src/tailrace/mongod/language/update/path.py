@@ -4,6 +4,7 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.paths import array_index
 
 POSITIONAL: Final = "$"
 _DB_REF_NAMES: Final = frozenset({"$ref", "$id", "$db"})
@@ -16,7 +17,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     >>> parse_path("a.$[e].b.0")
     ('a', '$[e]', 'b', '0')
     """
-    components = split_path(path)
+    components = split_update_path(path)
     first = components[0]
     if first == POSITIONAL or is_array_filter(first):
         message = f"the positional element {first!r} cannot come first in the path {path!r}"
@@ -27,7 +28,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     return components
 
 
-def split_path(path: str) -> tuple[str, ...]:
+def split_update_path(path: str) -> tuple[str, ...]:
     """The components of a path, none of which is empty."""
     if not path:
         raise CommandError(ErrorCode.EmptyFieldName, "an update path cannot be empty")
@@ -49,15 +50,9 @@ def is_array_filter(component: str) -> bool:
     return component.startswith("$[") and component.endswith("]")
 
 
-def array_index(name: str) -> int | None:
-    """The array index a component stands for; None if it is not one.
-
-    >>> array_index("10"), array_index("01"), array_index("-1"), array_index("x")
-    (10, None, None, None)
-    """
-    if not (name.isascii() and name.isdigit()) or len(name) > _LONGEST_INDEX:
-        return None
-    return int(name) if name == "0" or name[0] != "0" else None
+def element_index(name: str) -> int | None:
+    """The array index in a component, which may have more digits than in a query; None if it is not one."""
+    return array_index(name, _LONGEST_INDEX)
 
 
 def processing_order(name: str) -> tuple[int, int, str, str]:

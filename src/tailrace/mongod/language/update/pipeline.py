@@ -8,10 +8,9 @@ from bson import DatetimeMS, Timestamp
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.language.update.operator import CompileOptions, Situation
+from tailrace.mongod.language.update.document_checks import check_depth
+from tailrace.mongod.language.update.operator import CompileOptions, UpdateContext, UpdateResult
 from tailrace.mongod.language.update.replacement import whole_document_result
-from tailrace.mongod.language.update.result import UpdateResult
-from tailrace.mongod.language.update.storable import check_depth
 from tailrace.query.reshape import compile_stage
 from tailrace.query.stage_names import is_stage
 
@@ -29,20 +28,20 @@ class PipelineUpdate:
         self._compiled_for: tuple[DatetimeMS, Timestamp] = (DatetimeMS(0), Timestamp(0, 0))
         self._stages = self._compile(*self._compiled_for)
 
-    def apply(self, situation: Situation) -> UpdateResult:
+    def apply(self, context: UpdateContext) -> UpdateResult:
         """The document after all stages; without ``_id`` it keeps the old one."""
-        time = (situation.now, situation.cluster_time)
+        time = (context.now, context.cluster_time)
         if time != self._compiled_for:
             # $$NOW and $$CLUSTER_TIME are constants of one command, which may update many documents.
             self._stages = self._compile(*time)
             self._compiled_for = time
-        document = situation.original
+        document = context.original
         for stage in self._stages:
             result = stage(document)
             assert result is not None, "a stage that an update allows never drops the document"
             document = result
         check_depth(document, 0)
-        return whole_document_result(situation.original, document, is_replacement=False)
+        return whole_document_result(context.original, document, is_replacement=False)
 
     def _compile(self, now: DatetimeMS, cluster_time: Timestamp) -> list[Stage]:
         variables = {**(self._options.variables or {}), "NOW": now, "CLUSTER_TIME": cluster_time}

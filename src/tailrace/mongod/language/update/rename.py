@@ -11,8 +11,8 @@ from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.fields import removed_if_there
-from tailrace.mongod.language.update.operator import Changed, Operator, Outcome, Path, Situation, dotted
-from tailrace.mongod.language.update.path import POSITIONAL, array_index, is_array_filter, split_path
+from tailrace.mongod.language.update.operator import Changed, Operator, Outcome, Path, UpdateContext, dotted
+from tailrace.mongod.language.update.path import POSITIONAL, element_index, is_array_filter, split_update_path
 from tailrace.query.missing import MISSING, Missing
 
 
@@ -21,7 +21,7 @@ def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operat
     if not isinstance(target_path, str):
         message = f"the 'to' field of $rename must be a string, not {type_name(target_path)}"
         raise CommandError(ErrorCode.BadValue, message)
-    source, target = split_path(source_path), split_path(target_path)
+    source, target = split_update_path(source_path), split_update_path(target_path)
     for end, components in (("source", source), ("destination", target)):
         if any(component == POSITIONAL or is_array_filter(component) for component in components):
             message = f"the {end} field of $rename cannot be dynamic: {'.'.join(components)}"
@@ -34,18 +34,18 @@ def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operat
         message = f"the source and target of $rename cannot be on one path: {source_path}, {target_path}"
         raise CommandError(ErrorCode.BadValue, message)
 
-    def is_inert(situation: Situation) -> bool:
-        return _source_value(source, situation.original) is MISSING
+    def is_skipped(context: UpdateContext) -> bool:
+        return _source_value(source, context.original) is MISSING
 
-    def apply_target(_current: Any | Missing, path: Path, situation: Situation) -> Outcome:
+    def apply_target(_current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if any(isinstance(step, int) for step in path):
             message = f"the destination field of $rename cannot be an array element: {dotted(path)}"
             raise CommandError(ErrorCode.BadValue, message)
-        return Changed(_source_value(source, situation.original))
+        return Changed(_source_value(source, context.original))
 
     return [
-        (target_path, Operator(apply_target, is_inert, renamed_from=source)),
-        (source_path, Operator(removed_if_there, is_inert, is_removal_logged=False)),
+        (target_path, Operator(apply_target, is_skipped, renamed_from=source)),
+        (source_path, Operator(removed_if_there, is_skipped, is_removal_logged=False)),
     ]
 
 
@@ -55,7 +55,7 @@ def _source_value(source: tuple[str, ...], document: dict[str, Any]) -> Any | Mi
     for name in source:
         if isinstance(value, dict):
             value = value.get(name, MISSING)
-        elif isinstance(value, list) and (index := array_index(name)) is not None:
+        elif isinstance(value, list) and (index := element_index(name)) is not None:
             in_array = True
             value = value[index] if index < len(value) else MISSING
         else:

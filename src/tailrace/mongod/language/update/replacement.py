@@ -6,9 +6,8 @@ from typing import Any, Final
 from bson import Timestamp
 
 from tailrace.bson.documents import encode
-from tailrace.mongod.language.update.operator import Situation
-from tailrace.mongod.language.update.result import UpdateResult
-from tailrace.mongod.language.update.storable import check_id, check_whole_document, with_id_first
+from tailrace.mongod.language.update.document_checks import check_id, check_whole_document, with_id_first
+from tailrace.mongod.language.update.operator import UpdateContext, UpdateResult
 
 _EMPTY_TIMESTAMP: Final = Timestamp(0, 0)
 
@@ -20,13 +19,13 @@ class ReplacementUpdate:
         self._document = dict(spec)
         check_whole_document(self._document)
 
-    def apply(self, situation: Situation) -> UpdateResult:
+    def apply(self, context: UpdateContext) -> UpdateResult:
         """The new document; its ``_id`` is the old one, and empty top-level timestamps are filled in."""
         document = {
-            name: situation.cluster_time if name != "_id" and _is_empty_timestamp(value) else value
+            name: context.cluster_time if name != "_id" and _is_empty_timestamp(value) else value
             for name, value in self._document.items()
         }
-        return whole_document_result(situation.original, document, is_replacement=True)
+        return whole_document_result(context.original, document, is_replacement=True)
 
 
 def _is_empty_timestamp(value: Any) -> bool:

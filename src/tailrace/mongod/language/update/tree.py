@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.language.update.operator import Operator, Situation
+from tailrace.mongod.language.update.operator import Operator, UpdateContext
 from tailrace.mongod.language.update.path import POSITIONAL, is_array_filter, processing_order
 
 
@@ -97,16 +97,16 @@ def with_position(branch: Branch, position: str, place: str) -> Branch:
     return Branch({name: children[name] for name in sorted(children, key=processing_order)})
 
 
-def acts(node: Node, situation: Situation) -> bool:
+def has_effect(node: Node, context: UpdateContext) -> bool:
     """Whether some operator below acts this time."""
     if isinstance(node, Leaf):
-        return not node.operator.is_inert(situation)
-    return any(acts(child, situation) for child in node.children.values())
+        return not node.operator.is_skipped(context)
+    return any(has_effect(child, context) for child in node.children.values())
 
 
-def needs_path(node: Node, situation: Situation) -> bool:
+def needs_path(node: Node, context: UpdateContext) -> bool:
     """Whether some operator below acts this time and cannot do without its path."""
     if isinstance(node, Leaf):
         operator = node.operator
-        return not operator.tolerates_blocked_path and not operator.is_inert(situation)
-    return any(needs_path(child, situation) for child in node.children.values())
+        return not operator.tolerates_blocked_path and not operator.is_skipped(context)
+    return any(needs_path(child, context) for child in node.children.values())

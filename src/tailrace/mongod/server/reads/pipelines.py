@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tailrace.mongod.language.aggregation import Pipeline, PipelineContext, compile_pipeline
-from tailrace.mongod.language.aggregation.leading_match import leading_match
+from tailrace.mongod.language.aggregation.compile import leading_match
 from tailrace.mongod.language.aggregation.rows import Rows
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.server.reads.access.planner import Wanted, choose_read

@@ -6,8 +6,8 @@ from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES
 from tailrace.mongod.store.transactions.prepared import Prepared
 
 _NEVER_FIRST: Final = frozenset(

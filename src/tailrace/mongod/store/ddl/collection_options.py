@@ -10,7 +10,8 @@ from bson import Int64
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.catalog import ID_INDEX_NAME, INTERNAL_DATABASES
+from tailrace.events.scope import INTERNAL_DATABASES
+from tailrace.mongod.store.catalog import ID_INDEX_NAME
 from tailrace.mongod.store.ddl.timeseries_options import timeseries_options
 from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation

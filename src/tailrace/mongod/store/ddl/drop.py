@@ -8,7 +8,8 @@ from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES, OPLOG_NS, VIEWS, Collection
+from tailrace.events.scope import INTERNAL_DATABASES
+from tailrace.mongod.store.catalog import OPLOG_NS, VIEWS, Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, is_legal_system_name
 from tailrace.mongod.store.ddl.views import drop_view, forget_views
 from tailrace.mongod.store.write_unit import WriteUnit

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import Operation
-from tailrace.mongod.store.catalog import ID_INDEX, INTERNAL_DATABASES, Catalog, Collection
+from tailrace.events.scope import INTERNAL_DATABASES
+from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of

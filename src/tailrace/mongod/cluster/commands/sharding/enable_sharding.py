@@ -2,12 +2,12 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import shared_placement
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES
 
 
 async def run(context: Context) -> Reply:

@@ -8,6 +8,7 @@ from bson import Int64
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
@@ -31,7 +32,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.server import Server
-from tailrace.mongod.store.catalog import INTERNAL_DATABASES, Collection
+from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
 from tailrace.mongod.store.shell_notation import shell
 

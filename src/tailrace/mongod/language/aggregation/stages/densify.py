@@ -15,7 +15,7 @@ from tailrace.bson.compare import sort_key
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested
-from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
+from tailrace.mongod.language.aggregation.rows import Document, Row, Rows, collect, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.specification import (
     checked_array,
@@ -76,11 +76,7 @@ def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
 
     def run(rows: Rows) -> Rows:
         documents: list[Document] = []
-        for row in rows:
-            if row is PAUSE:
-                yield row
-            else:
-                documents.append(row.document)
+        yield from collect(rows, documents)
         densifier = _Densifier(span, components, [split_path(item) for item in partition_paths], scope)
         yield from paced(Row(document) for document in densifier.run(ordering.sort(documents)))
 

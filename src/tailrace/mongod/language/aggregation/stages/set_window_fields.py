@@ -9,7 +9,7 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators.accumulator import value_key
-from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
+from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, collect, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.specification import checked_fields, checked_object
 from tailrace.mongod.language.aggregation.stage import Stage
@@ -47,11 +47,7 @@ def window_stage(
 
     def run(rows: Rows) -> Rows:
         documents: list[Document] = []
-        for row in rows:
-            if row is PAUSE:
-                yield row
-            else:
-                documents.append(row.document)
+        yield from collect(rows, documents)
         for partition in _partitions(documents, partition_by, ordering, scope):
             columns = {path: function(partition) for path, function in functions.items()}
             yield from paced(_with_fields(partition, columns, setter))

@@ -6,8 +6,8 @@ from typing import Final
 from tailrace.mongod.language.aggregation.joins.graph_lookup import compile_graph_lookup
 from tailrace.mongod.language.aggregation.joins.lookup import compile_lookup
 from tailrace.mongod.language.aggregation.joins.union_with import compile_union_with
-from tailrace.mongod.language.aggregation.refused import refuse_change_stream, refuse_geo_near, refuse_search
-from tailrace.mongod.language.aggregation.sources import compile_source
+from tailrace.mongod.language.aggregation.output.merge import parse_merge
+from tailrace.mongod.language.aggregation.output.out import parse_out
 from tailrace.mongod.language.aggregation.stage import HOLDERS, Place, StageType
 from tailrace.mongod.language.aggregation.stages.bucket import compile_bucket
 from tailrace.mongod.language.aggregation.stages.bucket_auto import compile_bucket_auto
@@ -18,9 +18,13 @@ from tailrace.mongod.language.aggregation.stages.facet import compile_facet
 from tailrace.mongod.language.aggregation.stages.fill import compile_fill
 from tailrace.mongod.language.aggregation.stages.group import compile_group
 from tailrace.mongod.language.aggregation.stages.limit_skip import compile_limit, compile_skip
-from tailrace.mongod.language.aggregation.stages.merge import parse_merge
-from tailrace.mongod.language.aggregation.stages.out import parse_out
+from tailrace.mongod.language.aggregation.stages.refused import (
+    refuse_change_stream,
+    refuse_geo_near,
+    refuse_search,
+)
 from tailrace.mongod.language.aggregation.stages.sample import compile_sample
+from tailrace.mongod.language.aggregation.stages.server_state import compile_server_state
 from tailrace.mongod.language.aggregation.stages.set_window_fields import compile_set_window_fields
 from tailrace.mongod.language.aggregation.stages.single_document import compile_filter, compile_reshaping
 from tailrace.mongod.language.aggregation.stages.sort import compile_sort_stage
@@ -32,10 +36,10 @@ _RESHAPING: Final = StageType(compile_reshaping)
 _SEARCH: Final = StageType(refuse_search)
 _STREAM: Final = StageType(refuse_change_stream, Place.FIRST, _EVERYWHERE_ELSE, in_transaction=False)
 _STATISTICS: Final = StageType(
-    compile_source, Place.FIRST, frozenset({"$facet"}), in_transaction=False, brings_documents=True
+    compile_server_state, Place.FIRST, frozenset({"$facet"}), in_transaction=False, brings_documents=True
 )
 _SERVER_STATE: Final = StageType(
-    compile_source,
+    compile_server_state,
     Place.FIRST,
     frozenset({"$facet", "$lookup"}),
     in_transaction=False,

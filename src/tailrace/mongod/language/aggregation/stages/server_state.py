@@ -7,7 +7,7 @@ from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 
 
-def compile_source(name: str, spec: Any, scope: StageScope) -> Stage:
+def compile_server_state(name: str, spec: Any, scope: StageScope) -> Stage:
     """A stage whose documents, and whose checks, are the caller's."""
     context = scope.context
 

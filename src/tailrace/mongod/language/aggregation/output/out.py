@@ -1,9 +1,10 @@
 """`$out`: results that replace a collection. Here it is only read; see `output`."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from tailrace.errors import CommandError
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.language.aggregation.output import OutTarget
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.specification import (
@@ -13,8 +14,6 @@ from tailrace.mongod.language.aggregation.specification import (
     checked_text,
 )
 from tailrace.query.expressions.operands import is_string, type_name
-
-INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 
 
 def parse_out(name: str, spec: Any, scope: StageScope) -> OutTarget:

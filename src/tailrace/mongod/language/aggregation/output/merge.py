@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.language.aggregation.output import MergeTarget
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.scope import StageScope
@@ -14,7 +15,6 @@ from tailrace.mongod.language.aggregation.specification import (
     checked_object,
     checked_text,
 )
-from tailrace.mongod.language.aggregation.stages.out import INTERNAL_DATABASES
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_string, type_name
 from tailrace.query.expressions.scope import check_variable_write
