@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # More than cores: tests of servers and of Spark wait as often as they work.
 TESTERS ?= 4
 
-.PHONY: clients java run serve tour test test-slow check bench clean
+.PHONY: clients java run serve tour test test-slow test-icu check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -54,6 +54,12 @@ test: $(READY) $(NODE)/.ready java ## what CI runs
 
 test-slow: $(READY) java ## long property runs
 	$(BIN)/pytest -m slow -n $(TESTERS) --dist worksteal
+
+test-icu: $(READY) ## the tests of collations with ICU, which the environment of the others does not have
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps --upgrade \
+		--target $(VENV)/icu pyicu-wheels
+	PYTHONPATH=$(VENV)/icu $(BIN)/pytest -q tests/query/test_collation.py tests/query/test_collation_icu.py \
+		tests/query/test_sorting.py tests/mongod/store/test_index_keys.py tests/mongod/server/test_indexes.py
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench

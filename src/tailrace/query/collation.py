@@ -6,31 +6,28 @@ True
 >>> Collation.parse({"locale": "simple"}) is None
 True
 
-All fields of a collation are checked as MongoDB checks them, and all of them have their effect. The order of
-characters comes from `collation_elements` and is an approximation of ICU's root collation:
-
-* exact for ASCII, and for accented Latin, Greek and Cyrillic letters as far as a language does not place them
-  elsewhere: comparison by strength, case, accents, digits, white space and punctuation is as in ICU;
-* approximate for the order *between* scripts, among rare symbols, and among rare accents;
-* without the tailorings of languages and variants: Swedish ``ö`` sorts with ``o`` here and behind ``z`` in
-  ICU, ``de@collation=phonebook`` sorts like ``de``. Only their default options are kept: ``fr_CA`` compares
-  accents backwards, ``da`` and ``mt`` put upper case first, ``th`` shifts punctuation.
-
-So equality under a strength is nearly always right, and ranges are right within ordinary text of one script.
+All fields of a collation are checked as MongoDB checks them, and all of them have their effect. Keys come
+from ICU (`collation_icu`) if PyICU is installed, else from an approximation of its root order
+(`collation_root_order`). The two orders differ, and so do their keys. A collation contains the `VERSION` that
+made its keys, and a collation with another version is refused. So a data directory with such an index must be
+used with the ICU, or without it, as it was written.
 """
 
-import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.collation_elements import Element, Group, elements
+from tailrace.query import collation_icu
+from tailrace.query.collation_root_order import RootOrder
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, is_string
 
-_ICU_VERSION: Final = "57.1"
+_MONGODB_ICU_VERSION: Final = "57.1"
+VERSION: Final = collation_icu.VERSION or _MONGODB_ICU_VERSION
+"""Without ICU it is the version that MongoDB reports."""
 _LOCALES: Final = frozenset(
     {"af", "am", "ar", "as", "az", "be", "bg", "bn", "bo", "bs", "bs_Cyrl", "ca", "chr", "cs", "cy", "da",
      "de", "de_AT", "dsb", "dz", "ee", "el", "en", "en_US", "en_US_POSIX", "eo", "es", "et", "fa", "fa_AF",
@@ -61,12 +58,11 @@ _CHOICES: Final = {
     "maxVariable": ("punct", "space"),
 }
 _BOOLEANS: Final = frozenset({"caseLevel", "numericOrdering", "normalization", "backwards"})
-_NOT_VARIABLE: Final = (Group.LETTER + 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """A collation other than the simple one, which is no collation at all."""
+    """A collation other than the simple one, which is represented by None."""
 
     locale: str
     strength: int = 3
@@ -77,11 +73,11 @@ class Collation:
     max_variable: str = "punct"
     normalization: bool = False
     backwards: bool = False
-    version: str = _ICU_VERSION
+    version: str = VERSION
 
     @staticmethod
     def parse(spec: Mapping[str, Any]) -> "Collation | None":
-        """The collation that a document describes; None for the simple collation."""
+        """Return the collation that a document describes; None for the simple collation."""
         if not isinstance(spec, Mapping):
             raise CommandError(ErrorCode.TypeMismatch, "a collation must be an object")
         for name, value in spec.items():
@@ -99,80 +95,38 @@ class Collation:
         given = {_FIELD_NAMES[name]: value for name, value in spec.items()}
         if "strength" in given:
             given["strength"] = integral_value(given["strength"])
-        collation = Collation(**{**_LOCALE_DEFAULTS.get(locale.partition("@")[0], {}), **given})
-        collation._check_combination(spec)
+        defaults = _LOCALE_DEFAULTS.get(locale.partition("@")[0], {})
+        collation = Collation(**{**defaults, **given})
+        collation._check_combination(defaults)
         return collation
 
-    def _check_combination(self, spec: Mapping[str, Any]) -> None:
-        if "backwards" in spec and self.backwards and self.strength == 1:
+    def _check_combination(self, defaults: Mapping[str, Any]) -> None:
+        """Refuse options that have no effect with the strength, unless they are the locale's defaults."""
+        if self.backwards and not defaults.get("backwards") and self.strength == 1:
             raise CommandError(ErrorCode.BadValue, "'backwards' is invalid with 'strength' of 1")
-        if spec.get("caseFirst", "off") != "off" and self.strength < 3 and not self.case_level:
+        needs_level = self.case_first not in ("off", defaults.get("case_first"))
+        if needs_level and self.strength < 3 and not self.case_level:
             message = "'caseFirst' is invalid unless 'caseLevel' is on or 'strength' is greater than 2"
             raise CommandError(ErrorCode.BadValue, message)
 
     def to_document(self) -> dict[str, Any]:
-        """The full description, with every field, as MongoDB shows it."""
-        names = {attribute: name for name, attribute in _FIELD_NAMES.items()}
-        by_name = {names[field.name]: getattr(self, field.name) for field in fields(self)}
-        return {name: by_name[name] for name in _FIELD_NAMES}
+        """Return the full description, with every field, as MongoDB shows it."""
+        return {name: getattr(self, attribute) for name, attribute in _FIELD_NAMES.items()}
 
-    def string_key(self, text: str, /) -> tuple[Any, ...]:
-        """What is compared instead of the text: one part per level, coarsest first.
+    @property
+    def string_key(self) -> Callable[[str], Any]:
+        """The function that makes the sort key of a string; keys of one collation compare as its strings do.
 
         >>> numeric = Collation.parse({"locale": "en", "numericOrdering": True})
         >>> sorted(["a10", "a9", "A9"], key=numeric.string_key)
         ['a9', 'A9', 'a10']
         """
-        found = elements(text)
-        shifted = self.alternate == "shifted"
-        counted = [element for element in found if not self._is_variable(element)] if shifted else found
-        based = [element for element in counted if element.group is not Group.NO_BASE]
-        levels: list[Any] = [self._primary(based)]
-        if self.strength >= 2:
-            levels.append(self._secondary(counted))
-        if self.case_level:
-            levels.append([self._case(element) for element in based if element.group is Group.LETTER])
-        if self.strength >= 3:
-            levels.append([(self._case(element), element.is_compatibility) for element in based])
-        if self.strength >= 4 and shifted:
-            levels.append(
-                [
-                    (element.group, element.weight) if self._is_variable(element) else _NOT_VARIABLE
-                    for element in found
-                ]
-            )
-        if self.strength == 5:
-            levels.append(unicodedata.normalize("NFD", text))
-        return tuple(level if isinstance(level, str) else tuple(level) for level in levels)
+        return _string_key(self)
 
-    def _is_variable(self, element: Element) -> bool:
-        limit = Group.PUNCTUATION if self.max_variable == "punct" else Group.SPACE
-        return self.alternate == "shifted" and Group.SPACE <= element.group <= limit
 
-    def _primary(self, counted: list[Element]) -> list[tuple[int, int]]:
-        if not self.numeric_ordering:
-            return [(element.group, element.weight) for element in counted]
-        weights: list[tuple[int, int]] = []
-        in_number = False
-        for element in counted:
-            if element.group is Group.DIGIT and in_number:
-                weights[-1] = (Group.DIGIT, weights[-1][1] * 10 + element.weight)
-            else:
-                weights.append((element.group, element.weight))
-            in_number = element.group is Group.DIGIT
-        return weights
-
-    def _secondary(self, counted: list[Element]) -> list[int]:
-        # A base character weighs less than any mark, so that a text without accents comes first.
-        weights: list[int] = []
-        for element in counted:
-            if element.group is not Group.NO_BASE:
-                weights.append(0)
-            weights.extend(element.marks)
-        return weights[::-1] if self.backwards else weights
-
-    def _case(self, element: Element) -> bool:
-        return element.is_upper != (self.case_first == "upper")
+@lru_cache(maxsize=256)
+def _string_key(collation: Collation) -> Callable[[str], Any]:
+    return RootOrder(collation).key if collation_icu.VERSION is None else collation_icu.icu_key(collation)
 
 
 def _check_field(name: str, value: Any) -> None:
@@ -190,8 +144,8 @@ def _check_field(name: str, value: Any) -> None:
         raise CommandError(ErrorCode.TypeMismatch, f"collation.{name} must be a string")
     elif name in _CHOICES and value not in _CHOICES[name]:
         raise CommandError(ErrorCode.BadValue, f"collation.{name} must be one of {', '.join(_CHOICES[name])}")
-    elif name == "version" and value != _ICU_VERSION:
-        message = f"collation.version {value!r} is not the version {_ICU_VERSION!r} in use"
+    elif name == "version" and value != VERSION:
+        message = f"collation.version {value!r} is not the version {VERSION!r} in use"
         raise CommandError(ErrorCode.IncompatibleCollationVersion, message)
 
 

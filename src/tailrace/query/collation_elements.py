@@ -1,15 +1,15 @@
-"""Collation elements: what each character contributes to the levels of a sort key.
+"""Collation elements: what each character contributes to the levels of a sort key in the root order.
 
-This follows the Unicode Collation Algorithm with weights made up on the spot from `unicodedata`:
+This follows the Unicode Collation Algorithm with weights computed from `unicodedata`:
 
-* primary: the group (white space, punctuation, symbols, currency, digits, letters), then a place inside it:
+* primary: the group (white space, punctuation, symbols, currency, digits, letters), then a position in it:
   ASCII punctuation in the order of the root collation, digits by value, letters by the code point of their
-  base letter in lower case, which keeps the scripts apart in about the usual order;
+  base letter in lower case, which separates the scripts in about the usual order;
 * secondary: the accents, in the order of the root collation for the common ones, else by code point;
 * tertiary: lower before upper case, then plain before compatibility forms (full width, superscripts).
 
 Control and format characters contribute nothing. A few Latin letters that Unicode does not decompose (ø, ł,
-ß, æ) are taken apart as the root collation does.
+ß, æ) are decomposed as in the root collation.
 """
 
 import unicodedata
@@ -31,7 +31,7 @@ class Group(IntEnum):
 
 
 class Element(NamedTuple):
-    """What one base character contributes, with the marks that belong to it."""
+    """The contribution of one base character and its marks."""
 
     group: Group
     weight: int
@@ -41,7 +41,7 @@ class Element(NamedTuple):
 
 
 _WITHOUT_BASE: Final = Element(Group.NO_BASE, 0, (), is_upper=False, is_compatibility=False)
-"""What marks at the start of a text belong to."""
+"""The element of marks at the start of a text"""
 _ASCII_ORDER: Final = {char: rank for rank, char in enumerate("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$")}
 _AFTER_ASCII: Final = len(_ASCII_ORDER)
 # Acute, grave, breve, circumflex, caron, ring, diaeresis, double acute, tilde, dot above, then the others.
@@ -53,7 +53,7 @@ _COMMON_MARKS: Final = {
     )
 }
 _FIRST_RARE_MARK: Final = 0x100
-_TAKEN_APART: Final = {
+_DECOMPOSED: Final = {
     "æ": "ae\u0304", "œ": "oe\u0304", "ø": "o\u0338", "ł": "l\u0338", "ß": "ss\u0304",
     "Æ": "AE\u0304", "Œ": "OE\u0304", "Ø": "O\u0338", "Ł": "L\u0338", "ẞ": "SS\u0304",
 }  # fmt: skip
@@ -64,7 +64,7 @@ _KATAKANA_TO_HIRAGANA: Final = 0x60
 
 
 def elements(text: str) -> list[Element]:
-    """The elements of a text, marks joined to the character they follow."""
+    """Return the elements of a text, marks joined to the character they follow."""
     result: list[Element] = []
     for char in unicodedata.normalize("NFD", text):
         if not unicodedata.combining(char):
@@ -77,7 +77,7 @@ def elements(text: str) -> list[Element]:
 
 @lru_cache(maxsize=4096)
 def _elements_of(char: str) -> tuple[Element, ...]:
-    plain = _TAKEN_APART.get(char) or unicodedata.normalize("NFKD", char)
+    plain = _DECOMPOSED.get(char) or unicodedata.normalize("NFKD", char)
     found: list[Element] = []
     for piece in plain:
         if unicodedata.combining(piece):
@@ -86,7 +86,7 @@ def _elements_of(char: str) -> tuple[Element, ...]:
             continue
         weighed = _primary(piece)
         if weighed is not None:
-            is_compatibility = plain != char and char not in _TAKEN_APART
+            is_compatibility = plain != char and char not in _DECOMPOSED
             is_kana_variant = ord(piece) in _KATAKANA
             found.append(Element(*weighed, (), piece != piece.lower(), is_compatibility or is_kana_variant))
     return tuple(found)

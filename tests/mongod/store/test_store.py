@@ -178,6 +178,14 @@ def test_a_directory_of_another_format(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
+def test_a_directory_with_an_index_of_another_collation_version(tmp_path: Path) -> None:
+    collation = {"locale": "en", "version": "1.0"}
+    with opened(tmp_path) as store:
+        made(store, {"key": {"x": 1}, "name": "x_1", "collation": collation})
+    with pytest.raises(UsageError, match=r"x_1 of shop\.c has a collation of version 1\.0"):
+        Store.open(tmp_path)
+
+
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot open the data directory"):

@@ -31,6 +31,7 @@ from tailrace.mongod.store.catalog import (
     View,
 )
 from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.lookups import store_lookups
 from tailrace.mongod.store.oplog_truncation import keep_within, remove_before
 from tailrace.mongod.store.reader import Snapshot, TableReader
@@ -88,6 +89,7 @@ class Store:
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
             catalog = _load_catalog(reader, tables, transaction)
+            check_collation_versions(catalog)
             last = reader.newest_time()
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
             term = reader.meta("term")

@@ -3,10 +3,14 @@
 An index with a collation stores these bytes in place of strings, also inside documents and arrays.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailrace.bson import raw as rawbson
-from tailrace.query.collation import Collation
+from tailrace.errors import UsageError
+from tailrace.query.collation import VERSION, Collation
+
+if TYPE_CHECKING:
+    from tailrace.mongod.store.catalog import Catalog
 
 _ITEM = b"\x01"
 _LEVEL_END = b"\x00"
@@ -33,7 +37,21 @@ def collation_key(collation: Collation, text: str) -> bytes:
     >>> collation_key(collation, "Ab") == collation_key(collation, "aB") < collation_key(collation, "abc")
     True
     """
-    return b"".join(_level(level) for level in collation.string_key(text))
+    key = collation.string_key(text)
+    return key if isinstance(key, bytes) else b"".join(_level(level) for level in key)
+
+
+def check_collation_versions(catalog: "Catalog") -> None:
+    """Raise `UsageError` if the keys of an index were made by another version than the one in use."""
+    for collection in catalog.collections():
+        for index in collection.indexes:
+            version = index.spec.get("collation", {}).get("version", VERSION)
+            if version != VERSION:
+                raise UsageError(
+                    f"the index {index.name} of {collection.ns} has a collation of version {version}, this "
+                    f"installation has {VERSION}; install or remove tailrace[icu] as it was when the "
+                    "directory was written, or use another directory"
+                )
 
 
 def _level(level: Any) -> bytes:
