@@ -24,6 +24,7 @@ from tailrace.pipeline.streams.oplog_events import OplogEvents
 from tailrace.pipeline.streams.planning import StreamPlanner, rows_of
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.planning import Planner
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.choices import any_filter, any_stream
 from tests.support.history import History, dump
@@ -73,7 +74,7 @@ def history_source(folder: Path, source: SampleFiles) -> HistoryEvents:
     """The same events as a table of two commits."""
     table = HistoryTable.create(folder, identity=source.identity(), begins=0)
     through = source.promised()
-    for after, end in pairwise([0, *source.split(0, through, 2), through]):
+    for after, end in pairwise([0, *Planner(source).cuts(0, through, 2), through]):
         commit(table, build(source, BuiltInterval(after, end), folder), after=after, through=end)
         table.refresh()
     return HistoryEvents(str(folder))

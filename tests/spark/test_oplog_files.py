@@ -17,6 +17,7 @@ from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.events.event_token import resume_token
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.planning import Planner
 from tailrace.sources.shard_events import shared_events
 from tests.support.bulk import generate_bulk
 from tests.support.history import History, dump, timestamp_of
@@ -78,7 +79,7 @@ def test_pieces_of_several_shards_are_aligned_in_time_and_hold_everything_once(t
     source = FilesSource(shards)
     through = source.promised()
     for parts in (1, 2, 5):
-        intervals = source.intervals(0, through, parts)
+        intervals = Planner(source).intervals(0, through, parts)
         assert len(intervals) == parts
         assert intervals[0][0] == 0
         assert intervals[-1][1] == through
@@ -107,7 +108,7 @@ def test_a_limited_interval_keeps_its_limit_and_goes_on(
     through = source.promised()
     after = source.oldest() - 1
     for _ in range(1 if max_entries > 20_000 else 3):
-        stop = source.limited(after, through, max_entries, 1 << 62)
+        stop = Planner(source).limit(after, through, max_entries, 1 << 62)
         count = sum(len(read(source, after, stop, shard)) for shard in logs)
         # Both shards have an entry at every time, and one time is never cut; large limits are estimated.
         assert 0 < count <= max(max_entries * 1.3, 2)
@@ -115,7 +116,7 @@ def test_a_limited_interval_keeps_its_limit_and_goes_on(
         after = stop
     after = 0
     size = sum(len(raw) for shard in logs for raw in read(source, after, through, shard))
-    stop = source.limited(after, through, 1 << 62, size // 3)
+    stop = Planner(source).limit(after, through, 1 << 62, size // 3)
     taken = sum(len(raw) for shard in logs for raw in read(source, after, stop, shard))
     assert size // 6 < taken < size // 2
 
@@ -172,11 +173,10 @@ def test_the_identity_stays_when_files_are_added_and_differs_between_oplogs(tmp_
 def test_an_interval_before_the_first_entry_is_lost_history(tmp_path: Path) -> None:
     entries = list(generate_bulk(3, 50))
     source = FilesSource({"": archive(tmp_path, entries)})
-    source.check_start(source.oldest() - 1)
-    for fails in (lambda: read(source, 5, source.promised()), lambda: source.check_start(5)):
-        with pytest.raises(CommandError) as raised:
-            fails()
-        assert raised.value.code == ErrorCode.ChangeStreamHistoryLost
+    assert read(source, source.beginning(), source.promised()) == entries
+    with pytest.raises(CommandError) as raised:
+        read(source, 5, source.promised())
+    assert raised.value.code == ErrorCode.ChangeStreamHistoryLost
 
 
 def test_what_is_no_archive_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -228,8 +228,9 @@ def facts(source: FilesSource, after: int, through: int) -> list[tuple[str, str,
 def test_single_entries_are_found_by_time_and_term(tmp_path: Path) -> None:
     history = generate(20260718, 60)
     source = FilesSource({"": archive(tmp_path, history.entries, files=2)})
+    entry = source.lookups("", 0, source.promised()).entry
     for raw in history.entries:
         found = parse_entry(raw)
-        assert source.entry("", found.ts, found.term) == raw
-        assert source.entry("", found.ts, found.term + 1) is None
-        assert source.entry("", found.ts - 1, found.term) != raw
+        assert entry(found.ts, found.term) == raw
+        assert entry(found.ts, found.term + 1) is None
+        assert entry(found.ts - 1, found.term) != raw

@@ -17,12 +17,17 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.event_token import resume_token
+from tailrace.events.scope import Scope
 from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.streams.oplog_events import OplogEvents
+from tailrace.pipeline.streams.planning import StreamPlanner
+from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.batch_boundaries import Commit, whole_time
 from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.planning import UNLIMITED, Planner
 from tailrace.sources.shard_events import shared_events
-from tailrace.sources.source import UNLIMITED, OplogSource
+from tailrace.sources.source import OplogSource
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.wire_streams import WireStream, oplog_of
@@ -130,8 +135,9 @@ def test_a_shard_that_left_unread_is_lost_history(cluster: ShardedCluster) -> No
         assert len(told(known, 0, known.promised())) == 3
         with DeploymentSource(cluster.uri) as late:
             assert late.oldest() > before
+            stream = StreamSpec.of(Scope.cluster(), {})
             with pytest.raises(CommandError) as raised:
-                late.check_start(before)
+                StreamPlanner(stream, OplogEvents(late)).check_start(before + 1)
             assert raised.value.code == ErrorCode.ChangeStreamHistoryLost
             late.remember(known.membership())  # as from the offset of a checkpoint
             assert late.oldest() == 0
@@ -230,10 +236,11 @@ def test_limits_do_not_divide_transactions(cluster: ShardedCluster, tmp_path: Pa
     for source in (DeploymentSource(cluster.uri), FilesSource(archive)):
         with source:
             through = source.promised()
+            planner = Planner(source)
             for size in (1, 2, 5):
                 position, batches = 0, 0
                 while position < through:
-                    ending = source.batch_end(position, through, size, UNLIMITED)
+                    ending = planner.batch_end(position, through, size, UNLIMITED)
                     assert ending > position
                     position = ending
                     batches += 1

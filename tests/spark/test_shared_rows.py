@@ -10,7 +10,7 @@ import pytest
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import SCHEMA
-from tailrace.pipeline.history import build
+from tailrace.pipeline.history.build import SLICE_ENTRIES, shared_rows
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.shard_events import shared_events
 from tests.support.history import History, dump
@@ -39,10 +39,8 @@ def files_of(history: History, folder: Path, shards: int) -> FilesSource:
     return source
 
 
-@pytest.mark.parametrize("slice_entries", [1, 7, build.SLICE_ENTRIES])
-def test_rows_of_slices(slice_entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "SLICE_ENTRIES", slice_entries)
-
+@pytest.mark.parametrize("slice_entries", [1, 7, SLICE_ENTRIES])
+def test_rows_of_slices(slice_entries: int, tmp_path: Path) -> None:
     def law(history: History) -> None:
         for shards in (1, 3):
             source = files_of(history, tmp_path, shards)
@@ -52,7 +50,8 @@ def test_rows_of_slices(slice_entries: int, tmp_path: Path, monkeypatch: pytest.
                     event for some in shared_events(source, after, through, marks_end=True) for event in some
                 ]
                 expected = RowBuilder().batch(events)
-                found = pa.Table.from_batches(build.shared_rows(source, after, through), SCHEMA)
+                batches = shared_rows(source, after, through, slice_entries)
+                found = pa.Table.from_batches(batches, SCHEMA)
                 assert found.to_pylist() == expected.to_pylist()
 
     check_histories(range(20_262_000, 20_262_030), law)

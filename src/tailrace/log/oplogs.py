@@ -2,16 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.events.commit_entry import is_commit, may_be_commit
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.events.stages.lookups import Lookups
 from tailrace.log.head import has_entries_from
 from tailrace.log.merged_log import MergedLog
 from tailrace.log.ports import OplogState, OplogStore
-
-_COMMITS: Final = b"commitTransaction"
 
 
 class Oplogs(ABC):
@@ -153,11 +151,11 @@ def _first_of_transaction(snapshot: OplogState, entry: OplogEntry, place: int) -
 
 def _prepared_for(snapshot: OplogState, raw: bytes) -> OplogEntry | None:
     """The entry that prepares what this one commits; None if it commits nothing."""
-    if _COMMITS not in raw:
+    if not may_be_commit(raw):
         return None
     entry = parse_entry(raw)
     previous = entry.extras.previous
-    if entry.head.op != "c" or entry.command != "commitTransaction" or previous is None:
+    if not is_commit(entry) or previous is None:
         return None
     found = snapshot.entry(previous.ts)
     return None if found is None else parse_entry(found)

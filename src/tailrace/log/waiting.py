@@ -12,13 +12,14 @@ from typing import Final, TypeAlias
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.commit_entry import COMMIT
 from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.log.recorded_visibility import is_seen
 
 _EVERYTHING: Final = ""
-_CONTAINERS: Final = ("applyOps", "commitTransaction")
+_CONTAINERS: Final = ("applyOps", COMMIT)
 _RELEASED_AT_ONCE: Final = 50
 """Streams that go on before the loop has its turn"""
 _STEP: Final = 0.005

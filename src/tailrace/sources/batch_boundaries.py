@@ -1,53 +1,54 @@
-"""Where a micro-batch may end without tearing a transaction of several shards apart.
+"""Find cluster times at which a batch may end without dividing a transaction over several shards.
 
-Each shard commits its part of such a transaction with an entry of its own, at a time of its own; the entries
-have the same `commitTimestamp`, which is not later than any of them. A batch that ends at cluster time ``b``
-tears a transaction apart if one shard has committed up to ``b`` and another one has not. Then
-``commitTimestamp <= b < ts`` for the later entry. So a time is a *whole* one if there is no such entry, and
-whoever wants to end at another time goes back before the commit timestamps in its way, or on behind the
-entries.
+Each shard commits its part of a transaction with its own entry (`events/commit_entry.py`). A batch that ends
+at cluster time ``b`` divides the transaction if one shard has committed up to ``b`` and another has not: then
+``commitTimestamp <= b < ts`` for the later entry. A time without such an entry is a *whole* time. A batch
+that is to end elsewhere ends before the commit timestamps in its way or, if that would be no progress, after
+the entries.
+
+At the end of a running cluster's oplogs the later entry may not be written yet. So the shards are also asked
+which transactions they hold prepared (`torn_at`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from tailrace.bson import raw as rawbson
+from tailrace.events.cluster_time import from_timestamp, to_timestamp
+from tailrace.events.commit_entry import COMMIT_NAMESPACE, COMMIT_TIMESTAMP, commit_timestamp
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.sources.conditions import EntryCondition
 
-COMMITS: Final = EntryCondition(frozenset("c"), frozenset({"admin.$cmd"}))
-"""Among the entries that meet it are all commits"""
-COMMIT_TIME: Final = b"commitTimestamp"
-"""The name of the field that tells a commit of several shards; documents may hold these bytes, too"""
-_read_time = rawbson.UINT64_LE.unpack_from
+COMMITS: Final = EntryCondition(frozenset("c"), frozenset({COMMIT_NAMESPACE}))
+"""A condition that every commit meets, and few other entries."""
+COMMIT_MARK: Final = COMMIT_TIMESTAMP.encode()
+"""Bytes that every commit of several shards contains; documents may contain them, too."""
+_PATH: Final = f"o.{COMMIT_TIMESTAMP}"
 
 
 class Commit(NamedTuple):
     """The entry with which one shard commits its part of a transaction."""
 
     decided: int
-    """`commitTimestamp`, the same on all shards of the transaction"""
+    """`commitTimestamp`, the same on all shards of the transaction."""
     ts: int
 
 
 def commits_among(entries: Iterable[bytes]) -> list[Commit]:
-    """The commits among raw entries."""
     found = []
     for raw in entries:
-        if COMMIT_TIME not in raw:  # documents may hold these bytes too
+        if COMMIT_MARK not in raw:
             continue
         entry = parse_entry(raw)
-        if COMMITS.accepts(entry.head):
-            for kind, name, start, _ in rawbson.elements(entry.o):
-                if name == COMMIT_TIME and kind == rawbson.TIMESTAMP:
-                    found.append(Commit(_read_time(entry.o, start)[0], entry.ts))
+        decided = commit_timestamp(entry.o) if COMMITS.accepts(entry.head) else None
+        if decided is not None:
+            found.append(Commit(decided, entry.ts))
     return found
 
 
 def whole_time(wanted: int, after: int, commits: Sequence[Commit]) -> int:
-    """The last whole time up to ``wanted``, or the first one behind it if that would be no progress.
+    """Return the last whole time up to ``wanted``, or the first one later if that would be no progress.
 
-    ``commits`` are all those behind ``after`` up to a whole time.
+    ``commits`` are all those later than ``after``, up to a whole time.
 
     >>> commits = [Commit(5, 6), Commit(5, 9), Commit(8, 11)]
     >>> whole_time(4, 0, commits), whole_time(10, 0, commits), whole_time(10, 4, commits)
@@ -59,13 +60,13 @@ def whole_time(wanted: int, after: int, commits: Sequence[Commit]) -> int:
     if time > after:
         return time
     time = wanted
-    while behind := [commit.ts for commit in commits if commit.decided <= time < commit.ts]:
-        time = max(behind)
+    while later := [commit.ts for commit in commits if commit.decided <= time < commit.ts]:
+        time = max(later)
     return time
 
 
 class CommitsAhead:
-    """The commits that lie before a reader who goes on from batch to batch; each is looked for once."""
+    """The commits between a reader and the end of the oplogs; each is read once while batch follows batch."""
 
     def __init__(self) -> None:
         self._commits: list[Commit] = []
@@ -74,7 +75,7 @@ class CommitsAhead:
     def between(
         self, after: int, through: int, read: Callable[[int, int], Iterable[Commit]]
     ) -> Sequence[Commit]:
-        """All commits of an interval, and maybe later ones; ``read`` finds those of an interval."""
+        """Return all commits of an interval, and maybe later ones; ``read`` finds those of an interval."""
         if not self._begin <= after <= self._end:
             self._commits, self._begin, self._end = [], after, after
         self._commits = [commit for commit in self._commits if commit.ts > after]
@@ -83,3 +84,51 @@ class CommitsAhead:
             self._commits += read(self._end, through)
             self._end = through
         return self._commits
+
+
+class OplogQueries(Protocol):
+    """What `commits_of` and `torn_at` ask of one running shard."""
+
+    def find_entries(self, query: dict[str, Any], fields: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        """Return fields of the oplog's entries that match a filter."""
+
+    def find_sessions(self, query: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        """Return the documents of `config.transactions` that match a filter."""
+
+
+def commits_of(shard: OplogQueries, after: int, through: int) -> list[Commit]:
+    """Return the commits of an interval of a running shard, which finds them itself."""
+    times = {"$gt": to_timestamp(after), "$lte": to_timestamp(through)}
+    return _commits(shard, {"ts": times, **COMMITS.query(), _PATH: {"$exists": True}})
+
+
+def torn_at(time: int, shards: Sequence[OplogQueries]) -> list[int]:
+    """Return the commit timestamps of the transactions that a batch would divide if it ended at this time.
+
+    Every shard has to have promised the time.
+    """
+    # In this order: a transaction that is not found prepared has been committed by then, if it ever is.
+    late = to_timestamp(time)
+    prepared_by = {"state": "prepared", "lastWriteOpTime.ts": {"$lte": late}}
+    prepared = [(shard, found) for shard in shards for found in shard.find_sessions(prepared_by)]
+    query = {"ts": {"$gt": late}, **COMMITS.query(), _PATH: {"$lte": late}}
+    torn = [commit.decided for shard in shards for commit in _commits(shard, query)]
+    for holder, transaction in prepared:
+        committed = {
+            "ts": {"$gte": transaction["lastWriteOpTime"]["ts"], "$lte": late},
+            **COMMITS.query(),
+            "lsid": transaction["_id"],
+            "txnNumber": transaction["txnNum"],
+            _PATH: {"$exists": True},
+        }
+        for shard in shards:
+            if shard is not holder:
+                torn += [commit.decided for commit in _commits(shard, committed)]
+    return torn
+
+
+def _commits(shard: OplogQueries, query: dict[str, Any]) -> list[Commit]:
+    return [
+        Commit(from_timestamp(entry["o"][COMMIT_TIMESTAMP]), from_timestamp(entry["ts"]))
+        for entry in shard.find_entries(query, {"ts": 1, _PATH: 1})
+    ]

@@ -24,7 +24,7 @@ from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.open_source import open_source
 from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of
 from tailrace.pipeline.streams.stream_spec import StreamSpec
-from tailrace.sources.source import UNLIMITED
+from tailrace.sources.planning import UNLIMITED
 from tailrace.spark.row_batches import RowBatches
 
 if TYPE_CHECKING:

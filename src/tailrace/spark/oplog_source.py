@@ -39,7 +39,8 @@ from tailrace.events.stages.check_resumability import history_lost
 from tailrace.pipeline.options.oplog_options import OplogOptions, read_oplog_options
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.entry_rows import DDL, entry_rows
-from tailrace.sources.source import UNLIMITED, OplogSource
+from tailrace.sources.planning import UNLIMITED, Planner
+from tailrace.sources.source import OplogSource
 
 FORMAT: Final = "tailrace.oplog"
 _FOREVER: Final = (1 << 64) - 1
@@ -163,6 +164,7 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: OplogOptions) -> None:
         self._options = options
         self._source = options.open()
+        self._planner = Planner(self._source)
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -191,7 +193,7 @@ class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin_read = _checked(source, begin, fail=self._options.fail_on_data_loss)
         if not isinstance(limit, ReadAllAvailable) and through > begin_read.earliest:
             entries, size = self._options.max_entries, self._options.max_bytes
-            through = source.batch_end(begin_read.earliest, through, entries, size)
+            through = self._planner.batch_end(begin_read.earliest, through, entries, size)
         ends = {name: max(time, source.told_through(name, through)) for name, time in begin.times.items()}
         return _document(Position({**known.times, **ends}), source.membership())
 
@@ -258,8 +260,9 @@ def _partitions(
     after, through = start.earliest, max(end.times.values(), default=0)
     if not start.times or through <= after:
         return []
-    parts = wanted if wanted is not None else source.suggested_parts(after, through)
-    intervals = source.intervals(after, through, parts)
+    planner = Planner(source)
+    parts = wanted if wanted is not None else planner.suggested_parts(after, through)
+    intervals = planner.intervals(after, through, parts)
     found = [
         OplogPartition(shard, max(begin, start.times[shard]), min(stop, end.times[shard]), members)
         for shard in start.times

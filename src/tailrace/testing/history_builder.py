@@ -19,7 +19,7 @@ from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.cluster.placement.config_catalog import cluster_id
 from tailrace.mongod.store.store import Store
 from tailrace.pipeline.history.build import build
-from tailrace.sources.source import BATCH_BYTES, OplogSource
+from tailrace.sources.source import BATCH_BYTES, OplogSource, Volume
 
 _PAUSE_SECONDS: Final = 0.005
 
@@ -79,20 +79,22 @@ class StoreSource(OplogSource):
         if batch:
             yield batch
 
-    def entry(self, shard: str, ts: int, term: int) -> bytes | None:
-        """See `OplogSource`."""
-        return self.lookups(shard, 0, ts).entry(ts, term)
-
     def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002
         """See `OplogSource`."""
         return self._lookups[shard]
 
-    def split(self, after: int, through: int, parts: int) -> list[int]:  # noqa: ARG002
-        """An interval is one piece."""
+    @property
+    def volume(self) -> Volume:
+        return _Unmeasured()
+
+
+class _Unmeasured(Volume):
+    """An interval is one piece, without limits."""
+
+    def cuts(self, after: int, through: int, parts: int) -> list[int]:  # noqa: ARG002
         return []
 
-    def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:  # noqa: ARG002
-        """There are no limits."""
+    def limit(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:  # noqa: ARG002
         return through
 
 
@@ -136,7 +138,7 @@ class HistoryBuilder:
             if HistoryTable.exists(self._path):
                 self._table = HistoryTable.open(self._path)
             else:
-                begins = max(self._source.oldest() - 1, 0)
+                begins = self._source.beginning()
                 self._table = HistoryTable.create(self._path, identity=self._source.identity(), begins=begins)
         return self._table
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
+from tailrace.events.commit_entry import COMMIT
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
 from tailrace.events.options import ChangeStreamOptions
@@ -93,7 +94,7 @@ class EntryFilter:
             command = entry.command
             if command == "applyOps":
                 return self._sees_transaction(entry) and self._passes(self._pushed.transaction, entry)
-            if command == "commitTransaction":
+            if command == COMMIT:
                 return self._passes(self._pushed.transaction, entry)
             if not self._names.sees_commands(head.ns):
                 return False

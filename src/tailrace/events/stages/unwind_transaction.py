@@ -14,6 +14,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.commit_entry import COMMIT, commit_timestamp
 from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, Extras, OplogEntry, OpTime, parse_entry
 from tailrace.events.stages.lookups import EntryLookup
 from tailrace.events.stages.stage import Batch
@@ -55,7 +56,7 @@ class UnwindTransaction:
                     unwound.append(entry)
                     continue
                 command = entry.command
-                if command in ("applyOps", "commitTransaction"):
+                if command in ("applyOps", COMMIT):
                     # Not `extend`: what came before an error inside a transaction is still delivered.
                     for operation in self._operations(entry, command):
                         unwound.append(operation)  # noqa: PERF402
@@ -78,7 +79,7 @@ class UnwindTransaction:
             lsid=None if is_batch else outer.lsid,
             txn_number=None if is_batch else outer.txn_number,
             in_apply_ops=True,
-            commit_timestamp=_commit_timestamp(entry.o) if command == "commitTransaction" else None,
+            commit_timestamp=commit_timestamp(entry.o) if command == COMMIT else None,
             outer_from_migrate=outer.from_migrate,
             outer_is_timeseries=outer.is_timeseries,
         )
@@ -167,10 +168,3 @@ def _affected_namespace(operation: OplogEntry) -> str:
         raise CommandError(7694300, f"a transaction contains the command {operation.command}")
     target = operation.command_target
     return operation.head.ns if target is None else f"{operation.head.database}.{target}"
-
-
-def _commit_timestamp(o: bytes) -> int | None:
-    found = rawbson.find(o, b"commitTimestamp")
-    if found is None or found[0] != rawbson.TIMESTAMP:
-        return None
-    return int.from_bytes(o[found[2] : found[3]], "little")

@@ -6,6 +6,7 @@ A stream that reads canonical events applies its own rules (`oplog_match.py`) to
 from typing import Final, Protocol
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.commit_entry import COMMIT
 from tailrace.events.oplog_entry import Head, OplogEntry
 from tailrace.events.stages.transform.command import KNOWN_COMMANDS
 from tailrace.events.stages.transform.noop import BUILT_IN, CONTROL
@@ -51,7 +52,7 @@ class EveryEntry:
             command = entry.command
             if command == "applyOps":
                 return takes_effect(entry.o)
-            return command == "commitTransaction" or command in KNOWN_COMMANDS
+            return command == COMMIT or command in KNOWN_COMMANDS
         if op == "n":
             return entry.o2 is not None and any(
                 name in _NOOPS for _, name, _, _ in rawbson.elements(entry.o2)

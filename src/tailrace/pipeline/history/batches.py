@@ -17,6 +17,7 @@ from tailrace.events.interval import Interval
 from tailrace.lake.data_file import AddedFile
 from tailrace.pipeline.history.offset import from_offset, shards_of, to_offset
 from tailrace.pipeline.history.settings import SMALL_BATCH_BYTES, PipelineSettings
+from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
 _PLAN: Final = "plan"
@@ -74,6 +75,7 @@ class BatchPlanner:
 
     def __init__(self, plan: BatchPlan) -> None:
         self._plan = plan
+        self._planner = Planner(plan.source)
         self._promised = 0
         self._target: int | None = None
         self._small: Interval | None = None
@@ -129,23 +131,22 @@ class BatchPlanner:
             time.sleep(_POLL_SECONDS)
 
     def _end(self, after: int, promised: int) -> int:
-        settings, source = self._plan.settings, self._plan.source
+        settings, planner = self._plan.settings, self._planner
         entries, size = settings.max_entries, settings.max_bytes
         small = min(entries, settings.small_entries), min(size, SMALL_BATCH_BYTES)
         if entries <= settings.small_entries or size <= SMALL_BATCH_BYTES:
-            end = source.batch_end(after, promised, *small)
+            end = planner.batch_end(after, promised, *small)
             self._small = Interval(after, end)
             return end
-        if source.fits(after, promised, *small):
+        if planner.fits(after, promised, *small):
             self._small = Interval(after, promised)
             return promised
-        return source.batch_end(after, promised, entries, size)
+        return planner.batch_end(after, promised, entries, size)
 
     def _cuts(self, batch: Interval) -> list[int]:
-        pieces = self._plan.cores * _PIECES_PER_CORE
-        if batch == self._small or pieces < 2:
+        if batch == self._small:
             return []
-        return self._plan.source.split(batch.after, batch.through, pieces)
+        return self._planner.cuts(batch.after, batch.through, self._plan.cores * _PIECES_PER_CORE)
 
 
 def in_order(built: Sequence[BuiltPiece]) -> list[BuiltPiece]:

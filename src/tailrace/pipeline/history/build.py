@@ -18,9 +18,9 @@ from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
 SLICE_ENTRIES: Final = 8_192
-"""About how many entries a slice has: enough that work done once for all of them costs little"""
+"""About how many entries a slice has: the work per slice is small beside that per entry."""
 SLICE_BYTES: Final = 8 << 20
-"""A slice with this many bytes is large enough whatever it counts"""
+"""A slice with this many bytes is large enough, whatever its number of entries."""
 
 
 def build(source: OplogSource, interval: Interval, directory: Path) -> list[AddedFile]:
@@ -32,12 +32,14 @@ def build(source: OplogSource, interval: Interval, directory: Path) -> list[Adde
     return write_files(directory, batches, name=interval.name)
 
 
-def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.RecordBatch]:
-    """The rows of an interval in order: what the row builder makes of `shared_events`, sooner.
+def shared_rows(
+    source: OplogSource, after: int, through: int, slice_entries: int = SLICE_ENTRIES
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of an interval in order: those that the row builder makes of `shared_events`, faster.
 
     One cluster time is never in two batches. Memory does not grow with the interval.
     """
-    # A server may show the ends of transactions as events, or not: the history has them.
+    # Whether the ends of transactions are shown is up to the server, so the history has them.
     stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
 
     def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
@@ -50,15 +52,17 @@ def shared_rows(source: OplogSource, after: int, through: int) -> Iterator[pa.Re
     has_images = any(stage.pre_image is not None for stage in stages.values())
     find: PreImageOf | None = pre_image_of if has_images else None
     rows = BulkRows(events_of, find)
-    for entries in time_slices(source, after, through):
+    for entries in time_slices(source, after, through, slice_entries):
         batch = rows.batch(entries)
         if batch.num_rows:
             yield batch
 
 
-def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[str, RawEntries]]:
-    """The entries of an interval by shard; a slice has all of every shard between two cluster times."""
-    readers = {shard: _Reader(source.entries(shard, after, through)) for shard in source.shards()}
+def time_slices(
+    source: OplogSource, after: int, through: int, slice_entries: int
+) -> Iterator[dict[str, RawEntries]]:
+    """Return the entries of an interval by shard. A slice has every shard's between two cluster times."""
+    readers = {shard: _SliceReader(source.entries(shard, after, through)) for shard in source.shards()}
     while True:
         held = size = 0
         open_readers = [reader for reader in readers.values() if not reader.is_over]
@@ -68,7 +72,7 @@ def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[
             held += reader.last_count
             size += reader.last_size
             open_readers = [reader for reader in open_readers if not reader.is_over]
-            if held >= SLICE_ENTRIES or size >= SLICE_BYTES:
+            if held >= slice_entries or size >= SLICE_BYTES:
                 break
         limit = min((reader.position for reader in open_readers), default=through)
         taken = {shard: reader.take(limit) for shard, reader in readers.items()}
@@ -78,21 +82,20 @@ def time_slices(source: OplogSource, after: int, through: int) -> Iterator[dict[
             return
 
 
-class _Reader:
-    """One shard's entries on their way into slices."""
+class _SliceReader:
+    """Reads one shard's entries for slices."""
 
     def __init__(self, batches: Iterator[Sequence[bytes]]) -> None:
         self._batches = batches
         self._held: list[RawEntries] = []
         self.position = -1
-        """the time of the last entry that was read"""
+        """The time of the last entry that was read."""
         self.is_over = False
         self.last_count = 0
         self.last_size = 0
-        """entries and bytes of the batch that was read last"""
+        """Entries and bytes of the batch that was read last."""
 
     def read_on(self) -> None:
-        """Read the next batch."""
         batch = next(self._batches, None)
         self.is_over = batch is None
         run = RawEntries.of(batch or ())
@@ -102,7 +105,7 @@ class _Reader:
             self.position = entry_time(run[-1])
 
     def take(self, limit: int) -> RawEntries:
-        """The entries up to a cluster time; they are given up here."""
+        """Remove and return the entries up to a cluster time."""
         taken, self._held = joined(self._held), []
         if self.position > limit:
             taken, rest = taken.parted(bisect_right(taken, limit, key=entry_time))

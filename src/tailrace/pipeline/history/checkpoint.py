@@ -26,7 +26,7 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     source.remember(_newest_shards(settings.checkpoint))
     identity, oldest = source.identity(), source.oldest()
     if not HistoryTable.exists(path):
-        return HistoryTable.create(path, identity=identity, begins=max(oldest - 1, 0))
+        return HistoryTable.create(path, identity=identity, begins=source.beginning())
     table = HistoryTable.open(path)
     table.check_identity(identity)
     if oldest - 1 > table.through:

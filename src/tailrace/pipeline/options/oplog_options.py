@@ -10,7 +10,8 @@ from tailrace.events.cluster_time import before_timestamp, through_timestamp
 from tailrace.events.position import EARLIEST, LATEST, Position
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.deployments.deployment import DeploymentSource
-from tailrace.sources.source import UNLIMITED, OplogSource
+from tailrace.sources.planning import UNLIMITED
+from tailrace.sources.source import OplogSource
 
 _SOURCES: Final = ("uri", "path", "oplog", "oplogs")
 _NAMES: Final = {
@@ -48,7 +49,7 @@ class OplogOptions:
         """Where to begin."""
         starting = default if self.starting is None else self.starting
         if starting == EARLIEST:
-            return Position({shard: max(source.oldest(shard) - 1, 0) for shard in source.shards()})
+            return Position({shard: source.beginning(shard) for shard in source.shards()})
         return _position("startingOffsets", starting, source)
 
     def end(self, source: OplogSource) -> Position:

@@ -5,11 +5,12 @@ Like an oplog source it can be sent to executors, and cluster times are 64-bit i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from tailrace.events.stages.plan import Plan
 from tailrace.log.shared_output import AnyRow
+from tailrace.sources.source import ShardMembership
 
 Rows: TypeAlias = Iterator[list[AnyRow]]
 
@@ -32,7 +33,7 @@ class Run(ABC):
         """Whether the event the stream was resumed after was among those seen; True if there is none."""
 
 
-class EventSource(ABC):
+class EventSource(ShardMembership, ABC):
     """All events of a deployment, some interval at a time."""
 
     @property
@@ -60,21 +61,6 @@ class EventSource(ABC):
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         """The largest cluster time up to ``through`` that keeps an interval within these limits."""
 
-    def membership(self) -> dict[str, Any]:
-        """See `OplogSource`."""
-        return {}
-
-    def remember(self, membership: Mapping[str, Any]) -> None:  # noqa: B027 - only clusters change
-        """See `OplogSource`."""
-
-    def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:  # noqa: ARG002
-        """See `OplogSource`."""
-        return membership
-
-    def having(self, members: Mapping[str, Any]) -> "EventSource":  # noqa: ARG002
-        """See `OplogSource`."""
-        return self
-
     @abstractmethod
     def suggested_parts(self, after: int, through: int) -> int:
         """Into how many pieces an interval is worth being cut."""
@@ -86,5 +72,5 @@ class EventSource(ABC):
         Invalidations are commands, so that is enough to find them.
         """
 
-    def close(self) -> None:  # noqa: B027 - not every source has something to close
+    def close(self) -> None:
         """Close what this process opened."""

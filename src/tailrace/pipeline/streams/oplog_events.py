@@ -1,7 +1,8 @@
 """Streams on oplogs: the local engine, fed shard by shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.scope import ScopeKind
@@ -10,6 +11,7 @@ from tailrace.log.local_engine import LocalEngine
 from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
+from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
 _COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
@@ -22,6 +24,7 @@ class OplogEvents(EventSource):
     def __init__(self, source: OplogSource, *, is_archive: bool = False) -> None:
         """The oplogs of an archive need not begin at the same time."""
         self._source = source
+        self._planner = Planner(source)
         self._is_archive = is_archive
 
     @property
@@ -35,19 +38,19 @@ class OplogEvents(EventSource):
 
     def earliest(self) -> int:
         """Before the first entry; the shards' archives may begin at different times."""
-        return 0 if self._is_archive else self._source.start_of(self._source.oldest())
+        return 0 if self._is_archive else self._source.beginning()
 
     def promised(self) -> int:
         """See `OplogSource`."""
         return self._source.promised()
 
     def split(self, after: int, through: int, parts: int) -> list[int]:
-        """See `OplogSource`."""
-        return self._source.split(after, through, parts)
+        """See `Planner.cuts`."""
+        return self._planner.cuts(after, through, parts)
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        """See `OplogSource.batch_end`: limits are for batches that others follow."""
-        return self._source.batch_end(after, through, max_entries, max_bytes)
+        """See `Planner.batch_end`: limits are for batches that others follow."""
+        return self._planner.batch_end(after, through, max_entries, max_bytes)
 
     def membership(self) -> dict[str, Any]:
         """See `OplogSource`."""
@@ -61,13 +64,16 @@ class OplogEvents(EventSource):
         """See `OplogSource`."""
         return self._source.members_for(membership, after)
 
-    def having(self, members: Mapping[str, Any]) -> "OplogEvents":
-        """See `OplogSource`."""
-        return OplogEvents(self._source.having(members), is_archive=self._is_archive)
+    def having(self, members: Mapping[str, Any]) -> Self:
+        """See `ShardMembership`."""
+        events = copy(self)
+        events._source = self._source.having(members)
+        events._planner = Planner(events._source)
+        return events
 
     def suggested_parts(self, after: int, through: int) -> int:
-        """See `OplogSource`."""
-        return self._source.suggested_parts(after, through)
+        """See `Planner`."""
+        return self._planner.suggested_parts(after, through)
 
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
         """A local engine on the entries of an interval."""

@@ -1,42 +1,34 @@
 """Archived oplogs as a source: files and folders as `replay` reads them.
 
-The paths have to lead to the same files on every executor. An archive is taken to be complete: every shard
-has told everything once the last entry of the last file is reached.
+The paths have to lead to the same files on every executor. An archive is assumed to be complete: every shard
+has promised everything up to the last entry of all.
 """
 
 import hashlib
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tailrace.errors import DamagedInputError, UsageError
-from tailrace.events.cluster_time import in_words
-from tailrace.events.oplog_entry import parse_entry
-from tailrace.events.oplog_start import is_first_entry
-from tailrace.events.stages.check_resumability import history_lost
+from tailrace.errors import UsageError
 from tailrace.events.stages.lookups import Lookups
-from tailrace.sources.archives.archive import ArchivedOplog
-from tailrace.sources.archives.archived_file import ArchivedFile, open_archived
 from tailrace.sources.archives.document_files import DocumentFiles
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.archives.pre_image_files import PreImageFiles
-from tailrace.sources.batch_boundaries import COMMIT_TIME, Commit
+from tailrace.sources.archives.shard_files import ShardFiles
+from tailrace.sources.batch_boundaries import COMMIT_MARK, Commit
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
+from tailrace.sources.planning import cuts_by_size, limit_by_count, limit_by_size
 from tailrace.sources.process_cache import ProcessCache
-from tailrace.sources.source import UNLIMITED, OplogSource
+from tailrace.sources.source import OplogSource, Volume
 
 _COUNTED_ENTRIES: Final = 20_000
 _COUNTED_BYTES: Final = 8 << 20
-"""Up to these limits entries are counted; beyond them they are estimated from where they stand"""
-_PART_BYTES: Final = 32 << 20
-_MOST_PARTS: Final = 64
+"""Up to these limits entries are counted; beyond them their number is estimated from their positions."""
 _POINTS_PER_PART: Final = 16
 _SMALLEST_STEP: Final = 64 << 10
-
 
 _images: Final[ProcessCache[PreImageFiles]] = ProcessCache(PreImageFiles.__exit__)
 _documents: Final[ProcessCache[DocumentFiles]] = ProcessCache(DocumentFiles.__exit__)
@@ -46,7 +38,7 @@ class FilesSource(OplogSource):
     """The archived oplogs of one or more shards.
 
     ``pre_images`` are dumps of `config.system.preimages` by shard; those under None serve every shard.
-    ``documents`` are dumps of collections by namespace, for streams that show documents as they are now.
+    ``documents`` are dumps of collections by namespace, for streams that show current documents.
     """
 
     def __init__(
@@ -57,61 +49,48 @@ class FilesSource(OplogSource):
     ) -> None:
         if not shards:
             raise UsageError("no oplog was given; name its files, or those of every shard")
-        self._files: dict[str, list[ArchivedFile]] = {}
-        for shard, paths in shards.items():
-            found = [str(file.absolute()) for file in ArchivedOplog(list(paths)).files]
-            self._files[shard] = [file for path in found if (file := _opened(path)) is not None]
+        self._shards = {shard: ShardFiles(paths) for shard, paths in shards.items()}
         self._pre_images = {shard: _dumps(paths) for shard, paths in (pre_images or {}).items()}
         self._documents = {ns: _dumps(paths) for ns, paths in (documents or {}).items()}
         self._owner = uuid4().hex
-        unknown = sorted(name for name in self._pre_images if name is not None and name not in self._files)
+        unknown = sorted(name for name in self._pre_images if name is not None and name not in self._shards)
         if unknown:
             raise UsageError(f"there are pre-images for the shard {unknown[0]!r}, but no oplog of it")
 
-    # -- what it is ---------------------------------------------------------------------------------------
-
     def shards(self) -> tuple[str, ...]:
-        """As they were named."""
-        return tuple(self._files)
+        return tuple(self._shards)
 
     def identity(self) -> str:
-        """A digest of the shards' names and their first entries; it stays when files are added."""
+        """Return a digest of the shards' names and first entries; it stays the same when files are added."""
         digest = hashlib.sha256()
-        for shard, files in sorted(self._files.items()):
+        for shard, files in sorted(self._shards.items()):
             digest.update(shard.encode() + b"\0")
-            for file in files[:1]:
-                digest.update(file.first)
+            digest.update(files.first_entry)
         return digest.hexdigest()[:32]
 
     def oldest(self, shard: str | None = None) -> int:
-        """See `OplogSource`."""
-        names = self._files if shard is None else (shard,)
-        return max(self._oldest_of(name) for name in names)
-
-    def _oldest_of(self, shard: str) -> int:
-        for file in self._files[shard]:
-            entry = parse_entry(file.first)
-            return 0 if is_first_entry(entry) else entry.ts
-        return 0
+        shards = self._shards.values() if shard is None else (self._shards[shard],)
+        return max(files.oldest for files in shards)
 
     def promised(self) -> int:
-        """The time of the last entry of all: the files hold everything there is."""
         return self._last
 
     @cached_property
     def _last(self) -> int:
-        return max((files[-1].last_time for files in self._files.values() if files), default=0)
+        return max(files.last_time for files in self._shards.values())
 
     @property
     def size(self) -> int:
-        """About how many bytes the entries have, for whoever shows progress."""
-        return sum(file.weight for files in self._files.values() for file in files)
+        """About how many bytes the entries have."""
+        return sum(files.size for files in self._shards.values())
 
-    # -- entries ------------------------------------------------------------------------------------------
+    @property
+    def volume(self) -> Volume:
+        return FilesVolume(self._shards.values())
 
     def commits(self, after: int, through: int) -> list[Commit]:
-        """See `OplogSource`; archives without any, which most are, are not read entry by entry."""
-        if not any(file.may_hold(COMMIT_TIME) for files in self._files.values() for file in files):
+        # Most archives have none; to see that takes a tenth of the time of reading entry by entry.
+        if not any(files.may_contain(COMMIT_MARK) for files in self._shards.values()):
             return []
         return super().commits(after, through)
 
@@ -122,45 +101,11 @@ class FilesSource(OplogSource):
         through: int,
         condition: EntryCondition = EVERYTHING,  # noqa: ARG002 - all is read
     ) -> Iterator[Sequence[bytes]]:
-        """See `OplogSource`."""
-        if self._oldest_of(shard) > after + 1 > 1:
-            raise history_lost(after)
-        last = after
-        for file in self._overlapping(shard, after, through):
-            for entries in file.batches(after, through):
-                first = entry_time(entries[0])
-                if first <= last:
-                    reason = (
-                        f"its {in_words(first)} does not come after the {in_words(last)} of the file before"
-                    )
-                    raise DamagedInputError(file.path, 0, reason)
-                last = entry_time(entries[-1])
-                yield entries
-
-    def _overlapping(self, shard: str, after: int, through: int) -> list[ArchivedFile]:
-        """The files that may hold something of an interval."""
-        files = self._files[shard]
-        found = []
-        for file, following in zip_longest(files, files[1:]):
-            is_before = following is not None and following.first_time <= after + 1
-            if not is_before and file.first_time <= through:
-                found.append(file)
-        return found
-
-    def entry(self, shard: str, ts: int, term: int) -> bytes | None:
-        """See `OplogSource`."""
-        for file in self._overlapping(shard, ts - 1, ts):
-            found = file.find(ts, term)
-            if found is not None:
-                return found
-        return None
+        return self._shards[shard].entries(after, through)
 
     def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002 - dumps are searched
-        """The dumps that were given; each is prepared once in a process."""
-
-        def find_entry(ts: int, term: int) -> bytes | None:
-            return self.entry(shard, ts, term)
-
+        """Return look-ups in the dumps; each dump is indexed once in a process."""
+        find_entry = self._shards[shard].entry
         lookups = Lookups(entry=find_entry)
         dumps = (*self._pre_images.get(shard, ()), *self._pre_images.get(None, ()))
         if dumps:
@@ -172,103 +117,48 @@ class FilesSource(OplogSource):
         return lookups
 
     def close(self) -> None:
-        """Close the dumps that this process has open."""
         _images.release(self._owner)
         _documents.release(self._owner)
-        for files in self._files.values():
-            for file in files:
-                file.close()
+        for files in self._shards.values():
+            files.close()
 
-    # -- planning -----------------------------------------------------------------------------------------
 
-    def split(self, after: int, through: int, parts: int) -> list[int]:
-        """See `OplogSource`; work is measured in bytes."""
-        if parts < 2 or through <= after:
-            return []
-        step = max(self._weight_of(after, through) // (parts * _POINTS_PER_PART), _SMALLEST_STEP)
-        points = list(self._points(after, through, step))
-        total = sum(size for _, size in points)
-        cuts: list[int] = []
-        reached = 0
-        for time, size in points:
-            reached += size
-            is_due = len(cuts) < parts - 1 and reached * parts >= total * (len(cuts) + 1)
-            if is_due and after < time < through and (not cuts or time > cuts[-1]):
-                cuts.append(time)
-        return cuts
+class FilesVolume(Volume):
+    """Work is measured in bytes."""
 
-    def suggested_parts(self, after: int, through: int) -> int:
-        """See `OplogSource`; a piece has some megabytes."""
-        return min(max(self._weight_of(after, through) // _PART_BYTES, 1), _MOST_PARTS)
+    def __init__(self, shards: Iterable[ShardFiles]) -> None:
+        self._shards = tuple(shards)
 
-    def _weight_of(self, after: int, through: int) -> int:
-        return sum(
-            file.weight_of(after, through)
-            for shard in self._files
-            for file in self._overlapping(shard, after, through)
-        )
+    def least_bytes(self, after: int, through: int) -> int:
+        return sum(files.weight_of(after, through) for files in self._shards)
 
-    def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        """See `OplogSource`."""
-        if max_entries >= UNLIMITED and max_bytes >= UNLIMITED:
-            return through
+    def cuts(self, after: int, through: int, parts: int) -> list[int]:
+        step = max(self.least_bytes(after, through) // (parts * _POINTS_PER_PART), _SMALLEST_STEP)
+        return cuts_by_size(after, through, parts, list(self._points(after, through, step)))
+
+    def limit(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
         if max_entries <= _COUNTED_ENTRIES or max_bytes <= _COUNTED_BYTES:
-            return self._counted(after, through, max_entries, max_bytes)
+            entries = heapq.merge(*(_sizes(files, after, through) for files in self._shards))
+            return limit_by_count(through, max_entries, max_bytes, entries)
         room = min(max_bytes, max_entries * self._usual_size(after, through))
-        reached = 0
-        limit = after
-        for time, size in self._points(after, through, max(room // _POINTS_PER_PART, _SMALLEST_STEP)):
-            reached += size
-            if reached > room and limit > after:
-                return limit
-            limit = time
-        return through
-
-    def fits(self, after: int, through: int, max_entries: int, max_bytes: int) -> bool:
-        """See `OplogSource`; nothing is read to see that an interval has more bytes."""
-        return self._weight_of(after, through) <= max_bytes and super().fits(
-            after, through, max_entries, max_bytes
-        )
-
-    def _counted(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        count = size = fitting = last = 0
-        for time, length in heapq.merge(*(self._times(shard, after, through) for shard in self._files)):
-            if time != last:
-                if count > max_entries or size > max_bytes:
-                    return fitting or last
-                fitting, last = last, time
-            count += 1
-            size += length
-        return (fitting or last) if count > max_entries or size > max_bytes else through
-
-    def _times(self, shard: str, after: int, through: int) -> Iterator[tuple[int, int]]:
-        for entries in self.entries(shard, after, through):
-            for raw in entries:
-                yield entry_time(raw), len(raw)
+        step = max(room // _POINTS_PER_PART, _SMALLEST_STEP)
+        return limit_by_size(after, through, room, self._points(after, through, step))
 
     def _usual_size(self, after: int, through: int) -> int:
-        """How large the entries are at the beginning of an interval."""
-        samples = [
-            file.sample(after, through)
-            for shard in self._files
-            for file in self._overlapping(shard, after, through)[:1]
-        ]
+        """The average size of the entries at the beginning of an interval."""
+        samples = [files.sample(after, through) for files in self._shards]
         count = sum(count for count, _ in samples)
         return max(sum(size for _, size in samples) // count, 1) if count else 1
 
     def _points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
-        """See `ArchivedFile.points`, of all shards together; found one by one as they are asked for."""
-        return heapq.merge(*(self._shard_points(shard, after, through, step) for shard in self._files))
-
-    def _shard_points(self, shard: str, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
-        for file in self._overlapping(shard, after, through):
-            yield from file.points(after, through, step)
+        """See `ShardFiles.points`, of all shards together; found one by one as they are asked for."""
+        return heapq.merge(*(files.points(after, through, step) for files in self._shards))
 
 
-def _opened(path: str) -> ArchivedFile | None:
-    if not Path(path).is_file():
-        raise UsageError(f"{path} is no regular file, and Spark has to read it more than once")
-    return open_archived(path)
+def _sizes(files: ShardFiles, after: int, through: int) -> Iterator[tuple[int, int]]:
+    for entries in files.entries(after, through):
+        for raw in entries:
+            yield entry_time(raw), len(raw)
 
 
 def _dumps(paths: Sequence[str]) -> tuple[str, ...]:

@@ -1,61 +1,62 @@
-"""Which shards a cluster has and had: they join and leave while a query runs.
+"""The shards that a cluster has and had; they join and leave while a query runs.
 
 An offset names the shards that were known when it was made. So an interval between two offsets is read from
 the same shards whenever it is read, though the cluster may have others by then. A shard that joins is read
-from the cluster time it joined at, one that has left up to the time of its end; it stays in the offsets.
+since the cluster time it joined at, one that has left until the time of its end; it stays in the offsets.
 
 >>> members = Members({"s0": Member("s0/a:1"), "s1": Member("s1/b:2", left=7 << 32)})
 >>> members.to_document()
 {'s0': {'host': 's0/a:1'}, 's1': {'host': 's1/b:2', 'left': [7, 0]}}
 >>> Members.of(members.to_document()) == members
 True
->>> list(members.behind(8 << 32))
+>>> list(members.with_entries_after(8 << 32))
 ['s0']
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-_INCREMENTS: Final = 0xFFFFFFFF
+from tailrace.events.cluster_time import from_pair, to_pair
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One shard: where it is, and until when it was part of the cluster."""
+    """One shard."""
 
     host: str
-    """as the router names it, ``set/host:port,...``"""
+    """As the router names it, ``set/host:port,...``."""
     joined: int = 0
-    """the cluster time behind which it counts; 0 for one that nobody here has seen join"""
+    """The cluster time after which it is read; 0 if it was there before this source."""
     left: int | None = None
-    """the cluster time behind which it has nothing to tell any more; None as long as it is there"""
+    """The cluster time after which it has no entries; None while it is a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Shards by name, in the order they were met."""
+    """Shards by name, in the order in which they were found."""
 
     by_name: Mapping[str, Member] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Members":
-        """What `to_document` wrote."""
+        """Read what `to_document` wrote."""
         found = {}
         for name, shown in document.items():
-            joined, left = (_time(shown.get(end)) for end in ("joined", "left"))
-            found[name] = Member(shown["host"], joined or 0, left)
+            joined = from_pair(shown["joined"]) if "joined" in shown else 0
+            left = from_pair(shown["left"]) if "left" in shown else None
+            found[name] = Member(shown["host"], joined, left)
         return cls(found)
 
     def to_document(self) -> dict[str, Any]:
-        """As offsets hold it."""
+        """Return the membership that offsets contain."""
         shown: dict[str, Any] = {}
         for name, member in self.by_name.items():
             shown[name] = {"host": member.host}
             if member.joined:
-                shown[name]["joined"] = [member.joined >> 32, member.joined & _INCREMENTS]
+                shown[name]["joined"] = to_pair(member.joined)
             if member.left is not None:
-                shown[name]["left"] = [member.left >> 32, member.left & _INCREMENTS]
+                shown[name]["left"] = to_pair(member.left)
         return shown
 
     def __getitem__(self, name: str) -> Member:
@@ -68,19 +69,15 @@ class Members:
         return iter(self.by_name)
 
     def present(self) -> list[str]:
-        """The shards that the cluster has now."""
+        """Return the shards that the cluster has now."""
         return [name for name, member in self.by_name.items() if member.left is None]
 
-    def behind(self, after: int) -> Iterator[str]:
-        """The shards that may have something behind a cluster time."""
+    def with_entries_after(self, after: int) -> Iterator[str]:
+        """Return the shards that may have entries after a cluster time."""
         for name, member in self.by_name.items():
             if member.left is None or member.left > after:
                 yield name
 
     def with_all(self, others: "Members") -> "Members":
-        """These, and those of others that are not among them."""
+        """Return these, and those of ``others`` that are not among them."""
         return Members({**others.by_name, **self.by_name})
-
-
-def _time(shown: Sequence[int] | None) -> int | None:
-    return None if shown is None else shown[0] << 32 | shown[1]

@@ -5,14 +5,12 @@ matter: what the documents are now says the store itself.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.commit_entry import is_commit, may_be_commit
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.reader import Snapshot
-
-_COMMIT: Final = b"commitTransaction"
 
 
 def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]:
@@ -24,7 +22,7 @@ def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]
     for _, raw in snapshot.entries(after):
         if uuid in raw:
             found |= _named(raw, uuid)
-        elif _COMMIT in raw:
+        elif may_be_commit(raw):
             for part in _parts(snapshot, parse_entry(raw)):
                 found |= _named(part, uuid)
     return found
@@ -32,7 +30,7 @@ def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]
 
 def _parts(snapshot: Snapshot, entry: OplogEntry) -> Iterator[bytes]:
     """The entries of a transaction that was prepared, which its commit leads back to."""
-    if entry.head.op != "c" or entry.command != "commitTransaction":
+    if not is_commit(entry):
         return
     link = entry.extras.previous
     while link is not None and not link.is_null:

@@ -17,6 +17,7 @@ from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, to_timestamp
+from tailrace.events.commit_entry import COMMIT, COMMIT_TIMESTAMP
 from tailrace.events.entry_bytes import command
 from tailrace.events.oplog_entry import OpTime
 from tailrace.mongod.store.catalog import Collection
@@ -87,9 +88,7 @@ class Prepared:
             writer.clock.advance_to(commit_time)
             self._effects.apply(writer)
             self._images.put(writer, SessionWrites(self.lsid, self.txn_number), self._wall)
-            self._log_end(
-                writer, COMMITTED, {"commitTransaction": 1, "commitTimestamp": to_timestamp(commit_time)}
-            )
+            self._log_end(writer, COMMITTED, {COMMIT: 1, COMMIT_TIMESTAMP: to_timestamp(commit_time)})
 
         await self._end_as(COMMITTED, job)
 
