@@ -86,7 +86,9 @@ class Cluster(Stoppable):
             self._data.check_for_cluster()
             await self._start_servers()
             self.states = ClusterStates(self.clock, self.placement, self.stores)
-            self.two_phase_commit = TwoPhaseCommit(self.shards, self.config.store, self.states.steady)
+            self.two_phase_commit = TwoPhaseCommit(
+                self.shards, self.config.store, self.states.multi_shard_lock
+            )
             await self.two_phase_commit.recover()
             self.moves = DataMoves(
                 self.placement,

@@ -34,7 +34,7 @@ class Router(Server):
         super().__init__(options, wall=cluster.wall, log=cluster.log)
         self.cluster = cluster
         self.commands = COMMANDS
-        self.cursors.snapshots = ClusterSnapshots(self.wall, cluster)
+        self.cursors.snapshots = ClusterSnapshots(self.wall, cluster.states)
         self.replication = Replication(SetState(None))
         self.results = ClusterResultWriter()
 

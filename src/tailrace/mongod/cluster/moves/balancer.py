@@ -1,7 +1,7 @@
-"""The balancer: moves ranges from shards that are being removed, and from the fullest to the emptiest.
+"""Move ranges away from shards that are being removed, and from the fullest to the emptiest shard.
 
-It moves one range at a time, of about a chunk's size, and looks again. What is being removed is emptied
-whether the balancer is on or not: whoever removes a shard has said that its data is to move.
+The balancer moves one range of about a chunk's size, and then decides again. Shards that are being removed
+are emptied even if the balancer is off: the client that removes a shard has asked for its data to be moved.
 """
 
 import asyncio
@@ -23,8 +23,6 @@ _MEGABYTE: Final = 1 << 20
 
 
 class _Move(NamedTuple):
-    """A range and where it is to go."""
-
     ns: str
     low: Mapping[str, Any]
     high: Mapping[str, Any]
@@ -32,7 +30,7 @@ class _Move(NamedTuple):
 
 
 class Balancer:
-    """What a cluster does about its balance, from start to stop."""
+    """The background task that moves ranges, one at a time."""
 
     def __init__(self, moves: DataMoves, log: Logbook) -> None:
         self._moves = moves
@@ -43,18 +41,17 @@ class Balancer:
         self._in_round = asyncio.Lock()
 
     def start(self) -> None:
-        """Begin to look again and again."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="balancer")
 
     async def stop(self) -> None:
-        """Look no more; a move that is under way is not this one's."""
+        """Stop; a move that is running belongs to `DataMoves`."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look now."""
+        """Start the next round now."""
         self._wanted.set()
 
     async def _run(self) -> None:
@@ -73,7 +70,7 @@ class Balancer:
             self._wanted.clear()
 
     async def round(self) -> bool:
-        """Move one range if one is to be moved; whether one was. Rounds come one after the other."""
+        """Move one range if necessary; returns whether one was moved. Rounds do not overlap."""
         async with self._in_round:
             return await self._round()
 
@@ -86,15 +83,15 @@ class Balancer:
         progress.is_in_round = True
         try:
             for collection in list(placement.collections.values()):
-                if await self._improve(collection, is_on=is_on):
+                if await self._move_one_range(collection, is_on=is_on):
                     return True
             return False
         finally:
             progress.is_in_round = False
             progress.rounds += 1
 
-    async def _improve(self, collection: ShardedCollection, *, is_on: bool) -> bool:
-        """Move a range of one collection, if need be; one that cannot be moved does not stop the others."""
+    async def _move_one_range(self, collection: ShardedCollection, *, is_on: bool) -> bool:
+        """Move a range of a collection if necessary; a failure is logged and does not stop the round."""
         move = await self._next_move(collection, is_on=is_on)
         if move is None:
             return False
@@ -108,19 +105,19 @@ class Balancer:
         return True
 
     async def _next_move(self, collection: ShardedCollection, *, is_on: bool) -> _Move | None:
-        """What to move of a collection; None if it is well as it is."""
+        """The range of a collection to move next; None if nothing is out of balance."""
         if collection.is_unsplittable:
-            return None  # a client moves it, by moveCollection
+            return None  # a client moves it with moveCollection
         found = balancing.violation(self._placement, self._moves.stores, collection)
         if found is None or found.kind is ViolationKind.DRAINING:
-            return None if found is None else await asyncio.to_thread(self._piece, collection, found)
+            return None if found is None else await asyncio.to_thread(self._choose_range, collection, found)
         takes_part = is_on and self._placement.takes_part_in_balancing(collection.ns)
         if not takes_part or collection.may_have_orphans:
-            return None  # what is left behind by the last move still counts where it was
-        return await asyncio.to_thread(self._piece, collection, found)
+            return None  # the donor's size still contains what the last move has not removed yet
+        return await asyncio.to_thread(self._choose_range, collection, found)
 
-    def _piece(self, collection: ShardedCollection, found: Violation) -> _Move | None:
-        """A range of the donor, of a chunk's size or of half the difference."""
+    def _choose_range(self, collection: ShardedCollection, found: Violation) -> _Move | None:
+        """A range of the donor with a chunk's size, or half the difference if that is less."""
         size = balancing.chunk_megabytes(self._placement) * _MEGABYTE
         if found.kind is ViolationKind.IMBALANCE:
             size = min(size, found.difference / 2)

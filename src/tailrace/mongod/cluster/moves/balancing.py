@@ -1,7 +1,7 @@
-"""What the balancer goes by: whether it is on, and what it takes for out of balance.
+"""The balancer's settings, and how it decides that a collection is out of balance.
 
-Clients turn it on by `balancerStart`, or by writing to `config.settings` themselves, so the documents there
-are asked whenever it matters. A cluster that nobody has said anything about is left as it is.
+Clients turn the balancer on with `balancerStart`, or by writing to `config.settings`, so the settings are
+read from there every time. It is off in a new cluster.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ DEFAULT_CHUNK_MEGABYTES: Final = 128
 _CHUNK_SIZE: Final = "chunksize"
 _MOST_MEGABYTES: Final = 1024
 _TOLERATED_CHUNKS: Final = 3
-"""By how many chunks' sizes shards may differ"""
+"""The difference between shards that is tolerated, in chunks"""
 
 
 @dataclass(slots=True)
@@ -33,30 +33,29 @@ class BalancerProgress:
 
 
 class ViolationKind(StrEnum):
-    """Why ranges have to be moved, by the names that balancerCollectionStatus knows."""
+    """Why a range has to be moved, in the words of balancerCollectionStatus."""
 
     DRAINING = "draining"
     IMBALANCE = "chunksImbalance"
 
 
 class Violation(NamedTuple):
-    """One range that should be moved."""
+    """Why and between which shards a range should be moved."""
 
     kind: ViolationKind
     donor: str
     recipient: str
     difference: float
-    """By how many bytes the donor has more than the recipient"""
+    """Bytes that the donor has more than the recipient"""
 
 
 def is_on(placement: "Placement") -> bool:
-    """Whether the balancer may move something."""
     setting = placement.setting(SETTING)
     return bool(setting) and not setting.get("stopped") and setting.get("mode") != "off"
 
 
 def chunk_megabytes(placement: "Placement") -> float:
-    """How large a chunk may grow before it counts as several."""
+    """The size above which a chunk counts as several."""
     value = placement.setting(_CHUNK_SIZE).get("value", DEFAULT_CHUNK_MEGABYTES)
     is_usable = isinstance(value, int | float) and 0 < value <= _MOST_MEGABYTES
     return value if is_usable else DEFAULT_CHUNK_MEGABYTES
@@ -65,7 +64,7 @@ def chunk_megabytes(placement: "Placement") -> float:
 def violation(
     placement: "Placement", stores: Mapping[str, Store], collection: ShardedCollection
 ) -> Violation | None:
-    """The first thing that is out of balance; None if nothing is."""
+    """The first violation of the balance; None if there is none."""
     recipients = {name: 0 for name, shard in placement.shards.items() if not shard.is_draining}
     if not recipients:
         return None
@@ -85,7 +84,7 @@ def violation(
 
 
 def bytes_of_shard(store: Store) -> int:
-    """How much a shard has of all users' collections."""
+    """The size of all users' collections."""
     with store.snapshot() as snapshot:
         return sum(
             snapshot.count(collection)[1]

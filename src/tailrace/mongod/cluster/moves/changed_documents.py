@@ -1,7 +1,7 @@
-"""Which documents of a collection the newest oplog entries have changed.
+"""Find the documents of a collection that oplog entries have changed.
 
-Whoever copies a collection that is written to asks this for what has to be copied again. Only the `_id`s
-matter: what the documents are now says the store itself.
+A copy of a collection that is being written to uses this to find what has to be copied again. Only the `_id`s
+are collected; the current documents are read from the store.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,9 +14,9 @@ from tailrace.mongod.store.reader import Snapshot
 
 
 def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]:
-    """The keys of the `_id`s of a collection's documents that entries behind a cluster time name.
+    """The keys of the `_id`s of a collection's documents that are named in entries after a cluster time.
 
-    Some of them may not have changed: what a prepared transaction names counts when it is logged, too.
+    Some may not have changed: the operations of a prepared transaction count before it commits.
     """
     found: set[bytes] = set()
     for _, raw in snapshot.entries(after):
@@ -29,14 +29,14 @@ def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]
 
 
 def _parts(snapshot: Snapshot, entry: OplogEntry) -> Iterator[bytes]:
-    """The entries of a transaction that was prepared, which its commit leads back to."""
+    """The entries of a prepared transaction, found from its commit entry."""
     if not is_commit(entry):
         return
     link = entry.extras.previous
     while link is not None and not link.is_null:
         raw = snapshot.entry(link.ts)
         if raw is None:
-            return  # an entry that is needed is kept until its transaction has ended
+            return  # an entry is not truncated before its transaction has ended
         yield raw
         link = parse_entry(raw).extras.previous
 
@@ -51,7 +51,7 @@ def _named(raw: bytes, uuid: bytes) -> set[bytes]:
 
 
 def _name(operation: bytes, uuid: bytes) -> Iterator[bytes]:
-    """The `_id` of the document that one operation is about; none if it is about something else."""
+    """The `_id` of the document that an operation changes; none for other operations."""
     fields = {name: operation[start:end] for _, name, start, end in rawbson.elements(operation)}
     if not fields.get(b"ui", b"").endswith(uuid):
         return

@@ -1,6 +1,6 @@
-"""A collection on a further shard: the same name, UUID, options and indexes, without the documents.
+"""Create a collection on a further shard: the same name, UUID, options and indexes, without the documents.
 
-The shard logs this as part of a migration, so that streams do not show a second creation.
+The shard logs it as part of a migration, so that streams do not show a second creation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,9 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 async def copy_collection(store: Store, original: Collection) -> None:
-    """Make sure that a shard that owns nothing of a collection has it as another shard does.
+    """Give a shard that owns nothing of a collection the same definition as another shard.
 
-    What it has of that name from earlier is not used by anybody, and goes if it differs.
+    A collection with the same name and another definition is left over from an earlier move, and is removed.
     """
 
     def work(unit: WriteUnit) -> None:
@@ -31,7 +31,7 @@ async def copy_collection(store: Store, original: Collection) -> None:
 
 
 def remove_copy(unit: WriteUnit, uuid: bytes) -> None:
-    """Remove what a shard has of a collection without a stream's showing it; part of a job."""
+    """Remove a shard's copy of a collection without an event in streams; part of a job."""
     collection = unit.catalog.by_uuid(uuid)
     if collection is not None:
         drop_collection(unit, collection, from_migrate=True)
@@ -53,7 +53,7 @@ def _make(unit: WriteUnit, original: Collection) -> None:
 
 
 def is_same_definition(one: Collection, other: Collection) -> bool:
-    """Whether a shard has a collection just as another one."""
+    """Whether two shards have the same definition of a collection."""
     return (
         one.uuid == other.uuid
         and dict(one.options) == dict(other.options)

@@ -1,11 +1,11 @@
-"""Copying documents to other shards while they are written to.
+"""Copy documents to other shards while they are being written to.
 
-First everything is copied as it is at one moment. Then the oplogs of the sources tell which documents have
-changed since, and those are copied again as they are now, as often as it takes. The last time nobody may
-write; by then little is left to do. A document that is copied again is removed everywhere before it is put
-where it belongs, so neither its new place nor a unique index can be in its way.
+First everything is copied from snapshots. Then the documents that were changed since, according to the
+sources' oplogs, are copied again, until few are left. The last pass runs while nobody can write. A document
+that is copied again is first removed from all targets, so that neither its old copy nor a unique index can
+conflict with the new one.
 
-The copies are logged as part of a migration and no stream shows them.
+The copies are logged as part of a migration, so streams do not show them.
 """
 
 import asyncio
@@ -26,47 +26,47 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 
 _DOCUMENTS_AT_ONCE: Final = 200
-"""Few enough that whoever writes to the same shard does not wait long for its turn"""
+"""Few enough that other writers of the shard do not wait long"""
 _BYTES_AT_ONCE: Final = 2 << 20
-_FEW: Final = 100
+_FEW_DOCUMENTS: Final = 100
 """Documents that can be copied again while writers wait"""
 _MOST_PASSES: Final = 20
-"""Writers that are faster than the copy have to wait for it in the end"""
+"""After this many passes the writers are faster than the copy, and have to wait for it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where documents come from."""
+    """A store that documents are copied from."""
 
     store: Store
     uuid: bytes
-    """Of the collection"""
+    """UUID of the collection"""
     records: Callable[[Reader, Collection], Iterator[tuple[bytes, bytes]]]
-    """Those that are to be copied"""
-    takes: Callable[[bytes], bool]
-    """Whether a document is one of them"""
+    """The documents to be copied"""
+    includes: Callable[[bytes], bool]
+    """Whether a document is to be copied"""
 
 
 @dataclass(slots=True)
 class DocumentCopy:
-    """One copy, from its beginning to its end."""
+    """A copy from several stores to several others."""
 
     sources: Sequence[Source]
     targets: Mapping[str, Store]
     """By the names of shards"""
     uuid: bytes
-    """Of the collection on the targets, which is there already"""
-    place: Callable[[bytes], str]
-    """The target of a document"""
+    """UUID of the collection on the targets, which exists already"""
+    target_of: Callable[[bytes], str]
+    """The target shard of a document"""
     is_copy: Callable[[bytes], bool] = lambda _document: True
     """Whether a document on a target can be one of the copies"""
     documents: int = 0
-    """How many were copied"""
+    """Number of documents copied"""
     _read_through: dict[int, int] = field(default_factory=dict)
     _left_out: set[bytes] = field(default_factory=set)
 
     async def begin(self) -> None:
-        """Copy everything, and then what has changed meanwhile, until little is left."""
+        """Copy everything, then what has changed meanwhile, until few documents are left."""
         with ExitStack() as snapshots:
             opened = [snapshots.enter_context(source.store.snapshot()) for source in self.sources]
             for number, snapshot in enumerate(opened):
@@ -74,7 +74,7 @@ class DocumentCopy:
             for source, snapshot in zip(self.sources, opened, strict=True):
                 await self._put(self._found(source, snapshot), is_strict=False)
         for _ in range(_MOST_PASSES):
-            if await self.catch_up() <= _FEW:
+            if await self.catch_up() <= _FEW_DOCUMENTS:
                 return
 
     def _found(self, source: Source, snapshot: Snapshot) -> Iterator[bytes]:
@@ -84,7 +84,7 @@ class DocumentCopy:
                 yield document
 
     async def catch_up(self) -> int:
-        """Copy again what has changed; how many documents that were."""
+        """Copy again what has changed; returns the number of documents."""
         for number, source in enumerate(self.sources):
             self._check_complete(number, source)
         changed, current, newest = await asyncio.to_thread(self._read_changes)
@@ -98,7 +98,7 @@ class DocumentCopy:
         return len(changed)
 
     def _read_changes(self) -> tuple[set[bytes], list[bytes], dict[int, int]]:
-        """Which documents have changed, what they are now, and as of when; in a thread of its own."""
+        """The changed `_id`s, the current documents, and the time of each snapshot; runs in a thread."""
         with ExitStack() as snapshots:
             opened = [snapshots.enter_context(source.store.snapshot()) for source in self.sources]
             changed = set(self._left_out)
@@ -115,7 +115,7 @@ class DocumentCopy:
             )
 
     def _current(self, changed: Iterable[bytes], opened: Sequence[Snapshot]) -> Iterator[bytes]:
-        """What documents with these `_id`s there are."""
+        """The current documents with these `_id`s."""
         found = [
             (source, snapshot, collection)
             for source, snapshot in zip(self.sources, opened, strict=True)
@@ -124,14 +124,14 @@ class DocumentCopy:
         for key in changed:
             for source, snapshot, collection in found:
                 record = snapshot.find_id(collection, key)
-                if record is not None and source.takes(record[1]):
+                if record is not None and source.includes(record[1]):
                     yield record[1]
 
     async def _put(self, documents: Iterable[bytes], *, is_strict: bool) -> None:
         waiting: dict[str, list[bytes]] = {name: [] for name in self.targets}
         sizes = dict.fromkeys(self.targets, 0)
         for document in documents:
-            name = self.place(document)
+            name = self.target_of(document)
             waiting[name].append(document)
             sizes[name] += len(document)
             if len(waiting[name]) == _DOCUMENTS_AT_ONCE or sizes[name] > _BYTES_AT_ONCE:
@@ -149,10 +149,11 @@ class DocumentCopy:
     # -- jobs on a target -----------------------------------------------------------------------------------
 
     def _insert(self, documents: Sequence[bytes], unit: WriteUnit, *, is_strict: bool) -> set[bytes]:
-        """Insert documents; those that others are in the way of, unless ``is_strict``, are left out.
+        """Insert documents; returns the `_id`s of conflicting ones, which ``is_strict`` does not allow.
 
-        What was copied first may be of different moments: a document that changed its place in between comes
-        twice, and a unique key may have passed from one document to another. All of them have changed since.
+        The first copies may be from different moments: a document that moved in between appears twice, and a
+        unique key may have passed from one document to another. All of these have changed since, and are
+        copied again.
         """
         unit.moves_data = True
         collection = self._collection(unit)

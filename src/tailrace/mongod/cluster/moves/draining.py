@@ -1,8 +1,8 @@
-"""A shard that is to be removed: what is still on it, and its leaving.
+"""Empty a shard that is being removed, and remove it when nothing is left.
 
-Its ranges are moved away by the balancer. Databases whose primary it is, and unsharded collections that were
-placed there, a client moves by `movePrimary` and `moveCollection`. When nothing is left it leaves the cluster
-and goes on as an ordinary replica set, as long as the process runs.
+The balancer moves its ranges away. Clients move databases and unsharded collections with `movePrimary` and
+`moveCollection`. When nothing is left the shard leaves the cluster; it keeps running as an ordinary replica
+set until the process ends.
 """
 
 from dataclasses import dataclass
@@ -25,19 +25,17 @@ _NOTE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
-    """What is still on a shard."""
-
+class RemainingData:
     chunks: int
     jumbo_chunks: int
     databases: list[str]
     collections: list[str]
-    """Unsharded ones that were placed there"""
+    """Unsharded, tracked collections"""
     cleanups: int
     """Moves whose documents have not been removed yet"""
 
     @classmethod
-    def of(cls, moves: DataMoves, shard: str) -> "Remaining":
+    def of(cls, moves: DataMoves, shard: str) -> "RemainingData":
         """What a shard has now."""
         placement = moves.placement
         sharded = [own for own in placement.collections.values() if not own.is_unsplittable]
@@ -55,11 +53,10 @@ class Remaining:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the shard can leave."""
         return not (self.chunks or self.databases or self.collections or self.cleanups)
 
-    def shown(self) -> dict[str, Any]:
-        """What a client has to do something about."""
+    def to_move(self) -> dict[str, Any]:
+        """Fields of a reply: what a client has to move."""
         return {"note": _NOTE, "dbsToMove": self.databases, "collectionsToMove": self.collections}
 
     def counts(self) -> dict[str, Any]:
@@ -72,9 +69,12 @@ class Remaining:
         }
 
 
-async def leave_if_empty(cluster: "Cluster", shard: str) -> Remaining:
-    """Take a shard out of the cluster if nothing is left on it; what was left. To be called in its turn."""
-    remaining = Remaining.of(cluster.moves, shard)
+async def leave_if_empty(cluster: "Cluster", shard: str) -> RemainingData:
+    """Remove a shard from the cluster if nothing is left on it; returns what is left.
+
+    To be called through `DataMoves.run`.
+    """
+    remaining = RemainingData.of(cluster.moves, shard)
     if remaining.is_nothing:
         await _remove_empty_copies(cluster.placement, cluster.stores[shard])
         await cluster.let_go(shard)
@@ -82,7 +82,7 @@ async def leave_if_empty(cluster: "Cluster", shard: str) -> Remaining:
 
 
 async def _remove_empty_copies(placement: Placement, store: Store) -> None:
-    """Remove the empty collections that are left of what the shard had, so that it can come again."""
+    """Remove the empty collections of a shard, so that it can be added again."""
     for database in placement.databases:
         for collection in list(store.catalog.collections(database)):
             await store.write(partial(remove_copy, uuid=collection.uuid))

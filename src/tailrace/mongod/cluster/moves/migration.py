@@ -1,13 +1,13 @@
-"""A range of a sharded collection moves from one shard to another.
+"""Move a range of a sharded collection from one shard to another.
 
-1. The move is written down, and the collection marked: from now on readers and writers look whose document it
-   is that a shard has.
-2. The documents are copied while the range is written to (`document_copy`).
-3. Nobody may write for a moment: the rest is copied, and the placement changes. That is the whole of the
-   commit; new readers find the documents on the recipient.
-4. The donor's documents are removed when no cursor reads them any more.
+1. The move is recorded, and the collection is marked: from now on readers and writers check the owner of each
+   document.
+2. The documents are copied while the range is being written to (`document_copy`).
+3. Nobody can write for a moment: the rest is copied, and the placement changes. This is the commit; new
+   readers find the documents on the recipient.
+4. The donor's documents are removed as soon as no cursor reads them.
 
-Killed before 3, the copies are removed by the next start; killed after it, the donor's documents are.
+After a kill before step 3 the next start removes the copies, after a later kill the donor's documents.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _REMOVED_AT_ONCE: Final = 500
 
 
 class Migration:
-    """The move of one range, which lies within one chunk."""
+    """The move of one range, which must be within one chunk."""
 
     def __init__(
         self, moves: DataMoves, ns: str, low: Mapping[str, Any], high: Mapping[str, Any], recipient: str
@@ -56,9 +56,9 @@ class Migration:
         self._to = moves.stores[recipient]
 
     async def run(self) -> "asyncio.Task[None] | None":
-        """Move it; the task that removes what is left on the donor, or None if there was nothing to move.
+        """Run the move, through `DataMoves.run`.
 
-        To be called when it is this move's turn.
+        Returns the task that removes the documents from the donor, or None if there was nothing to move.
         """
         if self._donor == self._recipient:
             return None
@@ -99,7 +99,7 @@ class Migration:
         await self._placement.log_change(what, self._ns, details)
 
     async def _prepare(self) -> None:
-        # Alone, so that no write is under way that would not look whose documents it finds.
+        # Exclusively, so that no write is running that does not check ownership.
         placement = self._placement
         async with exclusive_access(placement, self._ns):
             original = self._checked()
@@ -108,7 +108,7 @@ class Migration:
             await placement.mark_orphans(self._ns, may_have=True)
 
     def _checked(self) -> Collection:
-        """The collection on the donor, which has to be what it was; ConflictingOperationInProgress (117)."""
+        """The collection on the donor; raises ConflictingOperationInProgress (117) if it has changed."""
         collection = self._placement.sharded(self._ns)
         found = self._from.catalog.by_uuid(self._uuid)
         if (
@@ -135,7 +135,7 @@ class Migration:
         )
 
     async def _commit(self, copy: DocumentCopy) -> None:
-        """The end of it, while nobody else uses the collection."""
+        """Copy the rest and change the placement, while nobody else uses the collection."""
         placement = self._placement
         original = self._checked()
         copied = self._to.catalog.by_uuid(self._uuid)
@@ -174,14 +174,14 @@ async def move_range(
     *,
     waits_for_delete: bool = False,
 ) -> None:
-    """Move a range within a chunk to a shard; with ``waits_for_delete`` nothing of it is left behind then."""
+    """Move a range within a chunk to a shard; ``waits_for_delete``: until the donor's copy is removed."""
     placement = moves.placement
     recipient_shard(placement, to)
     moved = placement.require(ns)
     within = KeyRange.between(moved.key, low, high)
 
     def must_wait_for(record: Mapping[str, Any]) -> bool:
-        """The recipient may still have documents of the range from an earlier stay."""
+        """The recipient may still have documents of the range from an earlier move."""
         is_same = record["kind"] == KIND and bytes(record["collectionUuid"]) == moved.uuid
         return is_same and within.meets(_range_of(record))
 
@@ -194,7 +194,7 @@ async def move_range(
 
 
 async def finish_range_move(moves: DataMoves, record: Mapping[str, Any]) -> None:
-    """Remove what the donor or the recipient of a range has that it does not own."""
+    """Remove the documents of a move's range from the donor or the recipient, whichever does not own them."""
     uuid = bytes(record["collectionUuid"])
     for shard in (record["donorShardId"], record["recipientShardId"]):
         if shard in moves.stores:

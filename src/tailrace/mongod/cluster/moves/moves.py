@@ -150,7 +150,7 @@ class DataMoves:
         except CommandError as error:
             self._log.warning(
                 "SHARDING",
-                "What a move has left behind could not be removed; the next start tries again",
+                "The old copies of moved data could not be removed; the next start tries again",
                 "moves",
                 move=record["kind"],
                 error=str(error),
@@ -170,7 +170,7 @@ class DataMoves:
                 await cleanup
 
     async def stop(self) -> None:
-        """Cancel everything and leave it as it is."""
+        """Cancel everything; the next start finishes or undoes it."""
         running = list(self._running)
         for task in running:
             task.cancel()

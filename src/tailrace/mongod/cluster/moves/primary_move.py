@@ -1,8 +1,8 @@
-"""A database gets another primary shard: its collections without a place of their own move there.
+"""Move the primary shard of a database, with all its untracked collections.
 
-They keep their names and UUIDs, so no stream notices. They are copied while they are written to; at the
-end nobody may use the database for a moment. Capped collections, whose order matters, and views are copied
-then. The old primary's are removed when no cursor reads them any more.
+They keep their names and UUIDs, so streams show nothing. They are copied while they are being written to; at
+the end nobody can use the database for a moment. Capped collections, whose order matters, and views are
+copied then. The old primary's collections are removed as soon as no cursor reads them.
 """
 
 import asyncio
@@ -25,8 +25,6 @@ KIND: Final = "primary"
 
 
 class PrimaryMove:
-    """The move of one database."""
-
     def __init__(self, moves: DataMoves, database: str, to: str) -> None:
         self._moves = moves
         self._placement = moves.placement
@@ -38,7 +36,11 @@ class PrimaryMove:
         self._copies: dict[bytes, DocumentCopy] = {}
 
     async def run(self) -> "asyncio.Task[None] | None":
-        """Move it; the task that removes what is left on the old primary, or None if nothing had to move."""
+        """Run the move, through `DataMoves.run`.
+
+        Returns the task that removes the collections from the old primary, or None if nothing had to be
+        moved.
+        """
         if self._donor == self._recipient:
             return None
         moves, placement = self._moves, self._placement
@@ -58,8 +60,8 @@ class PrimaryMove:
         return moves.clean_up(record, version=placement.version)
 
     def _movable(self) -> Iterator[Collection]:
-        """What lives on the primary because it has no place of its own; views are not among it."""
-        for collection in unplaced(self._placement, self._from, self._database):
+        """The untracked collections on the old primary, without the one of views."""
+        for collection in untracked_collections(self._placement, self._from, self._database):
             if collection.name != VIEWS:
                 yield collection
 
@@ -82,7 +84,7 @@ class PrimaryMove:
             await copy.catch_up()
 
     async def _commit(self) -> None:
-        """The end of it, while nobody else uses the database."""
+        """Copy the rest and change the placement, while nobody else uses the database."""
         current = {collection.uuid: collection for collection in self._movable()}
         for uuid in self._copies.keys() - current.keys():
             await self._to.write(partial(remove_copy, uuid=uuid))  # dropped meanwhile
@@ -91,7 +93,7 @@ class PrimaryMove:
             if uuid in self._copies and copied is not None and is_same_definition(copied, collection):
                 await self._copies[uuid].catch_up()
             else:
-                await self._copy(collection)  # made or changed meanwhile
+                await self._copy(collection)  # created or changed meanwhile
         await self._copy_views()
         await self._placement.move_primary(self._database, self._recipient)
         payload = {"movePrimary": self._database, "from": self._donor, "to": self._recipient}
@@ -116,11 +118,11 @@ class PrimaryMove:
 
 
 async def move_primary(moves: DataMoves, database: str, to: str) -> None:
-    """Make a shard the primary of a database, and move there what belongs there."""
+    """Make a shard the primary of a database, and move the untracked collections to it."""
     recipient_shard(moves.placement, to)
 
     def must_wait_for(record: Mapping[str, Any]) -> bool:
-        """The new primary may have been it before, and still have what is to be removed there."""
+        """The new primary may have been the primary before, with collections that are still to be removed."""
         return record["kind"] == KIND and bool(record["database"] == database)
 
     async def move() -> None:
@@ -129,19 +131,19 @@ async def move_primary(moves: DataMoves, database: str, to: str) -> None:
     await moves.run(move, must_wait_for=must_wait_for)
 
 
-def unplaced(placement: Placement, store: Store, database: str) -> Iterator[Collection]:
-    """What a shard has of a database that has no place of its own."""
+def untracked_collections(placement: Placement, store: Store, database: str) -> Iterator[Collection]:
+    """The untracked collections that a shard has of a database."""
     for collection in store.catalog.collections(database):
         if collection.ns not in placement.collections and not collection.is_internal:
             yield collection
 
 
 async def finish_primary_move(moves: DataMoves, record: Mapping[str, Any]) -> None:
-    """Remove what is on the one of the two shards that is not the primary."""
+    """Remove the collections from whichever of the two shards is not the primary."""
     database = record["database"]
     primary = moves.placement.primary_of(database)
     for name in (record["donorShardId"], record["recipientShardId"]):
         if name != primary and name in moves.stores:
             store = moves.stores[name]
-            for collection in list(unplaced(moves.placement, store, database)):
+            for collection in list(untracked_collections(moves.placement, store, database)):
                 await store.write(partial(remove_copy, uuid=collection.uuid))

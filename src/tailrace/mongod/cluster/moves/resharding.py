@@ -1,13 +1,13 @@
-"""A collection is replaced by one with the same documents and another place: `reshardCollection` and others.
+"""Replace a collection by one with the same documents and another placement: `reshardCollection` and others.
 
-The new collection has a UUID of its own and grows beside the old one, under the name
-`system.resharding.<UUID of the old one>`, on the shards that are to have it. Documents are copied while they
-are written to. At the end nobody may write for a moment: the rest is copied and the placement changes to the
-new UUID. That is the whole of the commit, because routers know such a collection by its UUID. Then the shards
-give it its name, which removes the old one.
+The new collection has its own UUID. It is filled under the name `system.resharding.<UUID of the old one>` on
+the shards that will own it, while the old one is being written to. At the end nobody can write for a moment:
+the rest is copied, and the placement changes to the new UUID. This is the commit, because routers identify
+tracked collections by their UUIDs. Afterwards the shards rename the new collection, which removes the old
+one.
 
-Killed before the commit, the next start removes the new collection; killed after it, the next start finishes
-the renaming. Streams see the event `reshardCollection`; everything else is logged as part of a migration.
+After a kill before the commit the next start removes the new collection; after a later kill it finishes the
+renaming. Streams show the event `reshardCollection`; everything else is logged as part of a migration.
 """
 
 import uuid as uuids
@@ -41,24 +41,20 @@ KIND: Final = "reshard"
 
 
 @dataclass(frozen=True, slots=True)
-class NewPlace:
-    """Where a collection is to live."""
-
+class NewPlacement:
     key: ShardKey
     chunks: ChunkMap
     is_unsplittable: bool = False
-    """Whether it is one chunk for good: the collection is not sharded then"""
+    """Whether the collection is unsharded: one chunk that cannot be split"""
     provenance: str | None = None
-    """By what command it came there, if not by reshardCollection"""
+    """The command that asked for it, if not reshardCollection"""
     number: int | None = None
-    """Of chunks, as the client asked for"""
+    """Number of chunks that the client asked for"""
     collation: Mapping[str, Any] | None = None
 
 
 class Resharding:
-    """The replacement of one collection."""
-
-    def __init__(self, moves: DataMoves, ns: str, place: NewPlace) -> None:
+    def __init__(self, moves: DataMoves, ns: str, place: NewPlacement) -> None:
         self._moves = moves
         self._placement = moves.placement
         self._ns = ns
@@ -72,7 +68,7 @@ class Resharding:
         self._unique = placed is not None and placed.unique
 
     async def run(self) -> None:
-        """Replace it; to be called when it is this move's turn."""
+        """Run the move, through `DataMoves.run`."""
         moves, placement = self._moves, self._placement
         original = self._original()
         record = await moves.records.add(
@@ -106,7 +102,7 @@ class Resharding:
         await placement.log_change("reshardCollection.end", self._ns, details)
 
     def _original(self) -> Collection:
-        """The collection as its first owner has it."""
+        """The collection on its first owner."""
         found = next(
             (
                 collection
@@ -116,13 +112,13 @@ class Resharding:
             None,
         )
         if found is None:
-            raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {self._ns}")
+            raise CommandError(ErrorCode.NamespaceNotFound, f"the collection {self._ns} does not exist")
         return found
 
     # -- the copy -------------------------------------------------------------------------------------------
 
     async def _prepare(self, original: Collection) -> None:
-        # Alone, so that the copy begins with the indexes and options that the collection has for everybody.
+        # Exclusively, so that the definition of the collection is the same on all shards.
         async with exclusive_access(self._placement, self._ns):
             self._check_unchanged(original)
             new = original.with_changes(
@@ -138,7 +134,7 @@ class Resharding:
                 await self._log_event(name, self._ns, original.uuid, payload, from_migrate=True)
 
     def _indexes(self, original: Collection) -> tuple[Index, ...]:
-        """Those of the old collection, and one for the new key if there is none."""
+        """The indexes of the old collection, and one that supports the new key if none does."""
         with self._moves.stores[self._donors[0]].snapshot() as snapshot:
             stored = snapshot.catalog.by_uuid(original.uuid) or original
             if self._place.is_unsplittable or has_key_index(snapshot, stored, self._place.key):
@@ -153,16 +149,16 @@ class Resharding:
                 self._moves.stores[name],
                 original.uuid,
                 partial(self._records_of, name),
-                partial(self._is_of, name),
+                partial(self._is_owned_by, name),
             )
             for name in self._donors
         ]
         return DocumentCopy(sources, targets, self._new_uuid, self._target)
 
     def _records_of(self, shard: str, reader: Reader, collection: Collection) -> Iterator[Record]:
-        return (record for record in reader.records(collection) if self._is_of(shard, record[1]))
+        return (record for record in reader.records(collection) if self._is_owned_by(shard, record[1]))
 
-    def _is_of(self, shard: str, document: bytes) -> bool:
+    def _is_owned_by(self, shard: str, document: bytes) -> bool:
         return self._owns is None or self._owns(shard, document)
 
     def _target(self, document: bytes) -> str:
@@ -185,7 +181,7 @@ class Resharding:
             )
 
     async def _commit(self, original: Collection, copy: DocumentCopy) -> None:
-        """Let the new collection be the collection, while nobody else uses it."""
+        """Copy the rest and change the placement, while nobody else uses the collection."""
         self._check_unchanged(original)
         final = {"reshardBlockingWrites": self._ns, **self._operation, "type": "reshardFinalOp"}
         for donor in self._donors:
@@ -219,7 +215,7 @@ class Resharding:
         await log_payload(self._moves.stores[shard], ns, uuid, payload, **fields)
 
     def _payload(self) -> dict[str, Any]:
-        """What the event `reshardCollection` says."""
+        """The payload of the event `reshardCollection`."""
         place = self._place
         payload: dict[str, Any] = {
             "reshardCollection": self._ns,
@@ -238,12 +234,12 @@ class Resharding:
 
 
 def temporary_name(original: Collection) -> str:
-    """What the new collection is called until it takes the place of the old one."""
+    """The name of the new collection until it replaces the old one."""
     return f"{RESHARDING}{uuids.UUID(bytes=original.uuid)}"
 
 
 async def finish_resharding(moves: DataMoves, record: Mapping[str, Any]) -> None:
-    """Let the shards have one of the two collections, under its name: the one that the placement says."""
+    """Remove one of the two collections from all shards: the one that the placement does not list."""
     ns, old, new = record["ns"], bytes(record["oldUuid"]), bytes(record["newUuid"])
     placed = moves.placement.collections.get(ns)
     stores = [store for name, store in moves.stores.items() if name != CONFIG_SHARD]
@@ -251,17 +247,17 @@ async def finish_resharding(moves: DataMoves, record: Mapping[str, Any]) -> None
         for store in stores:
             await store.write(partial(remove_copy, uuid=new))
         return
-    # The event first: what streams show with the new UUID comes behind it.
+    # The event first: streams show events with the new UUID after it.
     first = moves.stores[placed.shards[0]]
     mark = f"resharding.{new.hex()}"
     entry = payload_entry(ns, old, record["payload"])
     await first.write(lambda unit: log_once(unit, mark, entry))
     for store in stores:
-        await store.write(partial(_take_place, ns, old, new))
+        await store.write(partial(_replace_collection, ns, old, new))
     await first.write(lambda unit: unit.put_meta(mark, None))
 
 
-def _take_place(ns: str, old: bytes, new: bytes, unit: WriteUnit) -> None:
+def _replace_collection(ns: str, old: bytes, new: bytes, unit: WriteUnit) -> None:
     unit.moves_data = True
     collection = unit.catalog.by_uuid(new)
     replaced = unit.catalog.collection(ns)

@@ -1,1 +1,1 @@
-"""Which shard holds what."""
+"""Store, query and change which shard has which data."""

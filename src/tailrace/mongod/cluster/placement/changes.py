@@ -1,11 +1,12 @@
-"""Where everything in a cluster lives; one for all routers of the process, so it is never stale.
+"""Change the placement of a cluster: its shards, databases, tracked collections and chunks.
 
-What is known is one frozen value. A change makes the next one, writes the difference into the config
-server's documents (`config_catalog`), and swaps the values when that is on disk. Asking needs no lock.
+There is one `Placement` for all routers of the process, so no router has a stale one. The current state is
+one frozen value. A change computes the next state, writes the difference into the config server's documents
+(`config_catalog`), and replaces the value when the documents are on disk. Queries need no lock.
 
-What keeps a write from running into a migration is `using` and `changing`: whoever sends writes or DDL to
-shards uses the namespaces meanwhile, whoever changes where they live has them alone. The methods that change
-the placement do not take these locks themselves.
+`using` and `changing` keep writes and migrations apart: writes and DDL use their namespaces (shared) while
+they run on shards; a change of where namespaces live has them exclusively. The methods that change the
+placement do not take these locks.
 """
 
 import asyncio
@@ -40,14 +41,11 @@ _BY_ID: Final = ShardKey({"_id": 1})
 
 Change = Callable[[PlacementState], PlacementState]
 Log = tuple[str, str, Mapping[str, Any]]
-"""what, namespace, details"""
+"""What was done, namespace, details"""
 
 
 class Placement(PlacementQueries):
-    """What is where, and the only way to change it.
-
-    ``server`` is who the change log says did it.
-    """
+    """The placement, and the only way to change it. ``server`` appears in the change log as the author."""
 
     def __init__(self, store: Store, server: str = "") -> None:
         super().__init__()
@@ -56,31 +54,31 @@ class Placement(PlacementQueries):
         self._changing = asyncio.Lock()
         self._locks = PlacementLocks()
         self.version = 0
-        """Grows with every change"""
+        """Incremented with every change"""
         self.balancer = BalancerProgress()
-        """Kept by whoever balances"""
+        """Updated by the balancer"""
         self.on_change: list[Callable[[], None]] = []
-        """Called in the event loop behind every change"""
+        """Called in the event loop after every change"""
 
     async def load(self) -> None:
-        """Read what the config server has, and make what it has to have."""
+        """Create the config server's collections if they do not exist, and read the state from them."""
         async with self._changing:
             await self._store.write(config_catalog.begin)
             with self._store.snapshot() as snapshot:
                 self._swap(config_catalog.load(snapshot))
 
     def using(self, *namespaces: str) -> HeldLocks:
-        """Held, by an `async with`, by writes and DDL while they run on shards; many may at once."""
+        """A shared lock, for writes and DDL while they run on shards; used with `async with`."""
         return self._locks.using(*namespaces)
 
     def changing(self, *namespaces: str) -> HeldLocks:
-        """Held by whoever changes where namespaces live; alone. A name without a dot is a database."""
+        """An exclusive lock, for changing where namespaces live. A name without a dot is a whole database."""
         return self._locks.changing(*namespaces)
 
     # -- shards ---------------------------------------------------------------------------------------------
 
     async def add_shard(self, name: str, host: str) -> Shard:
-        """Let a shard join; one that is there gets its address brought up to date."""
+        """Add a shard, or update the address of a known one."""
         known = self._state.shards.get(name)
         if known is not None and known.host == host:
             return known
@@ -90,12 +88,12 @@ class Placement(PlacementQueries):
         return shard
 
     async def set_draining(self, name: str, *, is_draining: bool = True) -> None:
-        """Mark a shard that is to be removed: nothing new comes to it."""
+        """Mark a shard that is being removed: it gets no new data."""
         shard = replace(self.shard(name), is_draining=is_draining)
         await self._change(lambda state: replace(state, shards={**state.shards, name: shard}))
 
     async def remove_shard(self, name: str) -> None:
-        """Take a shard that owns nothing any more out of the cluster."""
+        """Remove a shard; raises ConflictingOperationInProgress (117) if it owns anything."""
         shard = self.shard(name)
         time = self._now()
 
@@ -103,7 +101,7 @@ class Placement(PlacementQueries):
             primaries = (database.primary for database in state.databases.values())
             if name in primaries or any(name in own.shards for own in state.collections.values()):
                 raise CommandError(
-                    ErrorCode.ConflictingOperationInProgress, f"{name} has got new data; try again"
+                    ErrorCode.ConflictingOperationInProgress, f"{name} has new data; try again"
                 )
             shards = {other: known for other, known in state.shards.items() if other != name}
             return replace(state, shards=shards, removed={**state.removed, name: time})
@@ -111,13 +109,16 @@ class Placement(PlacementQueries):
         await self._change(change, ("removeShard", "", {"shard": name, "host": shard.host}))
 
     async def note_former_host(self, name: str, host: str) -> None:
-        """Let readers of oplogs know where a shard still runs that was removed; nowhere without a host."""
+        """Store where a removed shard still runs, for readers of its oplog; an empty host means nowhere."""
         await self._store.write(lambda unit: config_catalog.put_former_host(unit, name, host))
 
     # -- databases ------------------------------------------------------------------------------------------
 
     async def create_database(self, name: str, primary: str | None = None) -> str:
-        """Make sure that a database is there, on the shard named or the one with the fewest; its primary."""
+        """Create a database if it does not exist, and return its primary shard.
+
+        A new database is put on ``primary``, or on the shard that is the primary of the fewest databases.
+        """
         if name in CONFIG_DATABASES:
             return CONFIG_SHARD
         known = self._state.databases.get(name)
@@ -128,7 +129,7 @@ class Placement(PlacementQueries):
 
     def _with_database(self, state: PlacementState, name: str, primary: str | None) -> PlacementState:
         if name in state.databases:
-            return state  # somebody else was faster
+            return state  # created meanwhile
         for other in state.databases:
             if other.lower() == name.lower():
                 raise CommandError(
@@ -141,7 +142,7 @@ class Placement(PlacementQueries):
         return replace(state, databases={**state.databases, name: database})
 
     async def drop_database(self, name: str) -> None:
-        """Forget a database and everything in it."""
+        """Remove a database and its tracked collections."""
 
         def change(state: PlacementState) -> PlacementState:
             databases = {other: known for other, known in state.databases.items() if other != name}
@@ -153,7 +154,6 @@ class Placement(PlacementQueries):
         await self._change(change, ("dropDatabase", name, {}))
 
     async def move_primary(self, name: str, shard: str) -> None:
-        """Make another shard the primary of a database."""
         to = self.shard(shard).name
 
         def change(state: PlacementState) -> PlacementState:
@@ -176,7 +176,7 @@ class Placement(PlacementQueries):
         collation: Mapping[str, Any] | None = None,
         log: Log | None = None,
     ) -> ShardedCollection:
-        """Make a collection sharded, or sharded in another way; it is a new one as far as versions go."""
+        """Shard a collection, or replace its shard key and chunks; its chunk versions start again."""
         collection = ShardedCollection(
             ns,
             uuid,
@@ -191,7 +191,7 @@ class Placement(PlacementQueries):
         return collection
 
     async def place(self, ns: str, uuid: bytes, shard: str) -> None:
-        """Let an unsharded collection live on any shard; even on the primary, it stays there from now on."""
+        """Track an unsharded collection on a shard: it stays there even if the database's primary moves."""
         to = self.shard(shard).name
         now = self._now()
         chunks = ChunkMap.whole(_BY_ID, to, now)
@@ -201,7 +201,7 @@ class Placement(PlacementQueries):
         )
 
     async def drop_collection(self, ns: str) -> None:
-        """Forget the place of a collection."""
+        """Stop tracking a collection."""
         if ns not in self._state.collections:
             return
 
@@ -212,7 +212,7 @@ class Placement(PlacementQueries):
         await self._change(change, ("dropCollection", ns, {}))
 
     async def rename(self, ns: str, to: str, *, uuid: bytes | None = None) -> None:
-        """Let a collection, with its place, have another name; one that had it is forgotten."""
+        """Rename a tracked collection; a tracked collection with the new name is replaced."""
 
         def change(state: PlacementState) -> PlacementState:
             collections = {
@@ -229,7 +229,7 @@ class Placement(PlacementQueries):
             await self._change(change, ("renameCollection", ns, {"to": to}))
 
     async def refine(self, ns: str, key: ShardKey) -> ShardedCollection:
-        """Give a sharded collection a key with further fields."""
+        """Add fields to the shard key of a collection."""
         known = self.require(ns)
         refined = replace(
             known,
@@ -246,12 +246,12 @@ class Placement(PlacementQueries):
     # -- chunks ---------------------------------------------------------------------------------------------
 
     async def split(self, ns: str, points: Sequence[Mapping[str, Any]]) -> None:
-        """Let chunks end at these points, too."""
+        """Split chunks at these points."""
         details = {"points": [dict(point) for point in points]}
         await self._change_chunks(ns, lambda chunks: chunks.split(points), ("split", ns, details))
 
     async def move(self, ns: str, low: Mapping[str, Any], high: Mapping[str, Any] | None, shard: str) -> None:
-        """Let a shard own a range from now on; the data is there already."""
+        """Make a shard the owner of a range; the data has been copied already."""
         to = self.shard(shard).name if ns.partition(".")[0] not in CONFIG_DATABASES else shard
         at = self._now()
         details = {"min": dict(low), "max": None if high is None else dict(high), "to": to}
@@ -260,7 +260,7 @@ class Placement(PlacementQueries):
         )
 
     async def merge(self, ns: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> None:
-        """Make neighbouring chunks of one shard one."""
+        """Merge neighbouring chunks of one shard into one."""
         at = self._now()
         details = {"min": dict(low), "max": dict(high)}
         await self._change_chunks(ns, lambda chunks: chunks.merge(low, high, at), ("merge", ns, details))
@@ -268,9 +268,9 @@ class Placement(PlacementQueries):
     async def mark_orphans(
         self, ns: str, *, may_have: bool, unless: Callable[[], bool] = lambda: False
     ) -> None:
-        """Note that a shard is about to get documents it does not own yet, or that all such are gone.
+        """Set whether a shard may have documents of a collection that it does not own.
 
-        ``unless`` is asked at the moment of the change.
+        ``unless`` is called at the moment of the change, and prevents it by returning True.
         """
 
         def change(state: PlacementState) -> PlacementState:
@@ -306,16 +306,15 @@ class Placement(PlacementQueries):
         await self._store.write(lambda unit: config_catalog.log_change(unit, server, what, ns, details))
 
     async def put_setting(self, identity: str, fields: Mapping[str, Any]) -> None:
-        """Set fields of a document of config.settings."""
         await self._store.write(lambda unit: config_catalog.put_setting(unit, identity, fields))
 
     def setting(self, identity: str) -> dict[str, Any]:
-        """A document of config.settings as it is now; empty if there is none."""
+        """A document of config.settings; empty if there is none."""
         with self._store.snapshot() as snapshot:
             return config_catalog.setting(snapshot, identity)
 
     def takes_part_in_balancing(self, ns: str) -> bool:
-        """Whether the balancer may move ranges of a collection; clients set `noBalance` by themselves."""
+        """Whether the balancer may move ranges of a collection; clients may set its `noBalance`."""
         with self._store.snapshot() as snapshot:
             found = document_of(snapshot, config_catalog.COLLECTIONS, ns)
         return found is not None and not found.get("noBalance") and not found.get("unsplittable")
@@ -326,7 +325,7 @@ class Placement(PlacementQueries):
         return self._store.clock.tick()
 
     async def _change(self, change: Change, *logs: Log | None) -> None:
-        """Make the next state, write it and let it count; a caller that is cancelled does not stop that."""
+        """Compute the next state, write it, and make it the current one, even if the caller is cancelled."""
         await asyncio.shield(asyncio.ensure_future(self._run_change(change, logs)))
 
     async def _run_change(self, change: Change, logs: Iterable[Log | None]) -> None:

@@ -1,4 +1,4 @@
-"""Arguments that say which chunk of a collection a command means."""
+"""Read the command arguments that name a chunk."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,12 +18,12 @@ _BOTH_ENDS: Final = 2
 def bounds_argument(
     arguments: Arguments, key: ShardKey, field: str = "bounds"
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """`[lower, upper]`: the ends of a chunk with all fields of the key; None if it is not given."""
+    """`[lower, upper]`, the ends of a chunk with all fields of the key; None if the field is missing."""
     bounds = arguments.array(field, None)
     if bounds is None:
         return None
     if len(bounds) != _BOTH_ENDS or not all(isinstance(bound, dict) for bound in bounds):
-        raise CommandError(ErrorCode.BadValue, f"'{field}' has to be the two ends of a chunk, [lower, upper]")
+        raise CommandError(ErrorCode.BadValue, f"'{field}' must be the two ends of a chunk, [lower, upper]")
     low, high = bounds
     key.check_bound(low, whole=True)
     key.check_bound(high, whole=True)
@@ -33,7 +33,7 @@ def bounds_argument(
 
 
 def chunk_found_by(collection: ShardedCollection, query: Mapping[str, Any]) -> Chunk:
-    """The chunk of the documents that a query with a value for each field of the key finds."""
+    """The chunk of the documents that match a query, which must have a value for each field of the key."""
     key = collection.key
     values = exact_key(key, query)
     if values is None:

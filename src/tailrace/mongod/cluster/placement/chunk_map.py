@@ -1,9 +1,10 @@
-"""Which shard owns which range of a collection: an immutable map without gaps, replaced when it changes.
+"""An immutable map from ranges of shard keys to shards, without gaps.
 
-A chunk reaches from its lower end, which belongs to it, to its upper end, which does not; only the last one
-has its upper end, too, for there is nothing behind MaxKey. Finding an owner is one binary search.
+A chunk contains its lower end but not its upper end; only the last one contains its upper end, MaxKey.
+Finding an owner is one binary search.
 
-Versions count changes as MongoDB does: a migration raises the major number, a split or a merge the minor one.
+Versions count changes as MongoDB does: a migration increments the major number, a split or a merge the minor
+one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,14 +22,12 @@ from tailrace.mongod.store.shell_notation import shell
 
 
 class ChunkVersion(NamedTuple):
-    """How often ownership and bounds have changed."""
-
     major: int = 1
     minor: int = 0
 
 
 class OwnershipPeriod(NamedTuple):
-    """One stay of a chunk on a shard."""
+    """A shard that owned a chunk, and since when."""
 
     since: int
     """Cluster time"""
@@ -37,20 +36,18 @@ class OwnershipPeriod(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One range and its owner."""
-
     min: Mapping[str, Any]
     max: Mapping[str, Any]
     shard: str
     version: ChunkVersion
     history: tuple[OwnershipPeriod, ...] = ()
-    """Where it was, newest first; the first is where it is."""
+    """Owners, newest first; the first is the current one"""
     id: ObjectId = field(default_factory=ObjectId)
     is_jumbo: bool = False
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """Both ends, for messages."""
         return f"[{shell(dict(self.min))}, {shell(dict(self.max))})"
 
 
@@ -72,19 +69,19 @@ class ChunkMap:
         self._chunks = tuple(chunks)
         self._lowers = [key.bound(chunk.min) for chunk in chunks]
         self.owners = tuple(sorted({chunk.shard for chunk in chunks}))
-        """The shards that own something, in the order of their names"""
+        """Sorted by name"""
         self.version = max(chunk.version for chunk in chunks)
 
     @classmethod
     def whole(cls, key: ShardKey, shard: str, at: int) -> "ChunkMap":
-        """One chunk with everything in it."""
+        """A map with one chunk."""
         return cls.divided(key, [], [shard], at)
 
     @classmethod
     def divided(
         cls, key: ShardKey, points: Sequence[Mapping[str, Any]], shards: Sequence[str], at: int
     ) -> "ChunkMap":
-        """New chunks between the points, one for each of ``shards``: a shard for each chunk, in order."""
+        """New chunks with these split points; ``shards`` has the owner of each chunk, in order."""
         ends = [key.least, *map(key.full_bound, points), key.greatest]
         return cls(
             key,
@@ -103,20 +100,19 @@ class ChunkMap:
         return len(self._chunks)
 
     def owner_of(self, key: bytes) -> str:
-        """The shard a document with this key belongs to."""
+        """The shard that owns a document with this key."""
         return self._chunks[bisect_right(self._lowers, key) - 1].shard
 
     def chunk_of(self, key: bytes) -> Chunk:
-        """The chunk a key lies in."""
+        """The chunk that contains a key."""
         return self._chunks[bisect_right(self._lowers, key) - 1]
 
     def owners_of(self, lower: bytes, upper: bytes | None) -> set[str]:
-        """The shards of the keys from ``lower`` up to ``upper``, which is not among them; None has no end."""
-        first, behind = self._span(lower, upper)
-        return {chunk.shard for chunk in self._chunks[first:behind]}
+        """The shards that own keys from ``lower`` (inclusive) to ``upper`` (exclusive); None means no end."""
+        first, end = self._span(lower, upper)
+        return {chunk.shard for chunk in self._chunks[first:end]}
 
     def of_shard(self, shard: str) -> list[Chunk]:
-        """The chunks a shard owns."""
         return [chunk for chunk in self._chunks if chunk.shard == shard]
 
     def version_of(self, shard: str) -> ChunkVersion:
@@ -124,7 +120,7 @@ class ChunkMap:
         return max((chunk.version for chunk in self._chunks if chunk.shard == shard), default=_NO_VERSION)
 
     def exact(self, low: Mapping[str, Any], high: Mapping[str, Any]) -> Chunk:
-        """The chunk with exactly these ends; BadValue (2) without one."""
+        """The chunk with exactly these ends; raises BadValue (2) if there is none."""
         lower = self.key.bound(low)
         place = bisect_left(self._lowers, lower)
         if place < len(self._chunks) and self._lowers[place] == lower:
@@ -134,18 +130,18 @@ class ChunkMap:
         raise CommandError(
             ErrorCode.BadValue,
             f"no chunk has the bounds {shell(dict(low))} and {shell(dict(high))}; "
-            "config.chunks lists those there are",
+            "config.chunks lists the chunks",
         )
 
     def _span(self, lower: bytes, upper: bytes | None) -> tuple[int, int]:
-        """The places of the first chunk that meets a range, and of the one behind the last."""
+        """The positions of the chunks that overlap a range: the first, and the one after the last."""
         first = max(bisect_right(self._lowers, lower) - 1, 0)
         return first, len(self._chunks) if upper is None else bisect_left(self._lowers, upper)
 
     # -- changing -----------------------------------------------------------------------------------------
 
     def split(self, points: Sequence[Mapping[str, Any]]) -> "ChunkMap":
-        """A map whose chunks also end at these points; InvalidOptions (72) if one is an end already."""
+        """Split chunks at these points; raises InvalidOptions (72) if a point is already an end."""
         chunks = list(self._chunks)
         major, minor = self.version
         for point in sorted(points, key=self.key.bound, reverse=True):
@@ -154,7 +150,7 @@ class ChunkMap:
             if place < 0 or self.key.bound(point) in (self._lowers[place], self.key.bound(chunk.max)):
                 raise CommandError(
                     ErrorCode.InvalidOptions,
-                    f"the chunks cannot be split at {shell(dict(point))}: it is the end of a chunk already",
+                    f"the chunks cannot be split at {shell(dict(point))}: it is already the end of a chunk",
                 )
             middle = self.key.full_bound(point)
             low = replace(chunk, max=middle, version=ChunkVersion(major, minor + 1))
@@ -164,9 +160,9 @@ class ChunkMap:
         return ChunkMap(self.key, chunks)
 
     def move(self, low: Mapping[str, Any], high: Mapping[str, Any] | None, shard: str, at: int) -> "ChunkMap":
-        """A map in which a shard owns a range from a time on; chunks it cuts are split.
+        """Make a shard the owner of a range from a cluster time on; chunks at its ends are split.
 
-        Without ``high`` it is the range of one chunk, from ``low`` to the chunk's own end.
+        Without ``high`` the range ends where the chunk with ``low`` ends.
         """
         lower = self.key.bound(low)
         end = self.chunk_of(lower).max if high is None else high
@@ -183,7 +179,7 @@ class ChunkMap:
                 history = (OwnershipPeriod(at, shard), *chunk.history)
                 chunk = replace(chunk, shard=shard, version=next(versions), history=history, is_jumbo=False)
             moved.append(chunk)
-        # A donor that keeps chunks shows by the version of one of them that something has left it.
+        # A donor with chunks left gets a new version on one of them, to show that ownership has changed.
         for donor in sorted(donors):
             place = next((place for place, chunk in enumerate(moved) if chunk.shard == donor), None)
             if place is not None:
@@ -191,16 +187,16 @@ class ChunkMap:
         return ChunkMap(self.key, moved)
 
     def merge(self, low: Mapping[str, Any], high: Mapping[str, Any], at: int) -> "ChunkMap":
-        """A map in which neighbours of one shard are one chunk; ``low`` and ``high`` are their outer ends."""
+        """Merge the chunks from ``low`` to ``high``, which must be on one shard."""
         lower, upper = self.key.bound(low), self.key.bound(high)
         is_last = upper == self.key.bound(self.key.greatest)
-        first, behind = self._span(lower, None if is_last else upper)
-        run = self._chunks[first:behind]
+        first, end = self._span(lower, None if is_last else upper)
+        run = self._chunks[first:end]
         if not run or self._lowers[first] != lower or self.key.bound(run[-1].max) != upper:
             raise CommandError(
                 ErrorCode.IllegalOperation,
                 f"{shell(dict(low))} and {shell(dict(high))} are not the ends of chunks; "
-                "config.chunks lists those there are",
+                "config.chunks lists the chunks",
             )
         if len({chunk.shard for chunk in run}) > 1:
             raise CommandError(
@@ -217,10 +213,10 @@ class ChunkMap:
             history=(OwnershipPeriod(since, run[0].shard),),
             is_jumbo=False,
         )
-        return ChunkMap(self.key, [*self._chunks[:first], merged, *self._chunks[behind:]])
+        return ChunkMap(self.key, [*self._chunks[:first], merged, *self._chunks[end:]])
 
     def refined(self, key: ShardKey) -> "ChunkMap":
-        """The same ranges under a key with further fields: they begin at MinKey of those."""
+        """The same ranges under a key with further fields, whose bounds are MinKey."""
         chunks = [
             replace(chunk, min=key.full_bound(chunk.min), max=key.full_bound(chunk.max))
             for chunk in self._chunks

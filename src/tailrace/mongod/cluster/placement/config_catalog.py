@@ -1,19 +1,19 @@
-"""The documents of the config server that say what is where, as clients and tools read them.
+"""Store the placement in documents of the config server, where clients and tools read it.
 
 =================== ========================================================================================
 config.version      the cluster's id
 config.shards       the shards
-config.removedShards shards that are gone, and since when: streams cannot be resumed from before that
+config.removedShards removed shards, and when: streams cannot be resumed from before that
 config.databases    each database and its primary shard
-config.collections  the collections that are sharded or have a place of their own
-config.chunks       the ranges of those and their owners
-config.settings     the balancer's
-config.changelog    what was done, the newest last; capped
-config.tags         ranges of zones; none so far
+config.collections  the tracked collections
+config.chunks       their ranges and the owners
+config.settings     settings of the balancer
+config.changelog    changes, the newest last; capped
+config.tags         ranges of zones; always empty
 =================== ========================================================================================
 
-They are ordinary documents, in the config server's oplog, too. A change of the placement is written as the
-difference between two states: fields that somebody else put into a document stay there.
+They are ordinary documents, and their changes are in the config server's oplog. A change of the placement is
+written as the difference between two states, so fields that clients have added to a document are preserved.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,9 +49,9 @@ VERSION: Final = "version"
 _CHANGELOG_BYTES: Final = 200 << 20
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {CHANGELOG: {"capped": True, "size": _CHANGELOG_BYTES}}
 _EMPTY: Final = ("tags",)
-"""Collections that tools expect to be there"""
+"""Collections that tools expect to exist"""
 _INITIAL_FIELDS: Final[dict[str, dict[str, Any]]] = {COLLECTIONS: {"noBalance": False}}
-"""Fields of new documents that belong to others from then on"""
+"""Fields of new documents that clients may change afterwards"""
 _SHARD_AWARE: Final = 1
 
 Documents = dict[tuple[str, Any], dict[str, Any]]
@@ -59,7 +59,7 @@ Documents = dict[tuple[str, Any], dict[str, Any]]
 
 
 def load(reader: Reader) -> PlacementState:
-    """What the documents say."""
+    """Read the placement from the documents."""
     by_uuid: dict[bytes, list[Chunk]] = {}
     for document in documents_of(reader, CHUNKS):
         by_uuid.setdefault(bytes(document["uuid"]), []).append(_chunk(document))
@@ -81,22 +81,22 @@ def load(reader: Reader) -> PlacementState:
 
 
 def cluster_id(reader: Reader) -> ObjectId | None:
-    """The id the cluster was given when it began; None before that."""
+    """The id of the cluster; None before `begin` was called."""
     return next((document["clusterId"] for document in documents_of(reader, VERSION)), None)
 
 
 def begin(unit: WriteUnit) -> None:
-    """Make the collections that are there from the beginning, and give the cluster its id."""
+    """Create the collections that a cluster has from the beginning, and its id."""
     if cluster_id(unit) is None:
         _put(unit, VERSION, {"_id": 1, "clusterId": ObjectId()})
-        # Shells take a cluster that says nothing for one whose balancer is on.
+        # Without a document, shells assume that the balancer is on.
         _put(unit, SETTINGS, {"_id": "balancer", "mode": "off", "stopped": True})
     for name in (SHARDS, DATABASES, COLLECTIONS, CHUNKS, SETTINGS, CHANGELOG, *_EMPTY):
         _ensure_collection(unit, name)
 
 
 def write_change(unit: WriteUnit, before: PlacementState, after: PlacementState) -> None:
-    """Write what differs between two states."""
+    """Write the difference between two states."""
     old, new = _changed(before, after), _changed(after, before)
     for place in old.keys() - new.keys():
         remove_document(unit, *place)
@@ -107,7 +107,7 @@ def write_change(unit: WriteUnit, before: PlacementState, after: PlacementState)
 
 
 def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mapping[str, Any]) -> None:
-    """Add an entry to the change log."""
+    """Add an entry to config.changelog."""
     collection = _ensure_collection(unit, CHANGELOG)
     document = {
         "_id": f"{server}-{unit.wall}-{ObjectId()}",
@@ -122,17 +122,17 @@ def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mappin
 
 
 def put_former_host(unit: WriteUnit, name: str, host: str) -> None:
-    """Say where a shard that was removed still runs; nowhere if there is no host."""
+    """Store where a removed shard still runs; an empty host means nowhere."""
     _put(unit, REMOVED_SHARDS, {"_id": name, "host": host})
 
 
 def put_setting(unit: WriteUnit, identity: str, fields: Mapping[str, Any]) -> None:
-    """Set fields of one document of config.settings."""
+    """Set fields of a document of config.settings."""
     _put(unit, SETTINGS, {"_id": identity, **fields})
 
 
 def setting(reader: Reader, identity: str) -> dict[str, Any]:
-    """One document of config.settings; an empty one if there is none."""
+    """A document of config.settings; empty if there is none."""
     return document_of(reader, SETTINGS, identity) or {}
 
 
@@ -161,7 +161,7 @@ def _put(unit: WriteUnit, name: str, document: Mapping[str, Any], removed: Itera
 
 
 def _changed(state: PlacementState, other: PlacementState) -> Documents:
-    """The documents of what the other state does not have in the same way."""
+    """The documents of everything in a state that is different in the other one, or not in it."""
     found: Documents = {}
     for shard in state.shards.values():
         if other.shards.get(shard.name) is not shard:
@@ -184,7 +184,7 @@ def _changed(state: PlacementState, other: PlacementState) -> Documents:
 
 
 def _chunks_of(state: PlacementState, collection: ShardedCollection) -> dict[ObjectId, Chunk]:
-    """The chunks of the same collection, whatever its name is there."""
+    """The chunks of the same collection in another state, in which its name may be different."""
     counterpart = state.collections.get(collection.ns)
     if counterpart is None or counterpart.uuid != collection.uuid:
         counterpart = state.by_uuid(collection.uuid)

@@ -1,4 +1,4 @@
-"""A range of shard key values, and the documents in it."""
+"""A range of shard keys, and the documents in it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tailrace.mongod.store.reader import Reader, Record
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """From ``lower``, which belongs to it, up to ``upper``, which does not; None has no end."""
+    """A range from ``lower`` (inclusive) to ``upper`` (exclusive); None means no end."""
 
     key: ShardKey
     lower: bytes
@@ -25,18 +25,17 @@ class KeyRange:
         return cls(key, key.bound(low), None if upper == key.bound(key.greatest) else upper)
 
     def contains(self, document: bytes) -> bool:
-        """Whether a document lies in it."""
         place = self.key.key_of(document)
         return self.lower <= place and (self.upper is None or place < self.upper)
 
     def meets(self, other: "KeyRange") -> bool:
-        """Whether some key may lie in both."""
+        """Whether the ranges overlap."""
         return (other.upper is None or self.lower < other.upper) and (
             self.upper is None or other.lower < self.upper
         )
 
     def records(self, reader: Reader, collection: Collection) -> Iterator[Record]:
-        """The documents in it that a shard has, each once, in the order of their keys."""
+        """The documents of the range on one shard, each once, in the order of their keys."""
         index = self._index(collection)
         if index is None or reader.is_multikey(index):
             found = [

@@ -1,11 +1,10 @@
-"""Who may use a namespace and who may change where it lives, at the same time.
+"""Shared and exclusive locks of namespaces, for use and for change of their placement.
 
-Writes and DDL *use* their namespaces: any number of them together. What changes the placement of one has it
-alone. Requests are served in the order they came, so that a change does not wait for ever behind a stream of
-writes, nor the other way round.
+Writes and DDL use their namespaces, any number of them at once. A change of the placement has its namespaces
+exclusively. Requests are served in order of arrival, so neither kind starves the other.
 
-A collection is part of its database: using or changing the collection uses the database, so whoever changes a
-database, which is named without a dot, waits for everybody in it.
+Using or changing a collection also uses its database. A change of a database, which is a name without a dot,
+therefore waits for all users of its collections.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from functools import lru_cache
 from types import TracebackType
 
 _Waiter = tuple["asyncio.Future[None]", bool]
-"""Who waits, and whether for the whole name"""
+"""The future of a waiter, and whether it waits for exclusive use"""
 
 
 _held: ContextVar[frozenset[str]] = ContextVar("_held", default=frozenset())
@@ -25,9 +24,9 @@ _held: ContextVar[frozenset[str]] = ContextVar("_held", default=frozenset())
 
 @contextmanager
 def held_already(names: frozenset[str]) -> Iterator[None]:
-    """Around a statement of a transaction: it uses these names until its end, so nobody asks for them again.
+    """Run a statement of a transaction, which holds the locks of these names until its end.
 
-    Who asked again would wait behind whoever waits to change them, and so for ever.
+    Asking for a lock again would be a deadlock if a change waits for it: requests are served in order.
     """
     token = _held.set(names)
     try:
@@ -37,7 +36,7 @@ def held_already(names: frozenset[str]) -> Iterator[None]:
 
 
 class PlacementLocks:
-    """The locks of all namespaces; a name that nobody uses costs nothing.
+    """The locks of all namespaces; an unused name takes no memory.
 
     >>> async def example() -> list[str]:
     ...     locks, seen = PlacementLocks(), []
@@ -58,16 +57,16 @@ class PlacementLocks:
         self._locks: dict[str, _Lock] = {}
 
     def using(self, *names: str) -> "HeldLocks":
-        """Shared use of namespaces, and of databases, for the length of an `async with`."""
+        """Shared use of namespaces, and of their databases; for `async with`."""
         return HeldLocks(self._locks, names, is_exclusive=False)
 
     def changing(self, *names: str) -> "HeldLocks":
-        """The same for exclusive use."""
+        """Exclusive use of namespaces, and shared use of their databases; for `async with`."""
         return HeldLocks(self._locks, names, is_exclusive=True)
 
 
 class _Lock:
-    """One name: how many have it, and who waits, in order."""
+    """The lock of one name: its holders, and the waiters in order."""
 
     __slots__ = ("holders", "is_exclusive", "waiters")
 
@@ -77,16 +76,15 @@ class _Lock:
         self.waiters: deque[_Waiter] = deque()
 
     def takes(self, *, is_exclusive: bool) -> bool:
-        """Whether one more can have it now."""
+        """Whether the lock can be taken now."""
         return not self.holders or not (is_exclusive or self.is_exclusive)
 
     def take(self, *, is_exclusive: bool) -> None:
-        """Note one more that has it."""
         self.holders += 1
         self.is_exclusive = is_exclusive
 
     def pass_on(self) -> None:
-        """Give it to those in front of the queue who can have it."""
+        """Give the lock to the first waiters that can take it."""
         while self.waiters:
             future, is_exclusive = self.waiters[0]
             if not future.cancelled():
@@ -99,14 +97,14 @@ class _Lock:
 
 @lru_cache(maxsize=4096)
 def _in_order(names: tuple[str, ...], is_exclusive: bool) -> tuple[tuple[str, bool], ...]:
-    """Names with their databases, and whether each is wanted alone."""
+    """The names and their databases, sorted, with whether each is wanted exclusively."""
     wanted = dict.fromkeys((name.partition(".")[0] for name in names), False)
     wanted.update(dict.fromkeys(names, is_exclusive))
     return tuple(sorted(wanted.items()))
 
 
 class HeldLocks:
-    """Some names, taken in the order of their names, so that two of these never wait for each other."""
+    """The locks of some names, always taken in sorted order, which prevents deadlocks."""
 
     __slots__ = ("_locks", "_taken", "_wanted")
 
@@ -140,9 +138,9 @@ class HeldLocks:
             await future
         except asyncio.CancelledError:
             if future.cancelled():
-                lock.pass_on()  # those behind may go on without this one
+                lock.pass_on()  # the next waiters need not wait for this one
             else:
-                self._taken.append(name)  # it was given in the same moment
+                self._taken.append(name)  # the lock was given at the same moment
             raise
 
     async def __aexit__(
@@ -151,7 +149,7 @@ class HeldLocks:
         self.release()
 
     def release(self) -> None:
-        """Let go of everything."""
+        """Release all locks that were taken."""
         for name in reversed(self._taken):
             lock = self._locks[name]
             lock.holders -= 1

@@ -1,8 +1,8 @@
-"""The shard key of a collection: which fields decide where a document lives, and what they come to.
+"""The shard key of a collection: compute from a document which chunk it belongs to.
 
-A document's place is its *key*: the KeyStrings of the key's fields one behind the other, in the order of the
-pattern, a hashed field by its hash. The order of the bytes is the order of chunks. A field that a document
-lacks counts as null; an array has no place.
+The *key* of a document is the concatenation of the KeyStrings of the key's fields, in the order of the
+pattern; a hashed field is replaced by its hash. Chunks are ordered by these bytes. A missing field counts as
+null; an array is not allowed.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,6 @@ class ShardKey:
 
     @property
     def is_hashed(self) -> bool:
-        """Whether one of its fields is hashed."""
         return self.hashed_path is not None
 
     @property
@@ -76,7 +75,7 @@ class ShardKey:
         return dict.fromkeys(self.paths, MaxKey())
 
     def is_prefix_of(self, pattern: Mapping[str, Any]) -> bool:
-        """Whether the fields of a key or an index begin with those of this one.
+        """Whether another key or an index begins with the fields of this key.
 
         >>> key = ShardKey({"a": 1})
         >>> key.is_prefix_of({"a": 1, "b": -1}), key.is_prefix_of({"a": "hashed"})
@@ -90,7 +89,7 @@ class ShardKey:
     # -- documents ----------------------------------------------------------------------------------------
 
     def key_of(self, document: bytes) -> bytes:
-        """Where a document belongs; ShardKeyNotFound (61) if a field is or leads through an array."""
+        """The key of a document; raises ShardKeyNotFound (61) if a field is, or is inside of, an array."""
         out = bytearray()
         for path, parts, is_hashed in self._parts:
             found = _follow(document, parts, path)
@@ -103,12 +102,12 @@ class ShardKey:
         return bytes(out)
 
     def values_of(self, document: bytes) -> dict[str, Any]:
-        """The values of the key's fields as they are, by path; missing ones are left out."""
+        """The values of the key's fields, unhashed, by path; missing ones are left out."""
         found = ((path, _follow(document, parts, path)) for path, parts, _ in self._parts)
         return {path: decode_value(document, *value) for path, value in found if value is not None}
 
     def hashed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """A bound from values as documents have them: missing ones are null, the hashed one is its hash."""
+        """A bound from a document's values: missing values are null, the hashed field's value is replaced."""
         return {
             path: hashed_index_key(values.get(path)) if path == self.hashed_path else values.get(path)
             for path in self.paths
@@ -117,9 +116,9 @@ class ShardKey:
     # -- bounds -------------------------------------------------------------------------------------------
 
     def bound(self, values: Mapping[str, Any]) -> bytes:
-        """The place that the end of a chunk stands for; a hashed field's value is a hash.
+        """The KeyString of a chunk's end; the value of a hashed field is a hash.
 
-        Fields of the key that are not given are MinKey: `{a: 5}` is the beginning of all documents with 5.
+        Missing fields are MinKey: `{a: 5}` is the first key with 5.
         """
         self.check_bound(values)
         out = bytearray()
@@ -128,12 +127,12 @@ class ShardKey:
         return bytes(out)
 
     def full_bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The same as a document that has all fields of the key, as chunks are stored."""
+        """A chunk's end with all fields of the key, as chunks are stored."""
         self.check_bound(values)
         return {path: values[path] if path in values else MinKey() for path in self.paths}
 
     def check_bound(self, values: Mapping[str, Any], *, whole: bool = False) -> None:
-        """Refuse what is no end of a chunk: the key's first fields in their order, or all of them."""
+        """Raise BadValue (2) if the fields are not the first ones of the key, in order; ``whole``: all."""
         given = list(values)
         if not given or tuple(given) != self.paths[: len(given)] or (whole and len(given) < len(self.paths)):
             raise CommandError(
@@ -144,16 +143,16 @@ class ShardKey:
 
 
 def check_pattern(pattern: Mapping[str, Any]) -> None:
-    """Refuse what cannot be a shard key (BadValue, 2)."""
+    """Raise BadValue (2) if a pattern cannot be a shard key."""
     if not pattern:
         raise _bad_pattern(pattern, "it has no fields")
     if len(pattern) > _MAX_FIELDS:
         raise _bad_pattern(pattern, f"it has more than {_MAX_FIELDS} fields")
     for path, kind in pattern.items():
         if kind != HASHED and not _is_one(kind):
-            raise _bad_pattern(pattern, f"the field '{path}' has to be 1 or '{HASHED}'")
+            raise _bad_pattern(pattern, f"the field '{path}' must be 1 or '{HASHED}'")
         if any(not part or part.startswith("$") for part in path.split(".")):
-            raise _bad_pattern(pattern, f"'{path}' is no path of a field")
+            raise _bad_pattern(pattern, f"'{path}' is not a field path")
     if sum(kind == HASHED for kind in pattern.values()) > 1:
         raise _bad_pattern(pattern, "more than one field is hashed")
     nested = next(((a, b) for a in pattern for b in pattern if b.startswith(a + ".")), None)
@@ -190,8 +189,8 @@ def _follow(document: bytes, parts: tuple[bytes, ...], path: str) -> _FoundValue
         if kind == rawbson.ARRAY:
             raise CommandError(
                 ErrorCode.ShardKeyNotFound,
-                f"the shard key field '{path}' of a document is or leads through an array, which has no "
-                "place on any shard",
+                f"the shard key field '{path}' of a document is an array, or inside of one; "
+                "shard keys cannot have arrays",
             )
         if not left:
             return kind, start, end
@@ -202,7 +201,7 @@ def _follow(document: bytes, parts: tuple[bytes, ...], path: str) -> _FoundValue
 
 def _find(document: bytes, start: int, name: bytes) -> _FoundValue:
     """The first value of that name in the document at ``start``."""
-    # `rawbson.elements` spelled out: this runs for every document that is written or may be an orphan.
+    # Like `rawbson.elements`, inlined: this runs for every document that is written or may be an orphan.
     position = start + 4
     last = start + rawbson.INT32_LE.unpack_from(document, start)[0] - 1
     while position < last:

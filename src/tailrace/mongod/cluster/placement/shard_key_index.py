@@ -67,7 +67,7 @@ def check_has_key_index(reader: Reader, collection: Collection, key: ShardKey, *
         raise CommandError(
             ErrorCode.InvalidOptions,
             f"{collection.ns} has documents, but no usable index for the shard key; create {kind} "
-            f"{shell(key.pattern)}, that is neither sparse nor partial and has the simple collation",
+            f"{shell(key.pattern)} that is neither sparse nor partial and has the simple collation",
         )
 
 
@@ -99,7 +99,7 @@ def check_new_indexes(sharded: ShardedCollection, specs: Iterable[Mapping[str, A
         if is_unique and isinstance(key, Mapping) and not may_be_unique(sharded.key, key):
             raise CommandError(
                 ErrorCode.CannotCreateIndex,
-                f"a unique index on {shell(dict(key))} has to begin with the shard key "
+                f"a unique index on {shell(dict(key))} must begin with the shard key "
                 f"{shell(sharded.key.pattern)}: no shard could enforce it alone",
             )
 

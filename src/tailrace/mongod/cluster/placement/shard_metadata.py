@@ -1,4 +1,4 @@
-"""What a shard itself knows about sharding: the fields of each collection's shard key, for its oplog."""
+"""Store the fields of a collection's shard key in a shard's catalog, for the document keys in its oplog."""
 
 from collections.abc import Iterable
 
@@ -7,16 +7,16 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 async def set_shard_key(store: Store, ns: str, paths: Iterable[str] | None) -> None:
-    """Let a shard name the documents of a collection by these fields and `_id`; by `_id` alone with None.
+    """Use these fields and `_id` as document keys of a collection; only `_id` if ``paths`` is None.
 
-    Nothing is logged. It waits for the transactions that have written to the collection; one that is not
-    there stays so.
+    Nothing is logged. It waits for transactions that have written to the collection. A collection that does
+    not exist is not created.
     """
     await store.write(lambda unit: put_shard_key(unit, ns, paths))
 
 
 def put_shard_key(unit: WriteUnit, ns: str, paths: Iterable[str] | None) -> None:
-    """The same as part of a job."""
+    """Like `set_shard_key`, as part of a job."""
     collection = unit.catalog.collection(ns)
     wanted = named_by(paths)
     if collection is not None and collection.shard_key != wanted:
@@ -24,6 +24,6 @@ def put_shard_key(unit: WriteUnit, ns: str, paths: Iterable[str] | None) -> None
 
 
 def named_by(paths: Iterable[str] | None) -> tuple[str, ...]:
-    """The fields that a collection's catalog entry has for a shard key; `_id` needs no mention."""
+    """The fields that a catalog entry stores for a shard key; none for the key `_id`."""
     wanted = tuple(paths or ())
     return () if wanted == ("_id",) else wanted

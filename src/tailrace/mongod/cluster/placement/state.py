@@ -1,4 +1,8 @@
-"""What is known about the placement of a cluster at one moment: frozen values, replaced when one changes."""
+"""The placement of a cluster at one moment, as frozen values.
+
+A *tracked* collection is sharded, or was put on a shard independently of its database's primary. All other
+collections are on the primary shard of their database.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,18 +15,16 @@ from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER
 
 CONFIG_SHARD: Final = CONFIG_SERVER
-"""What the config server is called where a shard's name is expected"""
+"""The config server's name where a shard's name is expected"""
 CONFIG_DATABASES: Final = frozenset({"admin", "config"})
-"""Databases that live on the config server"""
+"""Databases on the config server"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard of the cluster."""
-
     name: str
     host: str
-    """Name of its replica set, a slash and its members, as drivers are told"""
+    """Name of its replica set, a slash and its members, in the form that drivers expect"""
     topology_time: int
     """Cluster time at which it joined"""
     is_draining: bool = False
@@ -30,81 +32,81 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database and the shard on which its collections live unless they are placed elsewhere."""
+    """A database and the primary shard, which has its untracked collections."""
 
     name: str
     primary: str
     uuid: bytes
     timestamp: int
     last_mod: int = 1
-    """Counts its primaries"""
+    """Number of primaries so far"""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedCollection:
-    """A collection with a place of its own: it is sharded, or lives on another shard than the primary."""
+    """A tracked collection: sharded, or unsharded on its own shard."""
 
     ns: str
     uuid: bytes
     key: ShardKey
     chunks: ChunkMap
     timestamp: int
-    """Cluster time at which it was sharded or last got another key"""
+    """Cluster time of the last change of its shard key"""
     epoch: ObjectId = field(default_factory=ObjectId)
     unique: bool = False
     collation: Mapping[str, object] | None = None
-    """The collection's default; targeting by strings works under the simple collation alone"""
+    """The collection's default; strings can only be targeted under the simple collation"""
     is_unsplittable: bool = False
-    """Whether it is not sharded and only has a place of its own"""
+    """Whether it is tracked but not sharded"""
     may_have_orphans: bool = False
-    """Whether a shard may have documents that it does not own: a migration copies them or left them"""
+    """Whether a shard may have documents that it does not own, because of a running or past migration"""
     last_mod: int = 0
     """Milliseconds since 1970"""
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Those that own a part of it."""
+        """The shards that own a chunk."""
         return self.chunks.owners
 
     def owner_of(self, document: bytes) -> str:
-        """The shard a document belongs to."""
+        """The shard that owns a document."""
         return self.chunks.owner_of(self.key.key_of(document))
 
     def owns(self, shard: str, document: bytes) -> bool:
-        """Whether a document that a shard has is the shard's own, and no orphan."""
+        """Whether a shard owns a document; a document that it has but does not own is an orphan."""
         return self.chunks.owner_of(self.key.key_of(document)) == shard
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementState:
-    """All of it."""
+    """Shards, databases and tracked collections, by name."""
 
     shards: Mapping[str, Shard] = field(default_factory=dict)
     databases: Mapping[str, Database] = field(default_factory=dict)
     collections: Mapping[str, ShardedCollection] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
-    """Names of shards that were removed, and the cluster time of the last time"""
+    """The cluster time at which a shard was removed last, by name"""
 
     def primary_of(self, database: str) -> str | None:
-        """The shard a database's unsharded collections live on; None if there is no such database."""
+        """The shard of a database's untracked collections; None if the database does not exist."""
         if database in CONFIG_DATABASES:
             return CONFIG_SHARD
         found = self.databases.get(database)
         return None if found is None else found.primary
 
     def by_uuid(self, uuid: bytes) -> ShardedCollection | None:
-        """A collection by its UUID, no matter what its name is."""
+        """A tracked collection by its UUID, whatever its name."""
         return next((own for own in self.collections.values() if own.uuid == uuid), None)
 
     def ownership_of(self, ns: str) -> object:
-        """Something that is equal for two placements that have the documents of a namespace in one place."""
+        """A value that is equal for two states in which a namespace's documents are on the same shards."""
         found = self.collections.get(ns)
         if found is None:
             return self.primary_of(ns.partition(".")[0])
         return found.uuid, found.timestamp, found.chunks.version.major
 
     def shards_of(self, ns: str) -> tuple[str, ...]:
-        """The shards that hold, or would hold, the data of a namespace; none without its database."""
+        """The shards that have, or would have, a namespace's data; none if its database does not exist."""
         found = self.collections.get(ns)
         if found is not None:
             return found.shards

@@ -1,8 +1,9 @@
-"""Which shards a query can find something on, from what it says about the shard key.
+"""Find the shards that can have documents matching a query, from its conditions on the shard key.
 
-Every condition that all matching documents meet narrows the ranges of keys they can have; the owners of these
-ranges are asked. What says nothing about the key is asked of all. Strings under a collation may be equal
-without being the same, so they narrow nothing there; a hash tells only what is equal.
+Every condition that all matching documents must meet restricts the ranges of their keys, and only the owners
+of these ranges are asked. A query without a condition on the key goes to all shards. Under a collation
+different strings may be equal, so conditions on strings restrict nothing; on a hashed field only equality
+restricts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +24,17 @@ from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match.conditions import Condition
 
 Range: TypeAlias = tuple[bytes, bytes | None]
-"""The least key, and the one behind the last; None has no end"""
+"""The first key, and the one after the last; None means no end"""
 
 _MOST_RANGES: Final = 10_000
-"""Beyond that a query with long lists for several fields is narrowed by the first ones only"""
+"""Limit for queries with long lists for several fields: only the first fields are used beyond it"""
 _PLAIN: Final = KeySpace()
 
 
 def target(
     collection: ShardedCollection, query: Mapping[str, Any], collation: Collation | None = None
 ) -> frozenset[str] | None:
-    """The shards that can hold matches; None if the query does not narrow them."""
+    """The shards that can have matches; None if the query does not restrict them."""
     chunks = collection.chunks
     found: frozenset[str] | None = None
     ranges = key_ranges(collection.key, query, collation)
@@ -51,7 +52,7 @@ def target(
 def targets(
     collection: ShardedCollection, query: Mapping[str, Any], collation: Collation | None = None
 ) -> tuple[str, ...]:
-    """The same as names in order: all owners if the query does not narrow them."""
+    """Like `target`, as sorted names; all owners if the query does not restrict them."""
     found = target(collection, query, collation)
     return collection.shards if found is None else tuple(sorted(found))
 
@@ -59,7 +60,7 @@ def targets(
 def exact_key(
     key: ShardKey, query: Mapping[str, Any], collation: Collation | None = None
 ) -> dict[str, Any] | None:
-    """The values of all fields of the key if the query asks for one of each; None if it does not."""
+    """The values of all fields of the key if the query requires equality for each; otherwise None."""
     conditions = comparisons_of(query)
     keys = KeySpace(has_strings=collation is None)
     values: dict[str, Any] = {}
@@ -74,7 +75,7 @@ def exact_key(
 def key_ranges(
     key: ShardKey, query: Mapping[str, Any], collation: Collation | None = None
 ) -> list[Range] | None:
-    """The ranges in which the keys of all matching documents lie; None if that is everywhere."""
+    """The ranges of the keys of all matching documents; None if they can have any key."""
     conditions = comparisons_of(query)
     keys = KeySpace(has_strings=collation is None)
     prefixes = [b""]
@@ -105,7 +106,7 @@ def _range(prefix: bytes, interval: Interval) -> Range:
 
 
 def _without_arrays(interval: Interval) -> Interval:
-    """Where no document has an array, nothing but null is found under null."""
+    """Without arrays, the interval of null contains null only."""
     is_null = interval.least is None and interval.greatest is None
     return interval._replace(lower=interval.upper) if is_null else interval
 
@@ -120,7 +121,7 @@ def _hashes(conditions: Sequence[Condition], keys: KeySpace) -> list[bytes] | No
 
 
 def _conditions_on(path: str, conditions: Mapping[str, Sequence[Condition]]) -> list[Condition]:
-    """The conditions on a path; a whole document that a field above it has to be equal to is one, too."""
+    """The conditions on a path, including equality of a whole document that contains it."""
     found = list(conditions.get(path, ()))
     above, _, rest = path.rpartition(".")
     below = [rest]
@@ -140,7 +141,7 @@ def _value_at(value: Any, parts: Sequence[str]) -> Any:
 
 
 def _alternatives(query: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
-    """The branches of each `$or` that all matching documents meet."""
+    """The branches of each `$or` that all matching documents must meet."""
     for name, value in query.items():
         if not isinstance(value, list) or not all(isinstance(part, Mapping) for part in value):
             continue

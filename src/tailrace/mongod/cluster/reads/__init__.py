@@ -1,1 +1,1 @@
-"""Reading all shards as one deployment."""
+"""Read all shards as one deployment."""

@@ -1,11 +1,11 @@
-"""The collections of a whole cluster, as a router sees them.
+"""The collections of a whole cluster, as a router shows them.
 
-A collection that is spread over shards is one collection; `admin` and `config` are the config server's. The
-numbers by which a store tells collections and indexes apart mean nothing elsewhere, so the cluster's have
-numbers of their own, which stay the same wherever the collection moves.
+A sharded collection is one collection; `admin` and `config` are the config server's. The numbers that
+identify collections and indexes within a store differ between stores, so the cluster assigns its own, which
+do not change when a collection is moved.
 
-A collection with a place of its own is the one with the UUID that the placement says, whatever a shard calls
-it. So a collection that takes another's place does so when the placement changes, for all shards at once.
+A tracked collection is the one with the UUID that the placement lists, whatever its name on a shard.
+Resharding therefore takes effect when the placement changes, for all shards at once.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ from tailrace.mongod.store.catalog import Catalog, Collection, Index, View
 
 _NOT_SHOWN: Final = frozenset({"local"})
 RESHARDING: Final = "system.resharding."
-"""What the name of a collection begins with that is to take another's place"""
-_KEPT: Final = 4
-"""Catalogs that are kept: cursors that are open read under the placement of their beginning"""
+"""Prefix of the name of a collection that will replace another one"""
+_CACHED: Final = 4
+"""Open cursors use the placement under which they were opened"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCatalog:
-    """What a cluster has, and which shards have it."""
+    """The catalog of a cluster, and the shards of each collection."""
 
     catalog: Catalog
     places: Mapping[bytes, tuple[str, ...]]
@@ -36,11 +36,11 @@ class ClusterCatalog:
 
 @dataclass(slots=True)
 class CatalogMerger:
-    """Makes the catalog of a cluster from those of its shards, anew only when something has changed."""
+    """Merges the catalogs of shards, and caches the results."""
 
     _numbers: dict[tuple[bytes, str], int] = field(default_factory=dict)
     _made: "deque[tuple[PlacementState, Mapping[str, Catalog], ClusterCatalog]]" = field(
-        default_factory=lambda: deque(maxlen=_KEPT)
+        default_factory=lambda: deque(maxlen=_CACHED)
     )
 
     def merged(self, placement: PlacementState, catalogs: Mapping[str, Catalog]) -> ClusterCatalog:
@@ -82,7 +82,7 @@ class CatalogMerger:
         if collection.database in _NOT_SHOWN or collection.is_internal:
             return False
         if collection.name.startswith(RESHARDING):
-            return False  # it is on its way to another's place
+            return False  # it has not replaced the other one yet
         return (collection.database in CONFIG_DATABASES) == (shard == CONFIG_SHARD)
 
     def _renumbered(self, collection: Collection) -> Collection:

@@ -1,9 +1,9 @@
-"""Reading a whole cluster: the states of all shards as one.
+"""Read one state of a whole cluster.
 
-Queries on a router are the server's own, over this reader. A collection on one shard is read there as it is.
-One that is spread over shards is the union of them, in the order of record keys or of an index; a record key
-or position then ends in the number of its shard, because shards number their records independently. A
-document on a shard that does not own its key (it is being moved, or was) is passed over.
+Queries on a router are the server's own, on this reader. A collection on one shard is read from that shard
+directly. A sharded collection is the union of its shards, in the order of record keys or of an index. Shards
+number their records independently, so its record keys and positions end in the number of the shard. Documents
+on a shard that does not own them, because of a move, are skipped.
 """
 
 import heapq
@@ -15,15 +15,13 @@ from tailrace.mongod.store.catalog import Catalog, Collection, Index
 from tailrace.mongod.store.reader import Block, Part, Reader, Record
 
 OwnerCheck = Callable[[str, bytes], bool]
-"""(shard, document): whether the document belongs to that shard"""
+"""(shard, document): whether the shard owns the document"""
 
 _SUFFIX: Final = 2
 _BELOW: Final = b"\xff" * 16
 
 
 class _Part(NamedTuple):
-    """One shard's part of a collection."""
-
     number: int
     shard: str
     reader: Reader
@@ -35,7 +33,7 @@ class _Part(NamedTuple):
 
 
 class ClusterReader(Reader):
-    """One state of a cluster, read through a reader for each shard."""
+    """One state of a cluster, with a reader for each shard."""
 
     def __init__(
         self,
@@ -45,9 +43,10 @@ class ClusterReader(Reader):
         filters: Mapping[bytes, OwnerCheck],
         spread: frozenset[bytes],
     ) -> None:
-        """``numbers`` are the shards' for good; ``spread`` are the UUIDs of sharded collections.
+        """``numbers`` identify the shards and never change.
 
-        ``filters`` has those of them in which some shard may have documents that are not its own.
+        ``spread`` has the UUIDs of sharded collections. ``filters`` has an entry for each of those of which
+        some shard may have documents that it does not own.
         """
         self._readers = readers
         self._cluster = cluster
@@ -58,7 +57,6 @@ class ClusterReader(Reader):
 
     @property
     def catalog(self) -> Catalog:
-        """The collections of the cluster."""
         return self._cluster.catalog
 
     def _parts_of(self, collection: Collection) -> list[_Part]:
@@ -74,12 +72,11 @@ class ClusterReader(Reader):
         return found
 
     def parts(self, collection: Collection) -> Iterator[Part]:
-        """See `Reader`."""
         for part in self._parts_of(collection):
             yield Part(part.shard, part.reader, part.collection)
 
-    def _alone(self, collection: Collection) -> _Part | None:
-        """The only part of a collection that is not sharded."""
+    def _only_part(self, collection: Collection) -> _Part | None:
+        """The only part of an unsharded collection."""
         parts = self._parts_of(collection)
         return parts[0] if collection.uuid not in self._spread and len(parts) == 1 else None
 
@@ -90,10 +87,9 @@ class ClusterReader(Reader):
     # -- single records -----------------------------------------------------------------------------------
 
     def record(self, collection: Collection, key: bytes) -> bytes | None:
-        """See `Reader`."""
-        alone = self._alone(collection)
-        if alone is not None:
-            return alone.reader.record(alone.collection, key)
+        only = self._only_part(collection)
+        if only is not None:
+            return only.reader.record(only.collection, key)
         for part in self._parts_of(collection):
             own = self._own_key(part, key)
             document = None if own is None else part.reader.record(part.collection, own)
@@ -103,7 +99,7 @@ class ClusterReader(Reader):
 
     @staticmethod
     def _own_key(part: _Part, key: bytes) -> bytes | None:
-        """What a record key is on a shard; None if it is another shard's."""
+        """The record key on a shard; None if it belongs to another shard."""
         if part.collection.is_clustered:
             return key
         return key[:-_SUFFIX] if key.endswith(part.suffix) else None
@@ -113,10 +109,9 @@ class ClusterReader(Reader):
         return key if part.collection.is_clustered else key + part.suffix
 
     def record_key(self, collection: Collection, id_key: bytes) -> bytes | None:
-        """See `Reader`."""
-        alone = self._alone(collection)
-        if alone is not None:
-            return alone.reader.record_key(alone.collection, id_key)
+        only = self._only_part(collection)
+        if only is not None:
+            return only.reader.record_key(only.collection, id_key)
         for part in self._parts_of(collection):
             key = part.reader.record_key(part.collection, id_key)
             document = None if key is None else part.reader.record(part.collection, key)
@@ -129,10 +124,9 @@ class ClusterReader(Reader):
     def records(
         self, collection: Collection, after: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Record]:
-        """See `Reader`."""
-        alone = self._alone(collection)
-        if alone is not None:
-            return alone.reader.records(alone.collection, after, reverse=reverse)
+        only = self._only_part(collection)
+        if only is not None:
+            return only.reader.records(only.collection, after, reverse=reverse)
         parts = self._parts_of(collection)
         streams = [self._records_of(part, after, reverse=reverse) for part in parts]
         order = _first if collection.is_clustered else _place
@@ -141,10 +135,10 @@ class ClusterReader(Reader):
     def _records_of(self, part: _Part, after: bytes | None, *, reverse: bool) -> Iterator[Record]:
         own = after
         if after is not None and not part.collection.is_clustered:
-            own = _own_place(part, after, reverse=reverse)
+            own = _own_position(part, after, reverse=reverse)
         for key, document in part.reader.records(part.collection, own, reverse=reverse):
             shown = self._shown_key(part, key)
-            if own is not after and _is_passed(shown, after, reverse=reverse):
+            if own is not after and _is_not_after(shown, after, reverse=reverse):
                 continue
             if self._owns(part, document):
                 yield shown, document
@@ -152,10 +146,9 @@ class ClusterReader(Reader):
     def block(
         self, collection: Collection, after: bytes | None, stop: bytes | None, *, count: int, size: int
     ) -> Block:
-        """See `Reader`."""
-        alone = self._alone(collection)
-        if alone is not None:
-            return alone.reader.block(alone.collection, after, stop, count=count, size=size)
+        only = self._only_part(collection)
+        if only is not None:
+            return only.reader.block(only.collection, after, stop, count=count, size=size)
         return super().block(collection, after, stop, count=count, size=size)
 
     def index_entries(
@@ -168,15 +161,12 @@ class ClusterReader(Reader):
         after: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """See `Reader`."""
-        alone = self._alone(collection)
-        if alone is not None:
-            own = alone.collection.index(index.name)
+        only = self._only_part(collection)
+        if only is not None:
+            own = only.collection.index(index.name)
             if own is None:
                 return iter(())
-            return alone.reader.index_entries(
-                alone.collection, own, lower, upper, after=after, reverse=reverse
-            )
+            return only.reader.index_entries(only.collection, own, lower, upper, after=after, reverse=reverse)
         streams = [
             self._entries_of(part, index.name, lower, upper, after=after, reverse=reverse)
             for part in self._parts_of(collection)
@@ -189,18 +179,17 @@ class ClusterReader(Reader):
         index = part.collection.index(name)
         if index is None:
             return
-        place = None if after is None else _own_place(part, after, reverse=reverse)
+        place = None if after is None else _own_position(part, after, reverse=reverse)
         entries = part.reader.index_entries(
             part.collection, index, lower, upper, after=place, reverse=reverse
         )
         suffix = part.suffix
         for position, key in entries:
             shown = position + suffix
-            if not _is_passed(shown, after, reverse=reverse):
+            if not _is_not_after(shown, after, reverse=reverse):
                 yield shown, self._shown_key(part, key)
 
     def is_multikey(self, index: Index) -> bool:
-        """See `Reader`."""
         collection = self._cluster.indexed[index.ident]
         return any(self._is_multikey_in(part, index.name) for part in self._parts_of(collection))
 
@@ -210,7 +199,6 @@ class ClusterReader(Reader):
         return index is not None and part.reader.is_multikey(index)
 
     def count(self, collection: Collection) -> tuple[int, int]:
-        """See `Reader`."""
         if collection.uuid in self._filters:
             sizes = [len(document) for _, document in self.records(collection)]
             return len(sizes), sum(sizes)
@@ -223,23 +211,23 @@ def _first(record: Record) -> bytes:
 
 
 def _place(found: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """What record keys and positions are ordered by: the shard's own, then the shard."""
+    """Sort key of record keys and positions: the shard's own one, then the number of the shard."""
     shown = found[0]
     return shown[:-_SUFFIX], shown[-_SUFFIX:]
 
 
-def _is_passed(shown: bytes, after: bytes | None, *, reverse: bool) -> bool:
-    """Whether a place is not behind another one."""
+def _is_not_after(shown: bytes, after: bytes | None, *, reverse: bool) -> bool:
+    """Whether a position is not after another one."""
     if after is None:
         return False
     here, there = _place((shown, b"")), _place((after, b""))
     return here >= there if reverse else here <= there
 
 
-def _own_place(part: _Part, after: bytes, *, reverse: bool) -> bytes:
-    """Where a shard goes on behind a position of the whole: at it, if it is another shard's that comes first.
+def _own_position(part: _Part, after: bytes, *, reverse: bool) -> bytes:
+    """Where a shard continues after a position of the whole: at it, if it is one of a shard that comes first.
 
-    What comes back may be a little before the right place; `after` itself decides then.
+    The result may be slightly too early; the caller compares with `after` again.
     """
     key, number = after[:-_SUFFIX], int.from_bytes(after[-_SUFFIX:], "big")
     if reverse:
@@ -248,7 +236,7 @@ def _own_place(part: _Part, after: bytes, *, reverse: bool) -> bytes:
 
 
 def _just_below(key: bytes) -> bytes:
-    """Something less than a key with nothing, or next to nothing, in between."""
+    """A key that is less than another one with almost nothing in between."""
     if not key:
         return key
     last = key[-1]

@@ -1,4 +1,4 @@
-"""Finding a document of the cluster by its key, for the streams of routers."""
+"""Find a document of the cluster by its key, for the streams of routers."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from tailrace.mongod.store.store import Store
 
 
 def document_lookup(placement: Placement, stores: Mapping[str, Store]) -> DocumentLookup:
-    """What finds the newest version of a document on the shard that owns it.
+    """A function that finds the current version of a document on the shard that owns it.
 
-    A sharded collection may have an `_id` on several shards: it takes the whole key to tell them apart.
+    Documents on different shards may have the same `_id`, so the whole document key is compared.
     """
 
     def find(ns: str, key: bytes, uuid: bytes | None) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What a shard may delete when its time has come: documents that it owns, while they stay where they are."""
+"""Decide which expired documents a shard may delete: those that it owns, while they are not moved."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from tailrace.mongod.server.admin.expiry_task import Claim
 
 
 def expiry_claim(placement: Placement, shard: str) -> Claim:
-    """The claim of one shard. A copy that another shard owns expires there, once."""
+    """The claim of one shard. A document that another shard owns is deleted there."""
 
     @asynccontextmanager
     async def claim(ns: str) -> AsyncIterator[Callable[[bytes], bool]]:

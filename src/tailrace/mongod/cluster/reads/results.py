@@ -1,4 +1,4 @@
-"""`$out` and `$merge` through a router: results go into the stores of the shards that own them."""
+"""`$out` and `$merge` on a router: write the results into the stores of the shards that own them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,8 +20,6 @@ _NOT_FOUND_BY: Final = 51183
 
 
 class ClusterResultWriter(ResultWriter):
-    """Puts results where they belong in the cluster."""
-
     async def write(
         self,
         context: Context,
@@ -30,7 +28,6 @@ class ClusterResultWriter(ResultWriter):
         *,
         bypasses_validation: bool,
     ) -> None:
-        """See `ResultWriter`."""
         if isinstance(target, OutTarget):
             await self._replace(context, target, documents, bypasses_validation=bypasses_validation)
         else:
@@ -74,7 +71,7 @@ class ClusterResultWriter(ResultWriter):
 
 @contextmanager
 def _owning(context: Context, ownership: ShardOwnership) -> Iterator[None]:
-    """While a command's statements run on one shard: it has to know what is its own."""
+    """Set the ownership that the statements of a command on one shard are checked against."""
     client = context.client
     context.client = replace(client, ownership=ownership)
     try:
@@ -86,11 +83,11 @@ def _owning(context: Context, ownership: ShardOwnership) -> Iterator[None]:
 def _by_owner(
     sharded: ShardedCollection, target: MergeTarget, documents: Sequence[bytes]
 ) -> dict[str, list[bytes]]:
-    """The results by the shard that has, or gets, the document that each belongs to."""
+    """The results by the shard that owns, or will own, the document."""
     if set(target.on) != {"_id"} and not set(sharded.key.paths) <= set(target.on):
         raise CommandError(
             _NOT_FOUND_BY,
-            f"'on' of a $merge into {sharded.ns} has to name all fields of its shard key: "
+            f"'on' of a $merge into {sharded.ns} must name all fields of its shard key: "
             f"{', '.join(sharded.key.paths)}",
         )
     parts: dict[str, list[bytes]] = {}

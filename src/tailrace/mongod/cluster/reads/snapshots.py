@@ -1,33 +1,32 @@
-"""States of a whole cluster that are kept for readers who want one moment: read concern `snapshot`."""
+"""Stored states of a whole cluster, for read concern `snapshot`."""
 
 from typing import TYPE_CHECKING
 
+from tailrace.mongod.cluster.reads.states import ClusterStates
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.reads.snapshots import PinnedSnapshot, SnapshotHistory, too_old
 from tailrace.mongod.store.clock import WallClock
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
     from tailrace.mongod.server.dispatch.context import Context
 
 
 class ClusterSnapshots(SnapshotHistory):
-    """The states of all shards that are kept, each of one moment."""
+    """States of all shards at the same moments."""
 
-    def __init__(self, wall: WallClock, cluster: "Cluster") -> None:
+    def __init__(self, wall: WallClock, states: ClusterStates) -> None:
         super().__init__(wall)
-        self._cluster = cluster
+        self._states = states
 
     async def pin(self, context: "Context") -> PinnedSnapshot:
-        """See `SnapshotHistory`."""
-        states = self._cluster.states
+        states = self._states
         wanted = context.read_concern.at_cluster_time
         found = None if wanted is None else self._kept_at(wanted)
         if wanted is not None and found is None:
             check_not_ahead("atClusterTime", wanted, states.clock.now)
         if found is None:
-            # Nothing with an earlier time can come behind this one: the writers stand still.
-            state, time = await states.while_still(lambda: (states.snapshot(), states.clock.now))
+            # No entry can get an earlier time afterwards, because the writers are paused.
+            state, time = await states.while_paused(lambda: (states.snapshot(), states.clock.now))
             if wanted is not None and wanted < state.newest_time():
                 state.close()
                 raise too_old(wanted)

@@ -1,4 +1,4 @@
-"""The newest states of a cluster: what `Store` is to a replica set's reads, for a router's."""
+"""The current states of a cluster: for reads of a router what `Store` is for reads of a replica set."""
 
 import asyncio
 import threading
@@ -31,7 +31,6 @@ class ClusterState(ClusterReader, State):
     _snapshots: Mapping[str, Snapshot] = {}
 
     def close(self) -> None:
-        """Let go of all of them."""
         for snapshot in self._snapshots.values():
             snapshot.close()
 
@@ -41,10 +40,10 @@ class ClusterState(ClusterReader, State):
 
 
 class ClusterStates:
-    """Gives states of the whole cluster. To be used in the event loop's thread."""
+    """Returns states of the whole cluster; to be used in the event loop's thread."""
 
     def __init__(self, clock: ClusterClock, placement: Placement, stores: Mapping[str, Store]) -> None:
-        """``stores`` are those of the shards and of the config server, by name; it may change."""
+        """``stores`` are those of the shards and of the config server, by name; the mapping may change."""
         self.clock = clock
         self._placement = placement
         self._newest_placement = placement
@@ -52,12 +51,12 @@ class ClusterStates:
         self._merger = CatalogMerger()
         self._readers: WeakSet[ClusterStates] = WeakSet()
         self._numbers: dict[str, int] = {CONFIG_SHARD: 0}
-        self.steady = asyncio.Lock()
-        """Held while something happens on several shards that has to look like one moment"""
+        self.multi_shard_lock = asyncio.Lock()
+        """Held while several shards are changed or read as of one moment"""
 
     @property
     def catalog(self) -> Catalog:
-        """What collections there are now."""
+        """The collections that exist now."""
         return self._merged({name: store.catalog for name, store in self._stores.items()}).catalog
 
     @property
@@ -66,7 +65,7 @@ class ClusterStates:
         return max(store.last_committed for store in self._stores.values())
 
     def snapshot(self) -> ClusterState:
-        """The newest state of every shard; to be closed."""
+        """The current state of every shard; close it."""
         snapshots = {name: store.snapshot() for name, store in self._stores.items()}
         state = self._over(ClusterState, snapshots)
         state._snapshots = snapshots
@@ -77,36 +76,35 @@ class ClusterStates:
         return self._over(ClusterReader, readers)
 
     def frozen(self) -> "ClusterStates":
-        """States that take the placement for what it is now, whatever changes."""
+        """States with the placement of this moment, whatever changes later."""
         states = copy(self)
         states._placement = copy(self._placement)
         return states
 
     def for_reader(self) -> "ClusterStates":
-        """States for a cursor from its first batch to its last: each document stays where it was for it.
+        """States for one cursor, which reads every document from the same shard until it is closed.
 
-        A document that is moved is on two shards for a while. The cursor goes on reading the one that it
-        began with, which stays there until the cursor is gone.
+        A moved document is on two shards for a while; the old copy is removed after the cursor is closed.
         """
         states = self.frozen()
         self._readers.add(states)
         return states
 
     async def without_readers_before(self, version: int) -> None:
-        """Return when no cursor is open any more that began under an earlier placement than this one."""
+        """Wait until no cursor is open that was opened under an earlier version of the placement."""
         while any(states._placement.version < version for states in list(self._readers)):
-            # A cursor may go in any thread, with the last reference to it; looking is all that can be done.
+            # The last reference to a cursor may be dropped in any thread, so this polls.
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
-    def places_as(self, placement: Placement, ns: str) -> bool:
-        """Whether a namespace lives where another placement says."""
+    def has_same_placement(self, placement: Placement, ns: str) -> bool:
+        """Whether a namespace is on the same shards as in another placement."""
         if ns.partition(".")[0] not in self._known.databases:
-            return True  # nobody has written to it since, so there was nothing to be moved
+            return True  # the database is newer than this placement, so nothing of it was moved
         return self._known.ownership_of(ns) == placement.state.ownership_of(ns)
 
     @property
     def _known(self) -> PlacementState:
-        """The placement that it goes by; a database that came later is where it is, for there was nothing."""
+        """The placement in use; databases created later are added, because nothing of them was moved."""
         own, newest = self._placement.state, self._newest_placement.state
         if own.databases.keys() >= newest.databases.keys():
             return own
@@ -129,10 +127,10 @@ class ClusterStates:
             self._numbers.setdefault(name, len(self._numbers))
         return self._merger.merged(self._known, catalogs)
 
-    async def while_still(self, take: Callable[[], T]) -> T:
-        """Call a function while no store commits: what it looks at belongs to one moment everywhere.
+    async def while_paused(self, take: Callable[[], T]) -> T:
+        """Call a function while no store commits, so that it sees all shards at the same moment.
 
-        The writers stop between two jobs; what is acknowledged is in the stores, and nothing half done.
+        The writers pause between two jobs: acknowledged writes are in the stores, and nothing is half done.
         """
         loop = asyncio.get_running_loop()
         go_on = threading.Event()
@@ -141,7 +139,7 @@ class ClusterStates:
             loop.call_soon_threadsafe(_arrive, arrived)
             go_on.wait()
 
-        async with self.steady:  # two at once could each hold the writer the other one waits for
+        async with self.multi_shard_lock:  # two at once could each hold a writer that the other one waits for
             arrivals = [loop.create_future() for _ in self._stores]
             writes = [
                 asyncio.ensure_future(store.write(partial(stand, arrived)))
@@ -156,6 +154,6 @@ class ClusterStates:
 
 
 def _arrive(arrived: "asyncio.Future[None]") -> None:
-    # A job may be run twice, and whoever waited may have given up.
+    # A job may run twice, and the waiter may have been cancelled.
     if not arrived.done():
         arrived.set_result(None)

@@ -1,16 +1,15 @@
-"""Transactions through a router: one snapshot of all shards, statements on some of them, one end.
+"""Transactions on a router: one snapshot of all shards, statements on some of them, one commit.
 
-When a transaction begins, a snapshot is taken on every shard at once: in one step of the event loop, and not
-while a commit over several shards is half done. Whoever has been told that a write is done was told by the
-same loop, so nothing that depends on a write can be in the snapshot without it; and of two transactions one
-has the older snapshot everywhere. That is the one state the transaction reads, with the placement of the same
-moment: a range that is moved meanwhile is read where it was.
+A transaction takes a snapshot of every shard when it begins: in one step of the event loop, and never in the
+middle of a commit over several shards. Writes are acknowledged by the same loop, so a snapshot that contains
+a write also contains everything the write depends on; and of two transactions one has the older snapshot on
+all shards. The transaction reads this state, with the placement of the same moment: a range that is moved
+meanwhile is read from its old shard.
 
-A write goes to the shard that owns its documents now, so the placement must not have changed since the
-beginning, and must stay until the end: the transaction uses the namespaces it writes to as single writes do,
-but for as long as it lives. The shards take their part of the transaction up with the first statement that
-they are sent; what is only read costs them nothing. The end is a plain commit if one shard has changes, and
-`two_phase_commit` if several have.
+A write goes to the shard that owns its documents now. So the placement of the namespaces must not have
+changed since the transaction began, and must not change until it ends: the transaction uses the namespaces,
+as a single write does, until its end. A shard takes part from the first statement that it is sent; reads need
+no participation. If one shard has changes the end is a plain commit, otherwise `two_phase_commit`.
 """
 
 import asyncio
@@ -41,13 +40,11 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.server import Server
     from tailrace.mongod.server.sessions.sessions import Session
 
-_PATIENCE_SECONDS: Final = 0.1
-"""How long a transaction that uses namespaces waits for another one: who changes that may wait for it"""
+_LOCK_TIMEOUT_SECONDS: Final = 0.1
+"""How long a transaction that uses namespaces waits for further ones, whose change may be waiting for it"""
 
 
 class ClusterTransaction(Transaction):
-    """One transaction of a router's session."""
-
     def __init__(
         self,
         session: "Session",
@@ -56,7 +53,7 @@ class ClusterTransaction(Transaction):
         units: Mapping[str, TransactionUnit],
         **facts: Any,
     ) -> None:
-        """``units`` are its snapshots by shard, all of one moment: that in which this is called."""
+        """``units`` are its snapshots by shard, all taken at the moment of this call."""
         super().__init__(session, number, **facts)
         self._cluster = cluster
         self._units = units
@@ -64,7 +61,7 @@ class ClusterTransaction(Transaction):
         self._held: list[HeldLocks] = []
         self._names: set[str] = set()
         self.recovery_shard: str | None = None
-        """The first shard that got changes: it knows how the transaction ended, whatever routers forget"""
+        """The first shard with changes; it can report the outcome after routers have forgotten it"""
         for shard, unit in units.items():
             cluster.shards[shard].transactions.lend(session.lsid, number, unit)
 
@@ -76,12 +73,12 @@ class ClusterTransaction(Transaction):
         return self._states.reader(self._units)
 
     def reader_of(self, shard: str) -> Reader:
-        """One shard as the transaction sees it; those that joined later have nothing for it."""
+        """One shard as the transaction sees it; raises KeyError for shards that joined later."""
         return self._units[shard]
 
     @property
     def unit(self) -> TransactionUnit:
-        """None: a router's statements change something on shards only."""
+        """Always raises: a router's statements change something on shards only."""
         raise RuntimeError("a router's transaction has no single store to change")
 
     @property
@@ -91,13 +88,13 @@ class ClusterTransaction(Transaction):
 
     @property
     def writers(self) -> list[str]:
-        """The shards on which it has changes, that which had them first in front."""
+        """The shards with changes, the recovery shard first."""
         found = [shard for shard, unit in self._units.items() if unit.has_changes]
         return sorted(found, key=lambda shard: shard != self.recovery_shard)
 
     @property
     def recovery_token(self) -> dict[str, str]:
-        """What the client sends with the commit, so that any router can find out how it ended."""
+        """Sent by the client with the commit, so that any router can find out the outcome."""
         if self.recovery_shard is None:
             self.recovery_shard = next(iter(self.writers), None)
         return {} if self.recovery_shard is None else {"recoveryShardId": self.recovery_shard}
@@ -106,17 +103,17 @@ class ClusterTransaction(Transaction):
 
     @property
     def names(self) -> frozenset[str]:
-        """The namespaces and databases whose placement stays as it is until the end."""
+        """The namespaces and databases whose placement does not change until the end."""
         return frozenset(self._names)
 
     async def hold(self, namespaces: Iterable[str]) -> None:
-        """Use namespaces until the end; raises an error to try again after if they were moved meanwhile."""
+        """Use namespaces until the end; raises a transient error if they were moved since the beginning."""
         new = [ns for ns in namespaces if ns not in self._names]
         if not new:
             return
         locks = self._cluster.placement.using(*new)
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS if self._held else None):
+            async with asyncio.timeout(_LOCK_TIMEOUT_SECONDS if self._held else None):
                 await locks.__aenter__()
         except TimeoutError:
             reason = f"Unable to use {', '.join(new)}, because its placement is being changed."
@@ -124,7 +121,7 @@ class ClusterTransaction(Transaction):
         self._held.append(locks)
         self._names |= {*new, *(ns.partition(".")[0] for ns in new)}
         for ns in new:
-            if not self._states.places_as(self._cluster.placement, ns):
+            if not self._states.has_same_placement(self._cluster.placement, ns):
                 raise CommandError(
                     ErrorCode.SnapshotUnavailable,
                     f"{ns} was moved or sharded after the transaction began. Please retry the transaction.",
@@ -134,7 +131,7 @@ class ClusterTransaction(Transaction):
     # -- its end ----------------------------------------------------------------------------------------
 
     async def commit(self) -> None:
-        """Commit on all shards; whatever is raised, it is aborted on all of them then."""
+        """Commit on all shards; if it raises, the transaction is aborted on all of them."""
         writers = self.writers
         lsid = self.session.lsid
         if len(writers) > 1:
@@ -144,7 +141,7 @@ class ClusterTransaction(Transaction):
             await call(self._cluster.shards[writers[0]], {"commitTransaction": 1, **fields}, "admin")
 
     def end_as(self, state: State) -> None:
-        """Let go of everything; what the shards have not committed is given up there."""
+        """Release everything; shards that have not committed abort."""
         super().end_as(state)
         units, self._units = self._units, {}
         for shard in units:
@@ -158,14 +155,14 @@ class ClusterTransaction(Transaction):
 
 
 class ClusterTransactions(Transactions):
-    """All open transactions of a router."""
+    """The open transactions of a router."""
 
     def __init__(self, server: "Server") -> None:
         super().__init__(server)
         self._router: Router = server  # type: ignore[assignment]  # routers are made with these
 
     async def run(self, context: Context, body: Callable[[Context], Awaitable[Reply]]) -> Reply:
-        """See `Transactions`; every reply of a transaction tells who knows how it ends."""
+        """See `Transactions`; adds the recovery token to every reply of a transaction."""
 
         async def statement(context: Context) -> Reply:
             transaction = context.transaction
@@ -190,10 +187,10 @@ class ClusterTransactions(Transactions):
         return {**reply, **token}
 
     def _recall(self, session: "Session") -> None:
-        """Nothing: what a session did before is known on the shards, and the client says on which."""
+        """Nothing: the shards store what a session did, and the client names the shard."""
 
     async def _wait_for_read_time(self, context: Context) -> None:
-        """Nothing: that is part of beginning, for all shards together."""
+        """Nothing: `_opened` waits for all shards together."""
 
     async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
         cluster = self._router.cluster
@@ -205,10 +202,10 @@ class ClusterTransactions(Transactions):
             return ClusterTransaction(session, number, cluster, units, **facts)
 
         if wanted is None:
-            async with states.steady:
+            async with states.multi_shard_lock:
                 return begin()
         check_not_ahead("atClusterTime", wanted, states.clock.now)
-        transaction = await states.while_still(begin)
+        transaction = await states.while_paused(begin)
         if wanted < transaction.read_time:
             transaction.end_as(State.ABORTED)
             raise too_old(wanted)
@@ -225,14 +222,14 @@ class ClusterTransactions(Transactions):
     async def _recovered(
         self, context: Context, session: "Session", number: int, shard: object
     ) -> Transaction:
-        """A transaction that this router does not know, or knows no more; a shard knows how it ended.
+        """A transaction that this router does not know, or no longer; the shard reports how it ended.
 
-        One that is still open there has lost its router, and is aborted.
+        If it is still open on the shard its router is gone, and it is aborted.
         """
         cluster = self._router.cluster
         server = cluster.shards.get(shard) if isinstance(shard, str) else None
         if server is None:
-            raise no_such_transaction(f"the recoveryToken names a shard that is not there: {shard}")
+            raise no_such_transaction(f"the recoveryToken names a shard that does not exist: {shard}")
         await cluster.two_phase_commit.wait_for(session.lsid, number)
         fields = statement_fields(session.lsid, number)
         await call(server, {"coordinateCommitTransaction": 1, "participants": [], **fields}, "admin")
@@ -245,7 +242,7 @@ class ClusterTransactions(Transactions):
         return transaction
 
     async def commit(self, transaction: Transaction, commit_time: int | None = None) -> None:
-        """Commit on all shards; once more for one that is committed does nothing."""
+        """Commit on all shards; does nothing if it is committed already."""
         if transaction.state is State.COMMITTED:
             return
         if not isinstance(transaction, ClusterTransaction) or commit_time is not None:
@@ -253,7 +250,7 @@ class ClusterTransactions(Transactions):
                 ErrorCode.InvalidOptions, "commitTimestamp is chosen by routers, not by clients"
             )
         self._begin_end(transaction)
-        # What was handed in goes on, whoever gives up waiting for it, and lets go of everything in the end.
+        # A commit that has begun is completed even if the client disconnects.
         await asyncio.shield(asyncio.get_running_loop().create_task(self._finish(transaction)))
 
     async def _finish(self, transaction: ClusterTransaction) -> None:

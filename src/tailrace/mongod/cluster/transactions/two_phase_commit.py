@@ -1,14 +1,14 @@
-"""The commit of a transaction that has written on several shards: all of them commit, or none does.
+"""Commit a transaction that has written on several shards: on all of them, or on none.
 
-First every shard prepares: from then on it can commit, whatever happens to it, and waits to be told. If one
-cannot, all abort. If all could, the decision is written down on the config server; with that the transaction
-is committed, although nobody sees it yet. Then the shards are told, each as often as it takes.
+First every shard prepares: from then on it can commit, even after a crash, and waits for the decision. If one
+cannot prepare, all abort. Otherwise the decision is stored on the config server. With this the transaction is
+committed, although nobody sees it yet. Then the decision is sent to each shard until it succeeds.
 
-After a crash the decisions that are written down are carried through, and what was prepared without one is
-aborted: its client has not been told anything yet. So no shard is left with half of a transaction.
+After a crash, stored decisions are carried out, and transactions that were prepared without a decision are
+aborted: their clients have no reply yet. No shard is left with a part of a transaction.
 
-Whoever wants one state of the whole cluster waits while shards commit (`ClusterStates.steady`), and so never
-has the transaction on one shard and not on another.
+A reader of the whole cluster waits while shards commit (`ClusterStates.multi_shard_lock`), and so never sees
+the transaction on one shard and not on another.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import SessionWrites
 
 DECISIONS: Final = "transaction_coordinators"
-"""The collection of the config server that has the decisions which may not be carried through yet"""
+"""Collection of the config server with decisions that may not have been carried out yet"""
 _PAUSE_SECONDS: Final = 0.05
-_LAST_WORDS: Final = frozenset(
+_FINAL_ERRORS: Final = frozenset(
     {
         ErrorCode.NoSuchTransaction,
         ErrorCode.TransactionTooOld,
@@ -44,23 +44,23 @@ _LAST_WORDS: Final = frozenset(
         ErrorCode.ShutdownInProgress,
     }
 )
-"""After these it makes no sense to tell a shard again: it has given up by itself, or stops"""
+"""After these errors a command is not repeated: the shard has aborted, or is stopping"""
 
 
 class TwoPhaseCommit:
-    """Carries the commits of a cluster's transactions through, also those of before a crash."""
+    """Commits the transactions of a cluster, including those interrupted by a crash."""
 
-    def __init__(self, shards: Mapping[str, Server], config: Store, steady: asyncio.Lock) -> None:
-        """``config`` is the config server's store; ``steady`` is held while shards commit."""
+    def __init__(self, shards: Mapping[str, Server], config: Store, multi_shard_lock: asyncio.Lock) -> None:
+        """``config`` is the config server's store; ``multi_shard_lock`` is held while shards commit."""
         self._shards = shards
         self._config = config
-        self._steady = steady
+        self._multi_shard_lock = multi_shard_lock
         self._under_way: dict[tuple[bytes, int], asyncio.Task[None]] = {}
 
     async def commit(self, lsid: bytes, number: int, shards: Sequence[str]) -> None:
-        """Commit a transaction on some shards; raises why it was aborted on all of them if it was.
+        """Commit a transaction on some shards; raises the cause if it was aborted on all of them.
 
-        It goes on if this call is cancelled.
+        It continues if this call is cancelled.
         """
         task = asyncio.get_running_loop().create_task(self._commit(lsid, number, shards))
         self._under_way[lsid, number] = task
@@ -68,7 +68,7 @@ class TwoPhaseCommit:
         await asyncio.shield(task)
 
     async def wait_for(self, lsid: bytes, number: int) -> None:
-        """Return when nothing is being done about a transaction any more."""
+        """Wait until a commit of this transaction, if one is running, has ended."""
         task = self._under_way.get((lsid, number))
         if task is not None:
             await asyncio.wait([task])
@@ -76,7 +76,7 @@ class TwoPhaseCommit:
     def _ended(self, task: "asyncio.Task[None]", lsid: bytes, number: int) -> None:
         self._under_way.pop((lsid, number), None)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may have
+            task.exception()  # mark it as retrieved; nobody may be waiting
 
     async def _commit(self, lsid: bytes, number: int, shards: Sequence[str]) -> None:
         fields = statement_fields(lsid, number)
@@ -85,19 +85,19 @@ class TwoPhaseCommit:
         except BaseException:
             await self._abort(fields, shards)
             raise
-        async with self._steady:
+        async with self._multi_shard_lock:
             time = decision["decision"]["commitTimestamp"]
-            told = {"commitTransaction": 1, "commitTimestamp": time, **fields}
-            await asyncio.gather(*(self._insist(shard, told) for shard in shards))
+            command = {"commitTransaction": 1, "commitTimestamp": time, **fields}
+            await asyncio.gather(*(self._call_until_done(shard, command) for shard in shards))
         await self._mark_end(decision)
         self._config.submit(lambda unit: remove_document(unit, DECISIONS, _id_of(lsid, number)), lambda: None)
 
     async def _decide(self, lsid: bytes, number: int, shards: Sequence[str]) -> dict[str, Any]:
-        """Have all shards prepare, and write down that they can commit; raises why not, if they cannot."""
+        """Prepare on all shards and store the decision; raises the cause if a shard cannot prepare."""
         prepare = {"prepareTransaction": 1, **statement_fields(lsid, number)}
         calls = (self._call(shard, prepare) for shard in shards)
         replies: list[dict[str, Any]] = []
-        # None is left behind: a shard that prepares while others are told to abort would wait for ever.
+        # Wait for all: a shard that prepares after the abort would stay prepared.
         for reply in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(reply, BaseException):
                 raise reply
@@ -113,17 +113,17 @@ class TwoPhaseCommit:
         return decision
 
     async def _abort(self, fields: Mapping[str, Any], shards: Sequence[str]) -> None:
-        """Abort everywhere; on a shard that could not prepare it is gone already."""
-        aborted = (self._insist(shard, {"abortTransaction": 1, **fields}) for shard in shards)
+        """Abort on all shards; a shard that could not prepare has aborted already."""
+        aborted = (self._call_until_done(shard, {"abortTransaction": 1, **fields}) for shard in shards)
         await asyncio.gather(*aborted, return_exceptions=True)
 
-    async def _insist(self, shard: str, command: Mapping[str, Any]) -> None:
-        """Tell a shard the decision until it has it; a shard that stops finds it when it starts again."""
+    async def _call_until_done(self, shard: str, command: Mapping[str, Any]) -> None:
+        """Send the decision to a shard until it succeeds; a shard that stops reads it at its next start."""
         while True:
             try:
                 await self._call(shard, command)
             except CommandError as error:
-                if error.code in _LAST_WORDS:
+                if error.code in _FINAL_ERRORS:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -133,7 +133,7 @@ class TwoPhaseCommit:
         return await call(self._shards[shard], command, "admin")
 
     async def _mark_end(self, decision: Mapping[str, Any]) -> None:
-        """Log that all of it is visible, on the first shard, where streams show that."""
+        """Log the end of the transaction on the first shard, for streams that show it."""
         server = self._shards[decision["participants"][0]]
         if not server.parameters[END_OF_TRANSACTION_FLAG]:
             return
@@ -146,7 +146,7 @@ class TwoPhaseCommit:
     # -- after a crash ----------------------------------------------------------------------------------
 
     async def recover(self) -> None:
-        """Carry through what was decided before the cluster started, and abort what was not."""
+        """Carry out stored decisions, and abort every other prepared transaction."""
         with self._config.snapshot() as snapshot:
             decisions = list(documents_of(snapshot, DECISIONS))
         for decision in decisions:
@@ -157,20 +157,20 @@ class TwoPhaseCommit:
 
     async def _carry_through(self, decision: Mapping[str, Any]) -> None:
         lsid, number = encode(decision["_id"]["lsid"]), int(decision["_id"]["txnNumber"])
-        was_told = True
+        was_carried_out = True
         for name in decision["participants"]:
             shard = self._shards.get(name)
             prepared = None if shard is None else shard.store.prepared.of_session(lsid)
             if prepared is not None and prepared.txn_number == number:
                 await prepared.commit(from_timestamp(decision["decision"]["commitTimestamp"]))
-                was_told = False
-        if not was_told:
+                was_carried_out = False
+        if not was_carried_out:
             await self._mark_end(decision)
         await self._config.write(lambda unit: remove_document(unit, DECISIONS, _id_of(lsid, number)))
 
 
 def statement_fields(lsid: bytes, number: int) -> dict[str, Any]:
-    """What tells a shard which transaction a command belongs to."""
+    """The fields of a command that name its transaction."""
     return {**_id_of(lsid, number), "autocommit": False}
 
 

@@ -1,1 +1,1 @@
-"""How a router writes: statements are targeted, sent to shards, and their replies put together."""
+"""Route the statements of write commands to shards, send them, and combine the replies."""

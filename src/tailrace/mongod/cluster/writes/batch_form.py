@@ -1,4 +1,4 @@
-"""insert, update and delete: statements for one collection, counted together."""
+"""The form of insert, update and delete: statements for one collection, counted together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -20,8 +20,6 @@ _ERROR_FIELDS: Final = frozenset({"index", "code", "errmsg"})
 
 
 class BatchForm(Form):
-    """One of the three, on a router."""
-
     query = "q"
 
     def __init__(
@@ -30,7 +28,7 @@ class BatchForm(Form):
         field: str,
         read: Callable[[dict[str, Any]], UpdateSpec | DeleteSpec] | None = None,
     ) -> None:
-        """``field`` holds the statements; ``read`` understands one, if they are not documents to insert."""
+        """``field`` has the statements; ``read`` parses one, unless they are documents to insert."""
         super().__init__(context, field)
         self._field = field
         self._read = read
@@ -42,17 +40,14 @@ class BatchForm(Form):
         self._errors: dict[int, CommandError] = {}
 
     def read(self, statement: Statement) -> Work:
-        """See `Form`."""
         return statement.raw if self._read is None else self._read(decode(statement.raw))
 
     def command(
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
-        """See `Form`."""
         return self._options_with_ids(statements), {self._field: [statement.raw for statement in statements]}
 
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
-        """See `Form`."""
         self._found += reply["n"]
         self._modified += reply.get("nModified", 0)
         for upserted in reply.get("upserted", ()):
@@ -71,28 +66,24 @@ class BatchForm(Form):
         return moving
 
     def fail(self, statement: Statement, error: CommandError) -> None:
-        """See `Form`; what fails on several shards is told once."""
+        """See `Form`; a failure on several shards is reported once."""
         self._errors.setdefault(statement.index, error)
 
     @property
     def has_errors(self) -> bool:
-        """See `Form`."""
         return bool(self._errors)
 
     def has_found(self, reply: Mapping[str, Any]) -> bool:
-        """See `Form`."""
         return bool(reply["n"]) or "writeErrors" in reply
 
-    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - they are not told
-        """See `Form`."""
+    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - not in the reply
         return {"n": 1, "nModified": 1}
 
     def upserted(self, document: bytes) -> dict[str, Any]:
-        """See `Form`."""
         return {"n": 1, "upserted": [{"index": 0, "_id": id_of(document)}]}
 
     def reply(self) -> dict[str, Any]:
-        """The reply to the whole command."""
+        """The reply to the client's command."""
         reply: dict[str, Any] = {"n": self._found}
         if self._upserted:
             reply["upserted"] = sorted(self._upserted, key=lambda upserted: int(upserted["index"]))

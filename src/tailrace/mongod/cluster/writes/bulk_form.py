@@ -1,4 +1,4 @@
-"""bulkWrite: statements for several collections, each told about by itself."""
+"""The form of bulkWrite: statements for several collections, each with its own result."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,6 @@ _COUNTERS: Final = ("nInserted", "nMatched", "nModified", "nUpserted", "nDeleted
 
 
 class BulkForm(Form):
-    """The command on a router."""
-
     query = "filter"
 
     def __init__(self, context: Context, operations: Sequence[BulkOperation]) -> None:
@@ -32,88 +30,79 @@ class BulkForm(Form):
         self._namespaces = context.documents("nsInfo")
         self._errors_only = bool(self.options.get("errorsOnly"))
         self._sums: Counter[str] = Counter()
-        self._told: dict[int, dict[str, Any]] = {}
+        self._results: dict[int, dict[str, Any]] = {}
         self._failed: set[int] = set()
         self._retried: list[int] = []
 
     def read(self, statement: Statement) -> Work:
-        """See `Form`."""
         return self._operations[statement.index].work
 
     def command(
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
-        """See `Form`."""
         return self._options_with_ids(statements), {
             "ops": [statement.raw for statement in statements],
             "nsInfo": self._namespaces,
         }
 
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
-        """See `Form`."""
         self._sums.update({name: reply.get(name, 0) for name in _COUNTERS})
         self._retried += reply.get("retriedStmtIds", ())
         self._note_concern(reply)
         moving = []
-        for told in reply["cursor"]["firstBatch"]:
-            statement = statements[told["idx"]]
-            if told.get("code") == ErrorCode.WouldChangeOwningShard:
+        for result in reply["cursor"]["firstBatch"]:
+            statement = statements[result["idx"]]
+            if result.get("code") == ErrorCode.WouldChangeOwningShard:
                 moving.append(statement)
             else:
-                self._note({**told, "idx": statement.index})
+                self._note({**result, "idx": statement.index})
         return moving
 
-    def _note(self, told: dict[str, Any]) -> None:
-        """Remember what one shard says of a statement; one that failed anywhere has failed."""
-        index = told["idx"]
-        known = self._told.get(index)
-        if not told["ok"]:
+    def _note(self, result: dict[str, Any]) -> None:
+        """Store the result of a statement on one shard; it has failed if it fails on any shard."""
+        index = result["idx"]
+        known = self._results.get(index)
+        if not result["ok"]:
             self._failed.add(index)
-        if known is None or (known["ok"] and not told["ok"]):
-            self._told[index] = told
+        if known is None or (known["ok"] and not result["ok"]):
+            self._results[index] = result
         elif known["ok"]:
             for name in ("n", "nModified"):
                 if name in known:
-                    known[name] += told[name]
+                    known[name] += result[name]
 
     def fail(self, statement: Statement, error: CommandError) -> None:
-        """See `Form`."""
-        told: dict[str, Any] = {"ok": 0.0, "idx": statement.index, "code": error.code, **error.details}
-        told |= {"errmsg": error.message, "n": 0}
-        self._note(told | ({"nModified": 0} if isinstance(self.read(statement), UpdateSpec) else {}))
+        result: dict[str, Any] = {"ok": 0.0, "idx": statement.index, "code": error.code, **error.details}
+        result |= {"errmsg": error.message, "n": 0}
+        self._note(result | ({"nModified": 0} if isinstance(self.read(statement), UpdateSpec) else {}))
 
     @property
     def has_errors(self) -> bool:
-        """See `Form`."""
         return bool(self._failed)
 
     def has_found(self, reply: Mapping[str, Any]) -> bool:
-        """See `Form`."""
         return any(reply[name] for name in ("nErrors", *_COUNTERS))
 
-    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - they are not told
-        """See `Form`."""
+    def updated(self, before: bytes, after: bytes) -> dict[str, Any]:  # noqa: ARG002 - not in the reply
         return {"nMatched": 1, "nModified": 1, **self._only({"n": 1, "nModified": 1})}
 
     def upserted(self, document: bytes) -> dict[str, Any]:
-        """See `Form`."""
-        told = {"n": 1, "nModified": 0, "upserted": {"_id": id_of(document)}}
-        return {"nUpserted": 1, **self._only(told)}
+        result = {"n": 1, "nModified": 0, "upserted": {"_id": id_of(document)}}
+        return {"nUpserted": 1, **self._only(result)}
 
     def insertion(self, statement: Statement, document: bytes) -> bytes:
-        """See `Form`."""
         rest = rawbson.body(rawbson.without(statement.raw, (b"document",)))
         return rawbson.document(rest, rawbson.element(rawbson.DOCUMENT, b"document", document))
 
-    def _only(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """A cursor over what is told of one statement."""
-        batch = [] if self._errors_only else [{"ok": 1.0, "idx": 0, **told}]
+    def _only(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """A cursor with the result of one statement."""
+        batch = [] if self._errors_only else [{"ok": 1.0, "idx": 0, **result}]
         return {"cursor": {"firstBatch": batch}}
 
     def reply(self, size: int | None) -> bytes:
-        """The reply to the whole command; ``size`` is that of the first batch."""
-        told = [encode(self._told[index]) for index in sorted(self._told)]
-        cursor = listing_reply(self._context, _NAMESPACE, told, size)
+        """The reply to the client's command; ``size`` is that of the first batch."""
+        results = [encode(self._results[index]) for index in sorted(self._results)]
+        cursor = listing_reply(self._context, _NAMESPACE, results, size)
         sums: dict[str, Any] = {"nErrors": len(self._failed)}
         sums |= {name: self._sums[name] for name in _COUNTERS}
         if self._retried:

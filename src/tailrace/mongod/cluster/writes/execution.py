@@ -1,9 +1,9 @@
-"""Running the statements of a write command on the shards they belong to.
+"""Run the statements of a write command on the shards that they belong to.
 
-In order means: neighbours for the same shard are one command, and nothing goes on behind an error. In any
-order means: one command for each shard, all at once. A statement about all documents that match goes to every
-shard that may have some. One about a single document that any of several shards may have is looked for first;
-then the shard that has it is asked to change it if it is still the same.
+Ordered: neighbouring statements for the same shard are sent as one command, and the first error ends it.
+Unordered: one command for each shard, all at the same time. A statement for all matching documents goes to
+every shard that may have some. A statement for one document that may be on any of several shards is searched
+first; then it is sent to the shard that has the document, and applies if the document still matches.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from tailrace.mongod.server.writes.batch import ends_command
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
-_NOTHING_DONE: Final = "NoWritesPerformed"
-"""The label that a shard gives to an error behind which it has done nothing of a command"""
+_NO_WRITES_LABEL: Final = "NoWritesPerformed"
+"""Label of a shard's error before which it has done nothing of the command"""
 
 
 async def execute(context: Context, form: Form, statements: Sequence[Statement], *, ordered: bool) -> None:
-    """Run the statements; what comes of them is in the form."""
+    """Run the statements; the results are in the form."""
     cluster = cluster_of(context)
     for statement in statements:
         if cluster.placement.sharded(statement.ns) is not None:
@@ -45,15 +45,13 @@ async def execute(context: Context, form: Form, statements: Sequence[Statement],
     assert number is not None, "a retryable write has a number"
     if any(statement.is_multi for statement in statements):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
-    # The same command may come through another router as well.
+    # The same command may be running through another router.
     async with cluster.session_locks.of(lsid):
         executed = find_executed(cluster.stores, lsid, number)
         await Execution(context, form, executed).run(statements, ordered=ordered)
 
 
 class Execution:
-    """One command under way."""
-
     def __init__(self, context: Context, form: Form, executed: ExecutedStatements) -> None:
         self._context = context
         self._form = form
@@ -88,13 +86,13 @@ class Execution:
                 group, moving = await self._run_next(statements, place)
             place += len(group)
             for statement in moving:
-                place = statements.index(statement) + 1  # that is where the shard has stopped
+                place = statements.index(statement) + 1  # the shard has stopped there
                 await self._move(statement)
 
     async def _run_next(
         self, statements: Sequence[Statement], place: int
     ) -> tuple[Sequence[Statement], list[Statement]]:
-        """Run the next statements that can be run together; these, and the one that has to move."""
+        """Run the next statements that can be sent together; returns them, and one that changes owners."""
         group = [statements[place]]
         route = await self._route(statements[place])
         if isinstance(route, CommandError):
@@ -130,7 +128,7 @@ class Execution:
             await self._move(statement)
 
     async def _route(self, statement: Statement) -> Route | CommandError:
-        """Where a statement goes, or why it goes nowhere."""
+        """The route of a statement, or the error that it fails with."""
         try:
             return await self._routing.route(statement)
         except CommandError as error:
@@ -141,9 +139,9 @@ class Execution:
     # -- steps ----------------------------------------------------------------------------------------------
 
     async def _exchange(self, groups: Mapping[str, Sequence[Statement]], *, ordered: bool) -> list[Statement]:
-        """Send statements to shards, all at once; those that have to move."""
+        """Send statements to shards in parallel; returns those that would change the owner of a document."""
         sent = [self._sender.send(shard, self._form, group) for shard, group in groups.items()]
-        # The usual case does without a task of its own.
+        # One shard is the usual case, and needs no task.
         outcomes = [await _outcome(sent[0])] if len(sent) == 1 else await asyncio.gather(*map(_outcome, sent))
         moving: list[Statement] = []
         for group, outcome in zip(groups.values(), outcomes, strict=True):
@@ -161,18 +159,18 @@ class Execution:
     def _fail(self, group: Sequence[Statement], error: CommandError) -> None:
         """Count the failure of a whole command on one shard.
 
-        It is that of the client's command if nothing of it was done, or if it can be sent again as a whole.
+        The client's command fails if nothing of it was done, or if it can be retried as a whole.
         """
         if not self._has_done:
             raise error
         if self._context.txn_number is not None:
-            labels = [label for label in error.labels if label != _NOTHING_DONE]
+            labels = [label for label in error.labels if label != _NO_WRITES_LABEL]
             raise CommandError(error.code, error.message, labels)
         for statement in group:
             self._form.fail(statement, error)
 
     async def _run_alone(self, statement: Statement, route: Route) -> list[Statement]:
-        """Run a statement that is sent to several shards, or to one that is to be found first."""
+        """Run a statement that goes to several shards, or whose document is searched first."""
         if route.is_search:
             try:
                 return await self._search(statement, route.shards)
@@ -185,7 +183,7 @@ class Execution:
         return await self._exchange({shard: [statement] for shard in route.shards}, ordered=True)
 
     async def _search(self, statement: Statement, shards: Sequence[str]) -> list[Statement]:
-        """Run a statement about one document that any of the shards may have."""
+        """Run a statement for one document that may be on any of the shards."""
         sharded = self._placement.require(statement.ns)
         while True:
             self._context.check_deadline()
@@ -193,7 +191,7 @@ class Execution:
             if found.target is None and statement.is_upsert:
                 return await self._insert(statement, sharded, found.new_document())
             if found.target is None:
-                # There is nothing to find; what else may be wrong with the statement a shard says.
+                # There is no match; a shard reports if anything else is wrong with the statement.
                 return await self._exchange({shards[0]: [statement]}, ordered=True)
             document = found.target.raw
             owner = sharded.owner_of(document)
@@ -211,13 +209,13 @@ class Execution:
             if self._form.has_found(outcome):
                 self._has_done = True
                 return self._form.add([statement], outcome)
-            # It was changed between the look and the write.
+            # The document was changed between the search and the write.
 
     async def _look(self, statement: Statement) -> FoundTarget:
         if self._context.in_transaction:
             return find_target(self._context, statement)
-        # A document on its way to another shard must not be missed on both.
-        async with self._cluster.states.steady:
+        # A document that changes its owner must not be missed on both shards.
+        async with self._cluster.states.multi_shard_lock:
             return find_target(self._context, statement)
 
     def _changes_owner(self, statement: Statement, before: bytes, after: bytes) -> bool:
@@ -237,14 +235,14 @@ class Execution:
     async def _insert(
         self, statement: Statement, sharded: ShardedCollection, document: bytes
     ) -> list[Statement]:
-        """Insert the document of an upsert that found nothing anywhere."""
+        """Insert the document of an upsert without a match on any shard."""
         await self._put(statement, sharded, document, is_numbered=True)
         return self._form.add([statement], self._form.upserted(document))
 
     async def _replace(
         self, statement: Statement, sharded: ShardedCollection, before: bytes, after: bytes
     ) -> list[Statement]:
-        """Let a document end on one shard and begin on another; in a transaction."""
+        """Delete a document from one shard and insert the changed one on another; in a transaction."""
         database, _, name = statement.ns.partition(".")
         command = self._form.removal(statement, name, key_query(sharded, before))
         _check_written(await self._sender.run(sharded.owner_of(before), command, database))
@@ -263,9 +261,9 @@ class Execution:
         self._has_done = True
 
     async def _move(self, statement: Statement) -> None:
-        """Run a statement after which its document is another shard's."""
+        """Run a statement that makes another shard the owner of its document."""
         if statement.is_upsert:
-            # It may be that there is no document yet, and the new one belongs elsewhere.
+            # There may be no document yet, and the new one may belong to another shard.
             async with self._placement.using(statement.ns):
                 shards = self._placement.shards_of(statement.ns)
                 if not await self._run_alone(statement, Route(shards, is_search=True)):
@@ -281,7 +279,7 @@ async def _outcome(reply: Awaitable[dict[str, Any]]) -> dict[str, Any] | Command
 
 
 def _check_written(reply: Mapping[str, Any]) -> None:
-    """Raise what a shard says of the only statement of a command; it has to have written something."""
+    """Raise the error of the only statement of a command, or WriteConflict if it has written nothing."""
     for failed in reply.get("writeErrors", ()):
         error = CommandError(failed["code"], failed["errmsg"])
         error.details = {name: failed[name] for name in ("keyPattern", "keyValue") if name in failed}

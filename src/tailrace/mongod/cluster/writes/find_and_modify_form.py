@@ -1,4 +1,4 @@
-"""findAndModify: one statement, which is the whole command; its reply is the shard's."""
+"""The form of findAndModify: one statement, whose reply is the shard's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -15,12 +15,10 @@ from tailrace.mongod.server.writes.update import id_of
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
-_TOLD: Final = ("lastErrorObject", "value", "retriedStmtId")
+_REPLY_FIELDS: Final = ("lastErrorObject", "value", "retriedStmtId")
 
 
 class FindAndModifyForm(Form):
-    """The command on a router."""
-
     query = "query"
 
     def __init__(self, context: Context) -> None:
@@ -28,58 +26,52 @@ class FindAndModifyForm(Form):
         self._context = context
         self._reply: dict[str, Any] = {}
         self.spec = read_change(context.arguments())
-        """What it asks for"""
+        """The parsed command"""
         self.returns_new = self.spec.returns_new
 
     def read(self, statement: Statement) -> Work:  # noqa: ARG002 - there is one
-        """See `Form`."""
         return self.spec.change
 
     def command(
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
-        """See `Form`."""
         (statement,) = statements
         command = decode(statement.raw)
         return command if statement.id is None else {**command, "stmtId": statement.id}, {}
 
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:  # noqa: ARG002
-        """See `Form`; what a shard refuses it says by an error."""
-        self._reply = {name: reply[name] for name in _TOLD if name in reply}
+        """See `Form`; a shard refuses a statement with an error, so none are returned."""
+        self._reply = {name: reply[name] for name in _REPLY_FIELDS if name in reply}
         self._note_concern(reply)
         return []
 
     def fail(self, statement: Statement, error: CommandError) -> None:  # noqa: ARG002
-        """See `Form`; the failure of the statement is that of the command."""
+        """Raise the error: the statement is the whole command."""
         raise error
 
     @property
     def has_errors(self) -> bool:
-        """See `Form`."""
         return False
 
     def has_found(self, reply: Mapping[str, Any]) -> bool:
-        """See `Form`."""
         return bool(reply["lastErrorObject"]["n"])
 
     def updated(self, before: bytes, after: bytes) -> dict[str, Any]:
-        """See `Form`."""
         value = self._projected(after if self.returns_new else before)
         return {"lastErrorObject": {"n": 1, "updatedExisting": True}, "value": value}
 
     def upserted(self, document: bytes) -> dict[str, Any]:
-        """See `Form`."""
         facts = {"n": 1, "updatedExisting": False, "upserted": id_of(document)}
         return {"lastErrorObject": facts, "value": self._projected(document) if self.returns_new else None}
 
     def removal(self, statement: Statement, collection: str, key: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Form`; the shard keeps the document, to tell it again."""
+        """See `Form`; the shard stores the document, to return it again in a retry."""
         if statement.id is None or self.returns_new:
             return super().removal(statement, collection, key)
         return {"findAndModify": collection, "query": key, "remove": True, "stmtId": statement.id}
 
     def reply(self) -> dict[str, Any]:
-        """The reply to the whole command."""
+        """The reply to the client's command."""
         return {**self._reply, **self.write_concern_error}
 
     def _projected(self, document: bytes) -> dict[str, Any]:

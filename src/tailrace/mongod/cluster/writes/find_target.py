@@ -1,4 +1,4 @@
-"""Finding the one document of a statement that does not say on which shard it is."""
+"""Find the document of a statement that may be on any of several shards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,25 +24,25 @@ class _Now:
 
 @dataclass(frozen=True, slots=True)
 class FoundTarget:
-    """What a statement finds in the whole cluster now."""
+    """What a statement finds in the whole cluster."""
 
     target: Target | None
     _update: CompiledUpdate | None
     _clock: ClusterClock
 
     def after(self) -> bytes:
-        """The document as the update would leave it."""
+        """The document after the update."""
         assert self.target is not None, "there is a document"
         return self.target.raw if self._update is None else self._update.preview(self.target)
 
     def new_document(self) -> bytes:
-        """The document that the update inserts if there is none."""
+        """The document that an upsert inserts."""
         assert self._update is not None, "deletes insert nothing"
         return storable(self._update.new_document(), self._clock, fill_timestamps=False)
 
 
 def find_target(context: Context, statement: Statement) -> FoundTarget:
-    """Look for the document that a statement is about, as the shard would if it had all documents."""
+    """Find the document of a statement, as one shard with all documents would."""
     spec = statement.work
     assert isinstance(spec, UpdateSpec | DeleteSpec), "documents to insert are not looked for"
     clock = context.server.states.clock
@@ -73,13 +73,13 @@ def _time(context: Context) -> CommandTime:
 
 
 def variables_of(context: Context, time: CommandTime | None = None) -> dict[str, Any]:
-    """The variables that the filters and updates of a command may use."""
+    """The variables for the filters and updates of a command."""
     time = time or _time(context)
     return variables_at(time.now, time.cluster_time, context.arguments().document("let", None))
 
 
 def key_query(sharded: ShardedCollection, document: bytes) -> Mapping[str, Any]:
-    """A filter that finds a document as long as it is where it is: by `_id` and shard key."""
+    """A filter by `_id` and shard key, which matches a document while it stays on its shard."""
     values = sharded.key.values_of(document)
     query = {path: {"$eq": values.get(path)} for path in sharded.key.paths}
     return {"_id": {"$eq": id_of(document)}, **query}

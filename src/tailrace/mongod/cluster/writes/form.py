@@ -1,8 +1,7 @@
-"""How a kind of command says its statements to a shard, and what the shard's replies come to.
+"""The differences between write commands: how statements are sent, and how replies are combined.
 
-The commands that write differ in how they are written, not in what happens to their statements. A `Form` is
-all that the rest has to know of the difference: it makes a command of some of the statements, and puts the
-replies of shards together to that of the whole command.
+All commands that write handle their statements in the same way. A `Form` builds a command from some of the
+statements, and combines the replies of shards to the reply of the client's command.
 """
 
 from abc import ABC, abstractmethod
@@ -14,52 +13,52 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.writes.statement import Statement, Work
 from tailrace.mongod.server.dispatch.context import Context
 
-_NOT_PASSED_ON: Final = frozenset(
+_NOT_FORWARDED: Final = frozenset(
     {
         "lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds", "readConcern",
         "writeConcern", "maxTimeMS", "$db", "$clusterTime", "$readPreference", "recoveryToken",
     }
 )  # fmt: skip
-"""Fields of a client's command that the router answers for, or says to shards in its own way"""
+"""Fields of a client's command that the router handles, or sends to shards in another form"""
 
 
 class Form(ABC):
-    """One command under way: its form, and what is known of its outcome."""
+    """One running command: its form, and its results so far."""
 
     query: str = ""
-    """The field in which statements have their filter"""
+    """The field with a statement's filter"""
     returns_new = False
-    """Whether the reply has the document as it is behind the change"""
+    """Whether the reply has the document after the change"""
 
     def __init__(self, context: Context, *sequences: str) -> None:
-        """``sequences`` are the fields that hold statements."""
+        """``sequences`` are the fields with statements."""
         self.database = context.database
         self.options = {
             name: value
             for name, value in context.command.items()
-            if name not in _NOT_PASSED_ON and name not in sequences
+            if name not in _NOT_FORWARDED and name not in sequences
         }
-        """What every shard is told as the client wrote it"""
+        """Fields that are sent to every shard unchanged"""
         self.write_concern_error: dict[str, Any] = {}
-        """The field of that name and its labels, if a shard had one"""
+        """The field of that name and its labels, if a shard has returned one"""
 
     @abstractmethod
     def read(self, statement: Statement) -> Work:
-        """What a statement says; raises if that makes no sense."""
+        """Parse a statement; raises CommandError if it is invalid."""
 
     @abstractmethod
     def command(
         self, statements: Sequence[Statement]
     ) -> tuple[dict[str, Any], Mapping[str, Sequence[bytes]]]:
-        """The command that runs some statements, and the documents beside it."""
+        """The command that runs some statements, and its document sequences."""
 
     @abstractmethod
     def add(self, statements: Sequence[Statement], reply: Mapping[str, Any]) -> list[Statement]:
-        """Count the reply to a command with these statements; those that would move to another shard."""
+        """Count the reply to a command with these statements; returns those that would change owners."""
 
     @abstractmethod
     def fail(self, statement: Statement, error: CommandError) -> None:
-        """Count a statement that failed."""
+        """Count a failed statement."""
 
     @property
     @abstractmethod
@@ -72,14 +71,14 @@ class Form(ABC):
 
     @abstractmethod
     def updated(self, before: bytes, after: bytes) -> dict[str, Any]:
-        """What a shard replies to a statement that changed one document."""
+        """The reply of a shard to a statement that changed one document."""
 
     @abstractmethod
     def upserted(self, document: bytes) -> dict[str, Any]:
-        """What a shard replies to a statement that inserted a document because it found none."""
+        """The reply of a shard to an upsert that inserted a document."""
 
     def narrowed(self, statement: Statement, key: Mapping[str, Any]) -> Statement:
-        """The same statement for one document alone, if that is still what it looks for."""
+        """The statement restricted to one document, without `upsert` and `sort`."""
         fields = decode(statement.raw)
         fields[self.query] = {"$and": [fields.get(self.query, {}), key]}
         for name in ("upsert", "sort"):
@@ -87,13 +86,13 @@ class Form(ABC):
         return Statement(statement.index, statement.ns, encode(fields), statement.id)
 
     def insertion(self, statement: Statement, document: bytes) -> bytes:  # noqa: ARG002 - others need it
-        """The statement that inserts this document in place of the one that it has."""
+        """The statement that inserts this document instead of its own."""
         return document
 
     def removal(self, statement: Statement, collection: str, key: Mapping[str, Any]) -> dict[str, Any]:
-        """The command that removes a document which goes on elsewhere.
+        """The command that removes a document from its old owner.
 
-        It has the statement's id, unless the insert has.
+        It has the statement's id, unless the insert on the new owner has it.
         """
         ids = {} if statement.id is None or self.returns_new else {"stmtIds": [statement.id]}
         return {"delete": collection, "deletes": [{"q": key, "limit": 1}], **ids}

@@ -1,8 +1,8 @@
-"""An update after which a document belongs to another shard, as a transaction of its own.
+"""Run an update that makes another shard the owner of its document, in a transaction.
 
-The statement is run again, as the only one of a transaction on the router itself. There the document is
-deleted on one shard and inserted on the other. The transaction's session is one inside of the client's, and
-its operations have the number of the statement: a shard that is sent the statement again knows it by them.
+The statement is run again, as the only one of a transaction on this router. The document is deleted on one
+shard and inserted on the other. The transaction belongs to an internal session of the client's session, and
+its operations have the statement's id: a shard recognises by it that the statement was executed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _LONGEST_PAUSE_SECONDS: Final = 0.2
 
 
 async def change_owner(context: Context, form: Form, statement: Statement) -> None:
-    """Run a statement in a transaction of its own; as often as others are in its way."""
+    """Run a statement in a transaction, which is retried as long as it fails with a transient error."""
     pause = _PAUSE_SECONDS
     while True:
         context.check_deadline()
@@ -72,7 +72,7 @@ async def _transact(
 
 
 def _inner_session(context: Context) -> dict[str, Any]:
-    """The id of a session inside of the client's."""
+    """The id of a new internal session of the client's session."""
     assert context.lsid is not None, "a retryable write has a session"
     identity = Binary(uuid.uuid4().bytes, 4)
     return {**decode(context.lsid), "txnNumber": Int64(context.txn_number or 0), "txnUUID": identity}

@@ -1,4 +1,4 @@
-"""Which documents are a shard's own, as a router tells it with a command."""
+"""Which documents a shard owns; a router sends this with each command."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -22,14 +22,12 @@ class ShardOwnership:
         self._shard = shard
 
     def filter(self, collection: Collection) -> Callable[[bytes], bool] | None:
-        """See `Ownership`."""
         sharded, shard = self._of(collection), self._shard
         if sharded is None or not sharded.may_have_orphans:
             return None
         return lambda document: sharded.owner_of(document) == shard
 
     def check_upsert(self, collection: Collection, document: bytes) -> None:
-        """See `Ownership`."""
         sharded = self._of(collection)
         if sharded is not None and sharded.owner_of(document) != self._shard:
             raise CommandError(ErrorCode.WouldChangeOwningShard, _OTHER_OWNER)
@@ -37,7 +35,6 @@ class ShardOwnership:
     def check_update(
         self, context: Context, collection: Collection, before: bytes, after: bytes, *, multi: bool
     ) -> None:
-        """See `Ownership`."""
         sharded = self._of(collection)
         if sharded is not None:
             self.check_change(context, sharded, before, after, multi=multi)
@@ -45,7 +42,7 @@ class ShardOwnership:
     def check_change(
         self, context: Context, sharded: ShardedCollection, before: bytes, after: bytes, *, multi: bool
     ) -> None:
-        """The same where the collection's placement is known."""
+        """Like `check_update`, for a collection whose placement is known."""
         try:
             key = sharded.key.key_of(after)
         except CommandError as error:

@@ -1,8 +1,8 @@
-"""What a retryable command did when it was sent before, wherever in the cluster that was.
+"""Find out what a retryable command has already executed, on any shard.
 
-A shard remembers what it executed, and does not execute it again. But the range that a statement is about may
-have moved since, to a shard that remembers nothing. So the router asks all shards before it sends anything,
-and sends what was executed to the shard that did it, which tells the first result again.
+A shard stores what it has executed and does not execute it again. But the range of a statement may have moved
+since to a shard that has not executed it. So the router asks all shards first, and sends an executed
+statement to the shard that has executed it, which returns the first result again.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from tailrace.mongod.store.transactions.sessions import SessionWrites, session_k
 
 @dataclass(slots=True)
 class ExecutedStatements:
-    """The statements of one command that were executed, and by which shard."""
+    """The executed statements of one command, and their shards."""
 
     shards: dict[int, str] = field(default_factory=dict)
     is_complete: bool = True
 
     def shard_of(self, statement_id: int | None) -> str | None:
-        """Who has executed a statement; None if nobody has. Raises if that is no longer known."""
+        """The shard that has executed a statement; None if none has. Raises if the history is incomplete."""
         if statement_id is None:
             return None
         shard = self.shards.get(statement_id)
@@ -62,13 +62,12 @@ def find_executed(stores: Mapping[str, Store], lsid: bytes, number: int) -> Exec
 
 
 class SessionLocks:
-    """Locks by session, so that a session runs one retryable command at a time, through whichever router."""
+    """Locks by session: a session runs one retryable command at a time, through any router."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, lsid: bytes) -> asyncio.Lock:
-        """The lock of a session."""
         lock = self._locks.get(lsid)
         if lock is None:
             lock = self._locks[lsid] = asyncio.Lock()

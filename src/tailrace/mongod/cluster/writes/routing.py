@@ -1,4 +1,4 @@
-"""Which shard a statement goes to."""
+"""Choose the shards of a statement."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -20,20 +20,20 @@ _LOCAL: Final = "local"
 
 
 class Route(NamedTuple):
-    """Where a statement goes."""
+    """The shards of a statement."""
 
     shards: tuple[str, ...]
     is_search: bool = False
-    """Whether it is about one document that any of the shards may have"""
+    """Whether it is for one document that may be on any of the shards"""
 
     @property
     def only(self) -> str | None:
-        """The one shard it can be sent to as it is, together with others."""
+        """The only shard, if the statement can be sent together with others."""
         return self.shards[0] if len(self.shards) == 1 and not self.is_search else None
 
 
 class Routing:
-    """Finds the routes of one command's statements. The placement does not change meanwhile."""
+    """Chooses the routes of one command's statements, while the placement does not change."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Routing:
         self._fills_timestamps = fills_timestamps
 
     async def route(self, statement: Statement) -> Route:
-        """The shards of a statement; its database is made if it is not there."""
+        """The shards of a statement; its database is created if it does not exist."""
         executed_by = self._executed.shard_of(statement.id)
         if executed_by is not None:
             return Route((executed_by,))
@@ -70,17 +70,17 @@ class Routing:
             return Route(shards, is_search=not work.multi and len(shards) > 1)
         document = storable(work, self._clock, fill_timestamps=self._fills_timestamps)
         if document is not work:
-            # What the shard would fill in may be part of the shard key.
+            # The shard key may have a value that is filled in.
             statement.work = document
             statement.raw = self._form.insertion(statement, document)
         return Route((sharded.owner_of(document),))
 
     async def _home(self, ns: str) -> str:
-        """The shard of a collection that is not sharded."""
+        """The shard of an unsharded collection."""
         database = ns.partition(".")[0]
         if database == _LOCAL:
             raise CommandError(
-                ErrorCode.IllegalOperation, "the database 'local' is each shard's own; connect to a shard"
+                ErrorCode.IllegalOperation, "every shard has its own database 'local'; connect to a shard"
             )
         if database in CONFIG_DATABASES:
             return CONFIG_SHARD
@@ -98,7 +98,7 @@ class Routing:
                     "its filter",
                 )
             return Route(shards)
-        # A shard that found out that a document becomes another's would end the transaction.
+        # A shard that rejects a change of owner would abort the transaction.
         is_delicate = self._in_transaction and (spec.upsert or may_change(sharded, spec.update))
         return Route(shards, is_search=len(shards) > 1 or is_delicate)
 
@@ -121,7 +121,7 @@ def may_change(sharded: ShardedCollection, update: Any) -> bool:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether one of two paths leads through the end of the other."""
+    """Whether one of two paths is a prefix of the other."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
@@ -132,5 +132,5 @@ def collation_for(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> 
 
 
 def _targets(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> tuple[str, ...]:
-    """The shards that can have matches; any one if none can, which then says what is wrong with a filter."""
+    """The shards that can have matches; if there are none, one shard, which validates the filter."""
     return targets(sharded, spec.query, collation_for(sharded, spec)) or sharded.shards[:1]

@@ -1,4 +1,4 @@
-"""Sending the statements of a router's command to shards: the one place where that happens."""
+"""Send the statements of a router's command to shards."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,29 +13,29 @@ from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.cluster.writes.statement import Statement
 from tailrace.mongod.server.dispatch.context import Context
 
-_OTHERWISE: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
-"""Said in another way: whether a write concern is met the router tells itself"""
+_SENT_DIFFERENTLY: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
+"""Sent in another form; the router checks the write concern itself"""
 
 
 class Sender:
-    """Sends what belongs to one command."""
+    """Sends the parts of one client's command."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._cluster = cluster_of(context)
-        self._session = passed_on(context, but=_OTHERWISE)
+        self._session = passed_on(context, but=_SENT_DIFFERENTLY)
 
     async def send(self, shard: str, form: Form, statements: Sequence[Statement]) -> dict[str, Any]:
-        """Run statements on a shard; its reply."""
+        """Run statements on a shard and return its reply."""
         command, sequences = form.command(statements)
         reply = await self.run(shard, command, form.database, sequences)
         cursor = reply.get("cursor")
         if cursor is not None:
-            await self._read_on(shard, cursor)
+            await self._fetch_rest(shard, cursor)
         return reply
 
-    async def _read_on(self, shard: str, cursor: dict[str, Any]) -> None:
-        """Fetch what did not fit into a reply."""
+    async def _fetch_rest(self, shard: str, cursor: dict[str, Any]) -> None:
+        """Fetch the rest of a reply's cursor."""
         database, _, collection = cursor["ns"].partition(".")
         while cursor["id"]:
             command: dict[str, Any] = {"getMore": Int64(cursor["id"]), "collection": collection}
@@ -54,7 +54,7 @@ class Sender:
         database: str,
         sequences: Mapping[str, Sequence[bytes]] | None = None,
     ) -> dict[str, Any]:
-        """Run a command of the router's own making on a shard, as part of the client's."""
+        """Run a command built by the router on a shard, as part of the client's command."""
         collections = self._cluster.placement.collections
         ownership = ShardOwnership(collections, shard) if collections else None
         body = {**command, **self._session, **self._time_left()}

@@ -6,7 +6,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.moves import recipient_shard
-from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
+from tailrace.mongod.cluster.moves.resharding import NewPlacement, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
@@ -33,7 +33,7 @@ async def run(context: Context) -> Reply:
         _check(cluster, database, ns)
         shard = recipient_shard(cluster.placement, to)
         if cluster.placement.shards_of(ns) != (shard,):
-            await Resharding(cluster.moves, ns, whole_on(cluster, shard, context.name)).run()
+            await Resharding(cluster.moves, ns, unsharded_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
     return {}
@@ -53,11 +53,11 @@ def _check(cluster: "Cluster", database: str, ns: str) -> None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {ns}")
 
 
-def whole_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlace:
+def unsharded_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlacement:
     """A collection in one piece on one shard."""
     key = ShardKey({"_id": 1})
     chunks = ChunkMap.whole(key, shard, cluster.clock.tick())
-    return NewPlace(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
+    return NewPlacement(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
 
 
 COMMAND = Command(

@@ -3,7 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.moves.draining import Remaining, leave_if_empty
+from tailrace.mongod.cluster.moves.draining import RemainingData, leave_if_empty
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -30,15 +30,15 @@ async def run(context: Context) -> Reply:
         await placement.log_change("removeShard.start", "", {"shard": name})
         cluster.balancer.wake()
         message = {"msg": "draining started successfully", "state": "started", "shard": name}
-        return {**message, **Remaining.of(cluster.moves, name).shown()}
-    remaining = Remaining.of(cluster.moves, name)
+        return {**message, **RemainingData.of(cluster.moves, name).to_move()}
+    remaining = RemainingData.of(cluster.moves, name)
     if remaining.is_nothing:
         remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
     if remaining.is_nothing:
         return {"msg": "removeshard completed successfully", "state": "completed", "shard": name}
     cluster.balancer.wake()
     message = {"msg": "draining ongoing", "state": "ongoing"}
-    return {**message, "remaining": remaining.counts(), **remaining.shown()}
+    return {**message, "remaining": remaining.counts(), **remaining.to_move()}
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.moves import recipient_shard
-from tailrace.mongod.cluster.moves.resharding import NewPlace, Resharding
+from tailrace.mongod.cluster.moves.resharding import NewPlacement, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks, sampled_chunks
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
@@ -50,7 +50,9 @@ async def run(context: Context) -> Reply:
         if known.key == key and not is_forced:
             return
         chunks = _chunks(cluster, ns, key, _shards(cluster, wanted_shards), number)
-        await Resharding(cluster.moves, ns, NewPlace(key, chunks, number=number, collation=collation)).run()
+        await Resharding(
+            cluster.moves, ns, NewPlacement(key, chunks, number=number, collation=collation)
+        ).run()
 
     await cluster.moves.run(move)
     return {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.commands.sharding.move_collection import whole_on
+from tailrace.mongod.cluster.commands.sharding.move_collection import unsharded_on
 from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import Resharding
@@ -29,7 +29,7 @@ async def run(context: Context) -> Reply:
     async def move() -> None:
         cluster.placement.require(ns)
         shard = _emptiest(cluster) if to is None else recipient_shard(cluster.placement, to)
-        await Resharding(cluster.moves, ns, whole_on(cluster, shard, context.name)).run()
+        await Resharding(cluster.moves, ns, unsharded_on(cluster, shard, context.name)).run()
 
     await cluster.moves.run(move)
     return {}
