@@ -1,1 +1,1 @@
-"""The parts of MongoDB's language that change streams may not use: aggregation, updates, find projections."""
+"""The parts of MongoDB's language that change streams cannot use: aggregation, updates, find projections."""

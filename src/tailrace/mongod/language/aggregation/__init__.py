@@ -6,8 +6,9 @@
 >>> [decode(raw) for raw in pipeline.run(encode({"k": key}) for key in "abbac")]
 [{'_id': 'a', 'n': 2}]
 
-`compile` checks a pipeline and puts it together, `table` says which stages there are, `rows` what flows
-through them, `services` what they may ask of the server; every other file is a stage or a family of stages.
+`compile` checks and compiles a pipeline, `stage_table` lists the stages, `rows` defines what flows through
+them, `services` what they may ask of the server. `stages`, `joins` and `output` have a file for each stage,
+`accumulators` and `windows` a file for each family of functions.
 
 =============  ==========================================================================================
 one document   ``$match $project $addFields $set $unset $replaceRoot $replaceWith $redact $unwind``
@@ -17,11 +18,11 @@ collections    ``$lookup $graphLookup $unionWith``, read through `Services`
 sources        ``$documents``; ``$collStats $currentOp $indexStats $listLocalSessions $listSessions
                $planCacheStats``, whose documents the caller supplies
 output         ``$out $merge``, described by `Pipeline.output` and written by the caller
-refused        ``$changeStream``, which the caller opens; ``$geoNear`` and the stages of search
+refused        ``$changeStream``, which the caller opens; ``$geoNear`` and the search stages
 =============  ==========================================================================================
 
-All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are there. Everything is
-held in memory: the limit of 100 MB at which a server fails or writes to disk does not exist.
+All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are supported. Everything
+is held in memory: there is no limit of 100 MB at which MongoDB fails or writes to disk.
 """
 
 from tailrace.mongod.language.aggregation.compile import LeadingMatch, compile_pipeline, leading_match

@@ -1,4 +1,4 @@
-"""From a pipeline as a client sends it to one that can be run."""
+"""Compile a client's pipeline."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ class _NamedStage(NamedTuple):
 
 
 def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipeline:
-    """Compile a pipeline; everything that can be wrong with it whatever the documents fails here.
+    """Compile a pipeline; raises for every fault that does not depend on documents.
 
     >>> context = PipelineContext("test", "numbers")
     >>> pipeline = compile_pipeline([{"$match": {"n": {"$gt": 1}}}, {"$count": "many"}], context)
@@ -93,7 +93,7 @@ def _check_place(name: str, kind: StageType, position: int, count: int, context:
 def _check_collection(
     stages: Sequence[_NamedStage], types: Sequence[StageType], context: PipelineContext
 ) -> None:
-    """Whether the first stage reads a collection, or brings its own documents, has to go with the command."""
+    """Check that a collection is given exactly if the first stage needs one."""
     first = stages[0].name if stages else None
     if types and types[0].is_collectionless:
         if context.collection is not None:
@@ -107,7 +107,7 @@ def _check_collection(
 
 
 def _wanted(following: Sequence[_NamedStage]) -> int | None:
-    """How many documents the stages behind take: what a `$limit` there says, and what is skipped before."""
+    """How many documents the following stages take: a `$limit` there, plus what is skipped before it."""
     skipped = 0
     for name, spec in following:
         if name == "$limit":
@@ -119,15 +119,15 @@ def _wanted(following: Sequence[_NamedStage]) -> int | None:
 
 
 class LeadingMatch(NamedTuple):
-    """The filter that a pipeline begins with, and the rest of it."""
+    """The filter at the beginning of a pipeline, which the reader can apply with an index, and the rest."""
 
     filter: dict[str, Any]
-    """Empty if the pipeline does not begin with a `$match`."""
+    """Empty if the pipeline does not begin with a `$match`"""
     stages: list[Any]
 
 
 def leading_match(stages: Sequence[Any]) -> LeadingMatch:
-    """Take the `$match` stages from the beginning of a pipeline; a malformed one is left for the compiler.
+    """Split the leading `$match` stages from a pipeline; a malformed one is left for the compiler.
 
     >>> leading_match([{"$match": {"a": 1}}, {"$match": {"b": 2}}, {"$limit": 3}])
     LeadingMatch(filter={'$and': [{'a': 1}, {'b': 2}]}, stages=[{'$limit': 3}])

@@ -1,4 +1,4 @@
-"""Stages that look at one document at a time, and their joining."""
+"""Stages that process one document at a time, and how neighbours are joined."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
@@ -7,11 +7,11 @@ from tailrace.mongod.language.aggregation.rows import PAUSE, Row, Rows
 from tailrace.mongod.language.aggregation.stage import Stage
 
 Step: TypeAlias = Callable[[Row], Row | None]
-"""What becomes of a row: itself, another one, or nothing."""
+"""From a row to the same row, another one, or None to drop it"""
 
 
 class DocumentStage:
-    """A stage, or several one after the other, that look at one document at a time."""
+    """One or several consecutive stages that process one document at a time."""
 
     __slots__ = ("_steps",)
 
@@ -19,7 +19,6 @@ class DocumentStage:
         self._steps = steps
 
     def followed_by(self, other: "DocumentStage") -> "DocumentStage":
-        """Both as one."""
         return DocumentStage(*self._steps, *other._steps)
 
     def __call__(self, rows: Rows) -> Rows:
@@ -38,7 +37,7 @@ class DocumentStage:
 
 
 def joined(stages: Iterable[Stage]) -> Iterator[Stage]:
-    """The same stages; neighbours that look at single documents are one, as deep calls are few in Python."""
+    """The stages, with consecutive `DocumentStage`s joined into one: nested generators are slow in Python."""
     held: DocumentStage | None = None
     for stage in stages:
         if isinstance(stage, DocumentStage):

@@ -1,6 +1,6 @@
-"""A field inside documents, read and written without going through arrays.
+"""Read and write a field in nested documents, without going through arrays.
 
-What is written is a copy along the path; the document that came in stays as it is.
+Writing copies the documents along the path; the given document is not changed.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from tailrace.query.missing import MISSING
 
 
 def get_nested(document: Document, components: tuple[str, ...]) -> Any:
-    """The value at a path of documents, `MISSING` if there is none.
+    """The value at a path; `MISSING` if there is none.
 
     >>> get_nested({"a": {"b": [1]}}, ("a", "b")), get_nested({"a": [{"b": 1}]}, ("a", "b"))
     ([1], MISSING)
@@ -24,7 +24,7 @@ def get_nested(document: Document, components: tuple[str, ...]) -> Any:
 
 
 def set_nested(document: Document, components: tuple[str, ...], value: Any) -> Document:
-    """The document with a value at a path; whatever stands in the path's way and is no document gives way.
+    """The document with a value at a path; values on the path that are not documents are replaced.
 
     >>> set_nested({"a": {"x": 1}, "b": 2}, ("a", "y"), 3), set_nested({"a": 1}, ("a", "b"), 2)
     ({'a': {'x': 1, 'y': 3}, 'b': 2}, {'a': {'b': 2}})

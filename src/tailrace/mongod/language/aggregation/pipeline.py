@@ -17,22 +17,22 @@ Namespace: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages in their order, compiled for one command.
+    """The stages of a pipeline, compiled for one command.
 
-    What the stages have read of other collections they keep, so that a pipeline is for as long as those are
-    to look the same: a cursor's snapshot, or a transaction.
+    Stages cache what they have read from other collections, so a pipeline is valid for one snapshot: that of
+    a cursor or of a transaction.
     """
 
     stages: Sequence[Stage]
     reads_collection: bool = True
-    """False if the first stage brings its own documents and the ones given to `run` do not count."""
+    """False if the first stage has its own documents, and those given to `run` are ignored"""
     output: Output | None = None
-    """Where a final `$out` or `$merge` wants the results to go; writing them there is left to the caller."""
+    """The target of a final `$out` or `$merge`; the caller writes the results there"""
     foreign: frozenset[Namespace] = frozenset()
-    """The collections that the pipeline reads beside its own, at any depth."""
+    """The other collections that the pipeline reads, at any depth"""
 
     def run(self, documents: Iterable[bytes | Pause]) -> Generator[bytes | Pause, None, None]:
-        """The results as BSON, lazily: nothing is read before they are asked for, and no more than needed."""
+        """The results as BSON, lazily: documents are read only as results are consumed."""
         try:
             for row in self.rows(rows_of(documents)):
                 yield row if row is PAUSE else row.raw
@@ -40,7 +40,7 @@ class Pipeline:
             raise CommandError(ErrorCode.Overflow, "a document is nested too deeply") from None
 
     def rows(self, rows: Rows) -> Rows:
-        """The same on rows, for a pipeline inside another's stage."""
+        """`run` on rows, for a pipeline inside a stage."""
         for stage in joined(self.stages):
             rows = stage(rows)
         return rows

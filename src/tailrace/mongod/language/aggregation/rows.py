@@ -1,12 +1,11 @@
 """What flows through a pipeline: documents that are decoded and encoded at most once, and pauses.
 
-A `Row` is a document as bytes, as values, or as both. A stage that looks at values asks for `Row.document`,
-and the first one to ask pays for decoding; a document that no stage changes leaves the pipeline as the very
-bytes that came in.
+A `Row` is a document as bytes, as values, or as both. The first stage that uses `Row.document` decodes it; a
+document that no stage changes leaves the pipeline with its original bytes.
 
-`PAUSE` may stand anywhere between rows. It says that some work has been done and that whoever runs the
-pipeline may want to let others have a turn: an event loop would otherwise stand still while a `$group` reads
-a million documents. Stages hand pauses on as they come, blocking ones while they still collect.
+`PAUSE` may be anywhere between rows. It means that some work has been done, and that the caller may yield to
+others: an event loop would otherwise be blocked while a `$group` reads a million documents. Every stage
+passes pauses on at once, also while it collects rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +35,7 @@ PAUSE: Final = Pause.PAUSE
 
 
 class Row:
-    """One document on its way."""
+    """A document in a pipeline."""
 
     __slots__ = ("_document", "_raw")
 
@@ -46,7 +45,7 @@ class Row:
 
     @property
     def document(self) -> Document:
-        """The values; never to be changed in place, since other rows may share parts of them."""
+        """The values; never change them in place, since other rows may share parts of them."""
         document = self._document
         if document is None:
             assert self._raw is not None, "a row is made of bytes or of values"
@@ -55,14 +54,14 @@ class Row:
 
     @property
     def raw(self) -> bytes:
-        """The bytes; a document that is larger than a reply may hold is an error here."""
+        """The bytes; raises BSONObjectTooLarge for a document that does not fit into a reply."""
         raw = self._raw
         if raw is None:
             assert self._document is not None, "a row is made of bytes or of values"
             try:
                 raw = self._raw = encode(self._document)
             except ValueError:
-                # No document at all can be that large.
+                # BSON itself cannot have a document of this size.
                 raise _too_large("more than 2GB") from None
             if len(raw) > rawbson.MAX_INTERNAL_SIZE:
                 raise _too_large(str(len(raw)))
@@ -79,13 +78,13 @@ Rows: TypeAlias = Iterator[Item]
 
 
 def rows_of(documents: Iterable[bytes | Pause]) -> Rows:
-    """Rows of documents as they are stored."""
+    """Rows of stored documents."""
     for raw in documents:
         yield raw if raw is PAUSE else Row(raw=raw)
 
 
 def paced(rows: Iterable[Row]) -> Rows:
-    """Rows that a stage has collected, with pauses among them for the stages behind."""
+    """Rows that a stage has collected, with pauses for the following stages."""
     for count, row in enumerate(rows, start=1):
         yield row
         if not count % ROWS_BETWEEN_PAUSES:

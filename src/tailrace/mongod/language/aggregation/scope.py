@@ -1,4 +1,4 @@
-"""Where a pipeline stands, and what its stages may refer to."""
+"""The context that a pipeline and its stages are compiled in."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +18,18 @@ _MAX_DEPTH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PipelineContext:
-    """What a pipeline is compiled for."""
+    """The context of a pipeline."""
 
     database: str
     collection: str | None
-    """None for ``{aggregate: 1}``, where the first stage has to bring the documents."""
+    """None for ``{aggregate: 1}``, where the first stage supplies the documents"""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """What ``$$`` can refer to: ``NOW``, ``CLUSTER_TIME``, and the command's ``let``."""
+    """The variables: ``NOW``, ``CLUSTER_TIME``, and the command's ``let``"""
     collation: Collating | None = None
     services: Services = field(default_factory=NoServices)
     in_transaction: bool = False
     holder: str | None = None
-    """The stage that the pipeline stands in, if it is inside another."""
+    """The stage that contains the pipeline, if there is one"""
     depth: int = 0
 
 
@@ -38,41 +38,40 @@ CompilePipeline = Callable[[Sequence[Any], PipelineContext], Pipeline]
 
 @dataclass(frozen=True, slots=True)
 class StageScope:
-    """Where one stage stands."""
+    """The context of one stage."""
 
     context: PipelineContext
     compile_pipeline: CompilePipeline
     wanted: int | None = None
-    """How many results the stages behind will take at most, where that is known."""
+    """How many results the following stages take at most, if known"""
     foreign: set[Namespace] = field(default_factory=set)
-    """Gathers the other collections that stages read."""
+    """Collects the other collections that stages read"""
 
     @property
     def services(self) -> Services:
-        """Where other collections are read."""
         return self.context.services
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The variables and their values; in a pipeline inside `$lookup` these change from run to run."""
+        """The variables and their values, which change from run to run in a pipeline inside `$lookup`."""
         return self.context.variables
 
     @property
     def string_key(self) -> StringKey | None:
-        """What strings are compared by, or None for their code points."""
+        """The key function for comparing strings; None for code points."""
         return None if self.context.collation is None else self.context.collation.string_key
 
     @property
     def expressions(self) -> StageContext:
-        """What the stages that reshape one document are compiled in."""
+        """The context for stages that reshape one document."""
         return StageContext(self.context.variables, self.context.collation)
 
     def parse(self, spec: Any) -> Expression:
-        """An expression of the stage."""
+        """Compile an expression of the stage."""
         return self.expressions.parse(spec)
 
     def environment(self, document: Document) -> Environment:
-        """Where the stage's expressions are evaluated for a document."""
+        """The environment of the stage's expressions for a document."""
         return {"CURRENT": document, **self.context.variables, "ROOT": document}
 
     def subpipeline(
@@ -83,7 +82,7 @@ class StageScope:
         collection: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> Pipeline:
-        """A pipeline inside this stage, on another collection or on the documents of this one."""
+        """Compile a pipeline inside this stage, on another collection or on this stage's documents."""
         depth = self.context.depth + 1
         if depth > _MAX_DEPTH:
             raise CommandError(

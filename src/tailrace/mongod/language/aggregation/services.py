@@ -1,4 +1,4 @@
-"""What a pipeline needs of the world around it: other collections, and what only a server knows."""
+"""What a pipeline asks of the server: other collections, and the server's own state."""
 
 from collections.abc import Iterable
 from typing import Any, NoReturn, Protocol
@@ -9,21 +9,21 @@ from tailrace.mongod.language.aggregation.rows import Document, Pause
 
 
 class Services(Protocol):
-    """Given by whoever runs the pipeline. All of it is asked for while the pipeline runs, never before.
+    """Supplied by the caller of the pipeline; used only while the pipeline runs.
 
-    The iterables are read to their end or dropped; `PAUSE` may stand among the documents.
+    The iterables are read to their end or dropped; `PAUSE` may be among the documents.
     """
 
     def documents(self, database: str, collection: str) -> Iterable[bytes | Pause]:
-        """All documents of a collection or a view, none if it does not exist; views are resolved here."""
+        """All documents of a collection or a view; none if it does not exist."""
 
     def equal_documents(
         self, database: str, collection: str, path: str, value: Any
     ) -> Iterable[bytes | Pause] | None:
-        """The documents for which a filter ``{path: value}`` holds under the simple collation, by an index.
+        """The documents that match ``{path: value}`` under the simple collation, by an index.
 
-        None if no index serves; documents too many do no harm, the pipeline looks again. A null stands for a
-        missing field too.
+        None if no index can be used. There may be further documents, because the pipeline checks each. A null
+        also matches a missing field.
         """
 
     def source(
@@ -31,12 +31,12 @@ class Services(Protocol):
     ) -> Iterable[Document | Pause]:
         """The documents of a stage that shows the server's own state, such as `$currentOp`.
 
-        The specification is as the client wrote it; what is wrong with it is found here.
+        The specification is the client's and is checked here.
         """
 
 
 class NoServices:
-    """Nothing but the documents that the pipeline is run on."""
+    """For a pipeline that reads only the documents given to `Pipeline.run`."""
 
     def documents(self, database: str, collection: str) -> NoReturn:
         raise CommandError(

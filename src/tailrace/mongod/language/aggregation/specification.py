@@ -1,4 +1,4 @@
-"""What many stages ask of their specifications: a document of known fields, of the right types, and names."""
+"""Checks of stage specifications: known fields, types and names."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def checked_fields(
     optional: Collection[str] = (),
     not_object: int = ErrorCode.FailedToParse,
 ) -> Mapping[str, Any]:
-    """The fields of a specification, none unknown and none of the required ones missing."""
+    """The fields of a specification; raises for unknown and for missing required fields."""
     if not isinstance(spec, Mapping):
         raise CommandError(
             not_object, f"the {name} stage specification must be an object, but found {type_name(spec)}"
@@ -33,28 +33,25 @@ def checked_fields(
 
 
 def checked_text(path: str, value: Any) -> str:
-    """A field that has to be a string."""
     if not is_string(value):
         raise wrong_type(path, value, "string")
     return value
 
 
 def checked_array(path: str, value: Any) -> list[Any]:
-    """A field that has to be an array."""
     if not isinstance(value, list):
         raise wrong_type(path, value, "array")
     return value
 
 
 def checked_object(path: str, value: Any) -> Mapping[str, Any]:
-    """A field that has to be a document."""
     if not isinstance(value, Mapping):
         raise wrong_type(path, value, "object")
     return value
 
 
 def wrong_type(path: str, value: Any, expected: str) -> CommandError:
-    """The error of a field that is of another type than it must be."""
+    """The error for a field of the wrong type."""
     return CommandError(
         ErrorCode.TypeMismatch,
         f"BSON field '{path}' is the wrong type '{type_name(value)}', expected type '{expected}'",
@@ -62,7 +59,7 @@ def wrong_type(path: str, value: Any, expected: str) -> CommandError:
 
 
 def checked_collection(database: str, name: str) -> str:
-    """The name of a collection."""
+    """Check the name of a collection."""
     if not name or name.startswith(".") or "\0" in name:
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{database}.{name}'")
     return name

@@ -1,4 +1,4 @@
-"""What a stage of a pipeline is, and what is known of each kind before it is compiled."""
+"""The type of a compiled stage, and the properties of each kind of stage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
     from tailrace.mongod.language.aggregation.scope import StageScope
 
 Stage: TypeAlias = Callable[[Rows], Rows]
-"""Rows in, rows out, lazily. A stage that has to see all rows first collects them when its first result is
-asked for, and hands pauses on meanwhile. It holds what it collects in memory: there is no limit at which it
-would fail, as a server has one of 100 MB, and nothing is ever written to disk."""
+"""Rows in, rows out, lazily. A stage that needs all rows first collects them when its first result is
+requested, and passes pauses on meanwhile. It holds them in memory, without a limit."""
 
 HOLDERS: Final = ("$facet", "$lookup", "$unionWith")
-"""The stages that have pipelines inside; each refuses some stages there, with a code of its own."""
+"""The stages that contain pipelines; each refuses some stages there, with its own code"""
 
 
 class Place(Enum):
-    """Where in a pipeline a stage may stand."""
+    """Where in a pipeline a stage may be."""
 
     ANYWHERE = "anywhere"
     FIRST = "first"
@@ -30,18 +29,18 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StageType:
-    """A kind of stage."""
+    """The properties of a kind of stage."""
 
     compile: Callable[[str, Any, "StageScope"], Stage | Output]
-    """Gets the name, the specification and the scope; everything wrong with a specification fails here.
+    """Takes the name, the specification and the scope; raises for a wrong specification.
 
-    A stage that writes compiles to the description of where it writes to.
+    A stage that writes compiles to the description of its target.
     """
     place: Place = Place.ANYWHERE
     refused_in: frozenset[str] = frozenset()
-    """Which of `HOLDERS` do not take it."""
+    """Which of `HOLDERS` refuse it"""
     in_transaction: bool = True
     brings_documents: bool = False
-    """Whether it stands first and has documents of its own instead of a collection's."""
+    """Whether it is a first stage with its own documents instead of a collection's"""
     is_collectionless: bool = False
-    """Whether it is asked of a database, with ``{aggregate: 1}``, and not of a collection."""
+    """Whether it runs on a database, with ``{aggregate: 1}``, and not on a collection"""

@@ -1,4 +1,4 @@
-"""The stages by name: the one place where all of them come together."""
+"""The table of all stages by name."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a projection does to arrays: ``$slice``, ``$elemMatch``, and the positional ``$``."""
+"""Projection operators on arrays: ``$slice``, ``$elemMatch``, and the positional ``$``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ Components = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some of the elements of the arrays at a path; what is no array stays as it is."""
+    """``$slice``: a part of the arrays at a path; other values stay unchanged."""
 
     skip: int | None
     limit: int
 
     def applied_to(self, value: Any, components: Components) -> Any:
-        """The value with the arrays at a path below it cut; the path goes through arrays of documents."""
+        """The value with the arrays at a path below it sliced; through arrays of documents."""
         if not components:
             return self._cut(value) if isinstance(value, list) else value
         if isinstance(value, list):
@@ -40,13 +40,13 @@ class Slice:
 
 
 def parse_slice(argument: Any) -> Slice | None:
-    """``n``, or ``[skip, n]``; None if the argument is that of the expression of the same name."""
+    """``n`` or ``[skip, n]``; None if the argument is that of the expression ``$slice``."""
     if is_number(argument):
         return Slice(None, _int32(argument))
     if not isinstance(argument, list):
         raise CommandError(31273, "$slice only supports numbers and [skip, limit] arrays")
     if not argument or not is_number(argument[0]):
-        # An array in the first place: {$slice: ["$field", n]} computes something.
+        # The first element is an expression for an array: {$slice: ["$field", n]}.
         return None
     if len(argument) != 2:
         raise CommandError(31272, "the array of a $slice must be [skip, limit]")
@@ -59,7 +59,7 @@ def parse_slice(argument: Any) -> Slice | None:
 
 
 def _int32(value: Number) -> int:
-    """The nearest 32-bit integer, towards zero."""
+    """The number as a 32-bit integer, rounded towards zero and limited to the range."""
     number = integral_value(value)
     if number is None:
         exact = real(value)
@@ -70,7 +70,7 @@ def _int32(value: Number) -> int:
 
 
 def parse_elem_match(components: Components, argument: Any, context: StageContext) -> Expression:
-    """The first element of an array that passes a filter, as an array of its own; missing if none does."""
+    """The first element of an array that matches a filter, in an array; missing if none does."""
     if not isinstance(argument, Mapping):
         raise CommandError(31274, f"$elemMatch needs an object as its argument, got {type_name(argument)}")
     if len(components) > 1:
@@ -91,7 +91,7 @@ def parse_elem_match(components: Components, argument: Any, context: StageContex
 
 
 def at_position(document: dict[str, Any], components: Components, matcher: Matcher) -> dict[str, Any]:
-    """The document with nothing left of an array but the element that made the document match its filter."""
+    """The document with an array reduced to the element that made the document match its filter."""
     position = matcher.array_position(document)
     if position is None:
         raise CommandError(

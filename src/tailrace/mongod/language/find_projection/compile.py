@@ -1,4 +1,4 @@
-"""From a projection as a client sends it to one that can be applied."""
+"""Compile a client's projection."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -42,7 +42,7 @@ def compile_find_projection(
 
 
 def _flattened(spec: Mapping[str, Any], prefix: Components) -> Iterator[tuple[Components, Any, bool]]:
-    """Full paths, what is wanted of them, and whether of one element only."""
+    """Full paths, their values, and whether they are positional."""
     for key, value in spec.items():
         is_positional = key.endswith(".$")
         path = key.removesuffix(".$")
@@ -67,7 +67,7 @@ def _flattened(spec: Mapping[str, Any], prefix: Components) -> Iterator[tuple[Co
 
 
 class _Reader:
-    """Takes one path after another and notes what it comes to."""
+    """Reads the paths of a specification one by one and collects the projection."""
 
     def __init__(self, context: StageContext, matcher: Matcher | None) -> None:
         self._context = context
@@ -79,10 +79,10 @@ class _Reader:
         self._kind: str | None = None
         self._keeps_id: bool | None = None
         self._is_plain = True
-        """Whether all paths are top-level fields that are kept or dropped as they are."""
+        """Whether all paths are top-level fields that are kept or dropped unchanged."""
 
     def read(self, components: Components, value: Any, is_positional: bool) -> None:
-        """The next path."""
+        """Add a path."""
         if is_positional:
             self._read_positional(components, value)
         elif isinstance(value, bool) or is_number(value):
@@ -148,7 +148,7 @@ class _Reader:
         """The projection of all paths."""
         kind = self._kind
         if kind is None:
-            # By itself a $slice leaves all other fields as they are.
+            # A $slice without other fields keeps all of them.
             kind = _INCLUSION if self._keeps_id and not self._slices else _EXCLUSION
         entries = self._paths.entries
         if self._keeps_id is not None and self._keeps_id != (kind == _INCLUSION):
@@ -185,7 +185,7 @@ class _Reader:
 
 
 def _forget(tree: Projection, components: Components) -> None:
-    """Take a path out of a tree again: an exclusion drops what is in it, and a sliced field stays."""
+    """Remove a path from a tree: an exclusion drops the fields in it, but a sliced field stays."""
     for name in components[:-1]:
         below = tree.entries[name]
         assert isinstance(below, PathTree), "the path was put there"

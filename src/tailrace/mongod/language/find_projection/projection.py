@@ -14,7 +14,7 @@ Document: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FindProjection:
-    """Projects documents one by one."""
+    """A compiled projection of single documents."""
 
     reshape: Callable[[Document], Document]
     """Keeps, drops and computes fields."""
@@ -24,13 +24,13 @@ class FindProjection:
     """The whole projection, if it can be done without decoding."""
 
     def apply(self, raw: bytes, document: Document | None = None) -> bytes:
-        """The projected document; whoever has it decoded already can save the second time."""
+        """The projected document; pass ``document`` if it is decoded already."""
         if self.on_bytes is not None:
             return self.on_bytes(raw)
         return encode(self.project(decode(raw) if document is None else document))
 
     def project(self, document: Document) -> Document:
-        """The same on values; the document that came in stays as it is."""
+        """The projected document as values; the given document is not changed."""
         if self.positional is not None:
             document = at_position(document, *self.positional)
         result = self.reshape(document)

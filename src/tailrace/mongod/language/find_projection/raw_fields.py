@@ -1,4 +1,4 @@
-"""Top-level fields cut out of a document's bytes."""
+"""Projections of top-level fields on a document's bytes."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -9,7 +9,7 @@ RawProjection: TypeAlias = Callable[[bytes], bytes]
 
 
 def keep_fields(names: Iterable[str]) -> RawProjection:
-    """A function that leaves a document nothing but some of its fields, in the document's order.
+    """A function that keeps only some fields of a document, in the document's order.
 
     >>> from tailrace.bson.documents import decode, encode
     >>> decode(keep_fields(["c", "a"])(encode({"a": 1, "b": 2, "c": 3})))
@@ -34,6 +34,6 @@ def keep_fields(names: Iterable[str]) -> RawProjection:
 
 
 def drop_fields(names: Iterable[str]) -> RawProjection:
-    """A function that takes some of its fields from a document."""
+    """A function that removes some fields of a document."""
     unwanted = frozenset(name.encode() for name in names)
     return lambda raw: rawbson.without(raw, unwanted)

@@ -1,7 +1,6 @@
-"""Operators that put elements into an array: ``$push`` and ``$addToSet``.
+"""Operators that add elements to an array: ``$push`` and ``$addToSet``.
 
-Elements that are merely appended to an array with content are logged one by one; otherwise the log has the
-whole new array.
+Elements appended to a non-empty array are logged one by one; otherwise the log has the whole new array.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +29,7 @@ _CLAUSES: Final = frozenset({"$each", "$position", "$slice", "$sort"})
 
 
 def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operator:
-    """``$addToSet`` takes a value, or values as ``{$each: [...]}``; what is there already is not added."""
+    """``$addToSet`` takes a value, or values as ``{$each: [...]}``; existing values are not added again."""
     values = [value]
     if isinstance(value, Mapping) and next(iter(value), None) == "$each":
         if len(value) > 1:
@@ -50,7 +49,7 @@ def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operat
 
 
 def _not_among(array: Iterable[Any], values: Iterable[Any], string_key: StringKey) -> list[Any]:
-    """The values that equal no element, each of them once."""
+    """The values that equal no element, without duplicates."""
     known = {sort_key(item, string_key) for item in array}
     new = []
     for value in values:
@@ -74,7 +73,7 @@ def _appended(array: list[Any], new: list[Any]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Clauses:
-    """What ``$push`` does after appending, or instead of it."""
+    """The clauses of ``$push`` besides ``$each``."""
 
     position: int | None
     slice: int | None
@@ -83,7 +82,7 @@ class _Clauses:
     def push(self, array: list[Any], values: list[Any]) -> list[Any]:
         """Insert, then sort, then slice."""
         position = len(array) if self.position is None else self.position
-        # As in Python, a negative position counts from the end, and none is beyond either end.
+        # As in Python, a negative position counts from the end, and positions are cut to the array's length.
         result = [*array[:position], *values, *array[position:]]
         if self.sort is not None:
             result = self.sort(result)
@@ -133,7 +132,7 @@ def _integer_clause(path: str, clauses: Mapping[str, Any], name: str) -> int | N
 
 
 def _compile_sort(path: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]], list[Any]]:
-    """``1`` or ``-1`` sorts whole elements, ``{field: 1 | -1, ...}`` by fields inside them."""
+    """``1`` or ``-1`` sorts by whole elements, ``{field: 1 | -1, ...}`` by fields inside them."""
     if isinstance(spec, Mapping):
         keys = [(name.split("."), _is_descending(path, value)) for name, value in spec.items()]
         if not keys or any("" in components for components, _ in keys):

@@ -1,4 +1,4 @@
-"""``arrayFilters``: which elements a ``$[<identifier>]`` stands for.
+"""``arrayFilters``: which elements a ``$[<identifier>]`` selects.
 
 A filter is a query whose paths all start with one identifier; it is matched against
 ``{<identifier>: <element>}``. Every filter must be used by some path, every identifier must have one filter.
@@ -23,13 +23,12 @@ _NOT_ALLOWED: Final = frozenset({"$expr", "$where", "$text", "$jsonSchema"})
 
 @dataclass(frozen=True, slots=True)
 class ArrayFilter:
-    """One filter, compiled."""
+    """A compiled filter."""
 
     identifier: str
     matcher: Callable[[dict[str, Any]], bool]
 
     def matches(self, element: Any) -> bool:
-        """Whether an element passes."""
         return self.matcher({self.identifier: element})
 
 
@@ -78,7 +77,7 @@ def _top_level_names(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def check_identifiers(paths: Iterable[tuple[str, ...]], filters: Mapping[str, ArrayFilter]) -> None:
-    """Refuse an identifier without filter and a filter without use."""
+    """Refuse an identifier without a filter and a filter that is not used."""
     unused = set(filters)
     for components in paths:
         for component in filter(is_array_filter, components):

@@ -1,6 +1,6 @@
-"""Operators that take elements out of an array: ``$pop``, ``$pull``, ``$pullAll``.
+"""Operators that remove elements of an array: ``$pop``, ``$pull``, ``$pullAll``.
 
-A missing array has nothing to take out. What remains is logged as a whole.
+They do nothing if the array is missing. The remaining array is logged as a whole.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.match import compile_match
 from tailrace.query.missing import MISSING, Missing
 
-# Operators that stand at the top of a query and not behind a path.
+# Operators at the top level of a query, without a path.
 _TOP_LEVEL: Final = frozenset({"$and", "$or", "$nor", "$expr", "$where", "$text", "$comment", "$jsonSchema"})
 
 
@@ -53,12 +53,12 @@ def compile_pull_all(path: str, value: Any, options: CompileOptions) -> Operator
     if not isinstance(value, list):
         message = f"$pullAll of {path!r} takes an array, not {type_name(value)}"
         raise CommandError(ErrorCode.BadValue, message)
-    return _cull("$pullAll", lambda item: any(equal(item, other, options.string_key) for other in value))
+    return _remove_if("$pullAll", lambda item: any(equal(item, other, options.string_key) for other in value))
 
 
 def compile_pull(_path: str, value: Any, options: CompileOptions) -> Operator:
     """``$pull`` takes a value, a condition on elements, or a query on elements that are documents."""
-    return _cull("$pull", _pull_condition(value, options))
+    return _remove_if("$pull", _pull_condition(value, options))
 
 
 def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool]:
@@ -72,14 +72,14 @@ def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool
     return lambda item: equal(item, value, options.string_key)
 
 
-def _cull(name: str, goes: Callable[[Any], bool]) -> Operator:
+def _remove_if(name: str, is_removed: Callable[[Any], bool]) -> Operator:
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
         if not isinstance(current, list):
             message = f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}"
             raise CommandError(ErrorCode.BadValue, message)
-        remaining = [item for item in current if not goes(item)]
+        remaining = [item for item in current if not is_removed(item)]
         return UNCHANGED if len(remaining) == len(current) else Changed(remaining)
 
     return Operator(apply)

@@ -1,7 +1,7 @@
-"""What a modifier update did, as the ``$v: 2`` diff that goes into the oplog.
+"""The changes of a modifier update, as the ``$v: 2`` diff for the oplog.
 
-Changes are reported path by path and gathered in a tree with the diff's own shape: per document the
-sections ``d``, ``u``, ``i`` and the sub-diffs, per array the changed elements in ascending order.
+Changes are added path by path and collected in a tree with the shape of the diff: for each document the
+sections ``d``, ``u``, ``i`` and the sub-diffs, for each array the changed elements in ascending order.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ _Changes: TypeAlias = _DocumentChanges | _ArrayChanges
 
 
 class ChangeLog:
-    """Collects changes and gives the diff.
+    """Collects changes and builds the diff.
 
     >>> log = ChangeLog()
     >>> log.updated(("a", 3), "x"), log.inserted(("b",), 1), log.deleted(("c", "d"))
@@ -57,22 +57,22 @@ class ChangeLog:
         self._root = _DocumentChanges()
 
     def updated(self, path: Path, value: Any) -> None:
-        """What was there has another value now; elements new at the end of an array are meant too."""
+        """A value was replaced, or an element was appended to an array."""
         changes, last = self._changes_at(path)
         changes.updates[last] = value
 
     def inserted(self, path: Path, value: Any) -> None:
-        """A document has a field it did not have."""
+        """A field was added to a document."""
         changes, last = self._changes_at(path)
         changes.inserts[last] = value
 
     def deleted(self, path: Path) -> None:
-        """A document lost a field."""
+        """A field of a document was removed."""
         changes, last = self._changes_at(path)
         changes.deletes[last] = False
 
     def to_diff(self) -> dict[str, Any] | None:
-        """The diff; None if nothing was reported."""
+        """The diff; None if nothing has changed."""
         return self._root.to_diff() or None
 
     def _changes_at(self, path: Path) -> tuple[Any, Any]:

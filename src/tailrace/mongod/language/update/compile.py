@@ -1,4 +1,4 @@
-"""From an update as a client sends it to something that can be applied.
+"""Compile a client's update.
 
 An array is a pipeline. A document is a set of operators if its first field starts with ``$``, else a
 replacement; the empty document is a replacement too.
@@ -30,7 +30,7 @@ class Update:
 
     @property
     def is_replacement(self) -> bool:
-        """Whether the update is a whole document; such an update must not apply to many."""
+        """Whether the update is a replacement document, which cannot apply to many documents."""
         return isinstance(self._compiled, ReplacementUpdate)
 
     def apply(
@@ -42,10 +42,10 @@ class Update:
         now: DatetimeMS,
         cluster_time: Timestamp,
     ) -> UpdateResult:
-        """Apply to one document, which is left as it is.
+        """Apply to one document, which is not changed.
 
-        ``array_position`` is the index that the query found for the positional ``$``. With
-        ``is_upsert_insert`` the document is the one made from an upsert's query.
+        ``array_position`` is the index for the positional ``$``, from the query. With ``is_upsert_insert``
+        the document is the one made from an upsert's query.
         """
         context = UpdateContext(document, now, cluster_time, is_upsert_insert, array_position)
         return self._compiled.apply(context)
@@ -58,7 +58,7 @@ def compile_update(
     variables: Mapping[str, Any] | None = None,
     collation: Any = None,
 ) -> Update:
-    """Compile an update; everything wrong with it whatever document it meets raises here.
+    """Compile an update; raises for every fault that does not depend on a document.
 
     >>> update = compile_update({"$inc": {"n": 2}, "$unset": {"old": ""}})
     >>> result = update.apply({"_id": 1, "n": 1, "old": 0}, now=DatetimeMS(0), cluster_time=Timestamp(1, 1))

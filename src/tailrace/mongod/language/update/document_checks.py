@@ -1,4 +1,4 @@
-"""What a document may look like to be stored after an update."""
+"""Checks of a document before it is stored after an update."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,11 +13,11 @@ from tailrace.mongod.language.update.operator import Path, dotted
 from tailrace.mongod.language.update.path import check_top_level_name
 
 MAX_DEPTH: Final = 180
-"""How deep a stored document may nest; the remaining levels up to BSON's 200 are for what wraps it."""
+"""The nesting limit of stored documents; the rest up to BSON's 200 is for the messages around them."""
 
 
 def check_depth(value: Any, depth: int, path: Path = ()) -> None:
-    """Refuse a value that lies, or reaches, too deep; ``depth`` is the number of steps that lead to it."""
+    """Refuse a value that is nested too deeply; ``depth`` is its own depth in the document."""
     if depth > MAX_DEPTH:
         message = f"the document exceeds the maximum nesting depth of {MAX_DEPTH} at {dotted(path)[:80]!r}"
         raise CommandError(ErrorCode.Overflow, message)
@@ -30,7 +30,7 @@ def check_depth(value: Any, depth: int, path: Path = ()) -> None:
 
 
 def check_id(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Refuse an update that alters or removes ``_id``, or brings one that cannot be stored."""
+    """Refuse an update that changes or removes ``_id``, or adds one that cannot be stored."""
     if "_id" in before:
         if "_id" not in after or not equal(before["_id"], after["_id"]):
             message = "after applying the update, the immutable field '_id' was found to have been altered"
@@ -52,14 +52,14 @@ def check_new_id(value: Any) -> None:
 
 
 def check_whole_document(document: dict[str, Any]) -> None:
-    """The rules for a document that came as a whole."""
+    """Check a replacement document."""
     for name in document:
         check_top_level_name(name)
     check_depth(document, 0)
 
 
 def with_id_first(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with ``_id`` in front, where it is stored.
+    """The document with ``_id`` as its first field, as it is stored.
 
     >>> with_id_first({"a": 1, "_id": 2})
     {'_id': 2, 'a': 1}

@@ -1,11 +1,11 @@
-"""Applying the tree of operators to one document.
+"""Apply a tree of operators to one document.
 
-The document given is left alone: every container on a path that is visited is copied before it changes.
-Missing parents are made as documents, and only if an operator below them brings a value; the log then has
-the topmost new field with everything inside it. An index beyond the end of an array fills the gap with null.
+The given document is not changed: every container on a path is copied before it changes. Missing parents are
+created as documents, and only if an operator below them sets a value; the log then has the topmost new field
+with its contents. For an index beyond the end of an array the gap is filled with null.
 
-Through ``$[]`` and ``$[<identifier>]`` several elements may change. The log then has the one element that
-did as a whole, or, if there are more, the array as a whole.
+Through ``$[]`` and ``$[<identifier>]`` several elements may change. If one does, the log has that whole
+element; if several do, it has the whole array.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ MAX_PADDING: Final = 1_500_000
 
 
 class Execution:
-    """One update being applied to one document."""
+    """One application of an update to one document."""
 
     def __init__(self, filters: Mapping[str, ArrayFilter], context: UpdateContext) -> None:
         self._filters = filters
@@ -44,13 +44,13 @@ class Execution:
         self.log = ChangeLog()
 
     def run(self, root: Branch) -> dict[str, Any]:
-        """The document after the update; what happened is in `log`."""
+        """The document after the update; its changes are in `log`."""
         document = dict(self._context.original)
         self._apply_branch(root, document, (), self.log)
         return document
 
-    # Each `_apply_...` changes the container it is given, which is a copy already, and says whether it did.
-    # Without a log the caller reports the change, as part of a larger one.
+    # Each `_apply_...` changes its container, which is a copy already, and returns whether it did. Without a
+    # log the caller logs the change, as part of a larger one.
 
     def _apply_branch(self, branch: Branch, container: Any, path: Path, log: ChangeLog | None) -> bool:
         if POSITIONAL in branch.children:
@@ -93,7 +93,7 @@ class Execution:
         return True
 
     def _blocked(self, node: Node, name: str, path: Path, value: Any) -> bool:
-        """The way ends at a value that cannot have such a field."""
+        """Handle a path that ends at a value without fields."""
         if needs_path(node, self._context):
             message = f"cannot create field {name!r} in element {{{path[-1]}: {value!r}}}"
             raise CommandError(ErrorCode.PathNotViable, message)
@@ -118,7 +118,7 @@ class Execution:
             for index in range(outcome.appended_from, len(outcome.value)):
                 log.updated((*path, index), outcome.value[index])
         if operator.renamed_from is not None:
-            # To the update's log, even if the new name is in a document that is new itself.
+            # In the update's log, even if the new name is in a document that is new itself.
             self.log.deleted(operator.renamed_from)
         return True
 
@@ -149,7 +149,7 @@ class Execution:
         return True
 
     def _chosen(self, node: Elements, item: Any, path: Path) -> Node | None:
-        """What is to be done with an element: the work of every filter that it passes."""
+        """The operators for an element: those of every filter that it matches; None if there are none."""
         matching = [
             child
             for identifier, child in node.children.items()
@@ -185,7 +185,7 @@ def _write(container: Any, key: Any, value: Any, path: Path, log: ChangeLog | No
 
 
 def _remove(container: Any, key: Any, path: Path, log: ChangeLog | None) -> bool:
-    """Take a field out of its document; an element of an array becomes null, so that the others stay."""
+    """Remove a field of a document; an element of an array becomes null, to keep the indexes of others."""
     if isinstance(container, dict):
         del container[key]
         if log is not None:

@@ -27,7 +27,7 @@ def compile_set(_path: str, value: Any, _options: CompileOptions) -> Operator:
 
 
 def compile_set_on_insert(_path: str, value: Any, _options: CompileOptions) -> Operator:
-    """``$setOnInsert`` takes any value; it acts if the update inserts a document."""
+    """``$setOnInsert`` takes any value; it applies only if the update inserts a document."""
     return Operator(
         lambda current, _path, _context: changed_unless_same(current, value),
         is_skipped=lambda context: not context.is_upsert_insert,
@@ -40,7 +40,7 @@ def compile_unset(_path: str, _value: Any, _options: CompileOptions) -> Operator
 
 
 def removed_if_there(current: Any | Missing, _path: Path, _context: UpdateContext) -> Outcome:
-    """The answer of an operator that removes a field."""
+    """The outcome of an operator that removes a field."""
     return UNCHANGED if current is MISSING else REMOVED
 
 

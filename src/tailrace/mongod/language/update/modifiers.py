@@ -16,7 +16,7 @@ from tailrace.mongod.language.update.rename import compile_rename
 from tailrace.mongod.language.update.tree import Branch, add, sort
 
 Compiler: TypeAlias = Callable[[str, Any, CompileOptions], Operator]
-"""From an operator's path and argument to the operator; what is wrong with the argument raises."""
+"""From an operator's path and argument to the operator; raises for a wrong argument."""
 
 _COMPILERS: Final[dict[str, Compiler]] = {
     "$addToSet": array_add.compile_add_to_set,
@@ -38,7 +38,7 @@ _RENAME: Final = "$rename"
 
 
 class ModifierUpdate:
-    """A compiled update of operators."""
+    """A compiled update with operators."""
 
     def __init__(
         self, spec: Mapping[str, Any], array_filters: Iterable[Any], options: CompileOptions

@@ -1,7 +1,7 @@
 """Operators that compute: ``$inc``, ``$mul``, ``$min``, ``$max``, ``$bit``.
 
 The result of arithmetic has the wider type of its operands; an int32 that overflows becomes an int64, an
-int64 that overflows is an error. ``$min`` and ``$max`` go by BSON order, across types.
+int64 that overflows is an error. ``$min`` and ``$max`` use BSON order, across types.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,13 +45,13 @@ _BIT_OPERATIONS: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def compile_inc(path: str, value: Any, _options: CompileOptions) -> Operator:
-    """``$inc`` takes a number; a missing field gets it as it is."""
+    """``$inc`` takes a number; a missing field is set to it."""
     operand = _number("$inc", path, value)
     return _arithmetic("$inc", operand, operand, lambda left, right: left + right, DECIMAL.add)
 
 
 def compile_mul(path: str, value: Any, _options: CompileOptions) -> Operator:
-    """``$mul`` takes a number; a missing field gets a zero of its type."""
+    """``$mul`` takes a number; a missing field is set to a zero of its type."""
     operand = _number("$mul", path, value)
 
     def product(left: Any, right: Any) -> Any:
@@ -87,7 +87,7 @@ def _arithmetic(
 
 
 def _compute(left: Number, right: Number, plain: Arithmetic, decimal: Arithmetic) -> Number | None:
-    """The result in the wider type of the two; None if it is beyond int64."""
+    """The result in the wider type of the two; None if it exceeds int64."""
     kind = max(kind_of(left), kind_of(right))
     if kind is Kind.DECIMAL:
         return Decimal128(decimal(to_decimal(left), to_decimal(right)))

@@ -1,8 +1,8 @@
 """The contract between update operators and the code that applies them.
 
-A compiled operator sits at the end of one path. It is given what is there now, or `MISSING`, and answers
-what should be there: nothing changes, the field goes, or a new value. Where the value lives, how missing
-parents are made and what the oplog says about it is none of its business.
+A compiled operator belongs to one path. It gets the present value at the path, or `MISSING`, and returns the
+outcome: no change, removal of the field, or a new value. Finding the value, creating missing parents and
+logging are not its task.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ from tailrace.bson.documents import encode_value
 from tailrace.query.missing import Missing
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Steps into a document as it is: a string enters a document, an int an array."""
+"""Steps into a document: a string is a field of a document, an int an index of an array."""
 
 
 class NoValue(Enum):
-    """Answers of an operator that bring no new value."""
+    """Outcomes of an operator without a new value."""
 
     UNCHANGED = "unchanged"
     REMOVED = "removed"
@@ -37,7 +37,7 @@ class Changed:
 
     value: Any
     appended_from: int | None = None
-    """The value is the old array and more: log its elements from this index on, not the whole array."""
+    """Set if the value is the old array with elements appended: log those from this index on."""
 
 
 Outcome: TypeAlias = NoValue | Changed
@@ -45,7 +45,7 @@ Outcome: TypeAlias = NoValue | Changed
 
 @dataclass(frozen=True, slots=True)
 class UpdateContext:
-    """What one application of an update knows besides the place an operator writes to."""
+    """The inputs of one application of an update that all operators share."""
 
     original: dict[str, Any]
     now: DatetimeMS
@@ -55,7 +55,7 @@ class UpdateContext:
 
 
 def never_skipped(_context: UpdateContext) -> bool:
-    """No operator but a few is ever inert."""
+    """For the operators that always apply, which are most."""
     return False
 
 
@@ -64,11 +64,11 @@ class Operator:
     """One operator with its argument, compiled."""
 
     apply: Callable[[Any | Missing, Path, UpdateContext], Outcome]
-    """From what is at a path to what should be there."""
+    """From the present value at a path to the outcome."""
     is_skipped: Callable[[UpdateContext], bool] = never_skipped
-    """Whether the operator does nothing this time, wherever its path leads."""
+    """Whether the operator does nothing in this application, at any path."""
     tolerates_blocked_path: bool = False
-    """Whether a path through a scalar, which can lead nowhere, merely means that nothing is there."""
+    """Whether a path through a scalar means that nothing is there; otherwise it is an error."""
     renamed_from: Path | None = None
     """The field whose removal is logged together with the new value."""
     is_removal_logged: bool = True
@@ -89,7 +89,7 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What compiling an operator knows besides its path and argument."""
+    """The inputs of compilation that all operators share."""
 
     string_key: StringKey = None
     collation: Any = None
@@ -97,12 +97,12 @@ class CompileOptions:
 
 
 def changed_unless_same(current: Any | Missing, value: Any) -> Outcome:
-    """The new value, unless it has the very bytes of the old one; 1 and 1.0 are not the same."""
+    """The new value, unless its bytes equal those of the old one; 1 and 1.0 differ."""
     if current is value or (current is not Missing.MISSING and encode_value(current) == encode_value(value)):
         return UNCHANGED
     return Changed(value)
 
 
 def dotted(path: Path) -> str:
-    """The path as messages show it."""
+    """The path with dots, for messages."""
     return ".".join(map(str, path))

@@ -1,4 +1,4 @@
-"""Dotted paths of update operators: their components, their rules, their order."""
+"""Dotted paths of update operators: parse, check and order them."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ def parse_path(path: str) -> tuple[str, ...]:
 
 
 def split_update_path(path: str) -> tuple[str, ...]:
-    """The components of a path, none of which is empty."""
+    """The components of a path; raises EmptyFieldName if one is empty."""
     if not path:
         raise CommandError(ErrorCode.EmptyFieldName, "an update path cannot be empty")
     components = tuple(path.split("."))

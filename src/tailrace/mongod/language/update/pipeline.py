@@ -1,4 +1,4 @@
-"""Updates that are an aggregation pipeline of the few stages that reshape one document."""
+"""Updates that are an aggregation pipeline of stages that reshape one document."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,7 @@ _STAGES: Final = frozenset({"$addFields", "$set", "$project", "$unset", "$replac
 
 
 class PipelineUpdate:
-    """A compiled pipeline."""
+    """A compiled update pipeline."""
 
     def __init__(self, stages: list[Any], options: CompileOptions) -> None:
         self._specs = [_single_stage(stage) for stage in stages]

@@ -1,8 +1,7 @@
-"""``$rename``: one operator with two ends.
+"""``$rename``: an operator with two paths.
 
-The target reads the value at the source and sets it; the source goes. Both are in the operator tree, so
-that no other operator touches either. A missing source makes both ends inert. Neither end may lie in an
-array.
+The target is set to the value at the source; the source is removed. Both are in the operator tree, so that
+other operators conflict with either. If the source is missing, both are skipped. Neither may be in an array.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from tailrace.query.missing import MISSING, Missing
 
 
 def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operator]]:
-    """Both ends with their paths."""
+    """The operators for source and target, with their paths."""
     if not isinstance(target_path, str):
         message = f"the 'to' field of $rename must be a string, not {type_name(target_path)}"
         raise CommandError(ErrorCode.BadValue, message)

@@ -1,4 +1,4 @@
-"""Updates that replace the document as a whole, except for its ``_id``."""
+"""Updates that replace the whole document, except for its ``_id``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -35,7 +35,7 @@ def _is_empty_timestamp(value: Any) -> bool:
 def whole_document_result(
     before: dict[str, Any], after: dict[str, Any], *, is_replacement: bool
 ) -> UpdateResult:
-    """The result of an update that made a whole new document; without ``_id`` it keeps the old one."""
+    """The result of an update that built a new document; without ``_id`` it keeps the old one."""
     if "_id" in before and "_id" not in after:
         after = {"_id": before["_id"], **after}
     check_id(before, after)

@@ -1,12 +1,12 @@
 """All operators of one update as a tree over their paths.
 
-Merging the paths first has three uses: two operators that touch the same path are found before anything
-happens (ConflictingUpdateOperators); fields are processed in one defined order, whichever operator they
-belong to; and each container on the way is visited, and copied, once.
+The tree has three uses: two operators on the same path are found before anything is changed
+(ConflictingUpdateOperators); fields are processed in one defined order, independent of their operators; and
+each container on a path is visited, and copied, once.
 
-A `Branch` descends by field name or index, and by the positional ``$`` where the query found a match. An
-`Elements` node descends into the elements of an array that its filters choose; the identifier "" is ``$[]``,
-which chooses all. The two kinds do not mix at one place.
+A `Branch` descends by field name or index, and by the positional ``$`` to the element that the query matched.
+An `Elements` node descends into the elements of an array that its filters select; the identifier "" is
+``$[]``, which selects all. The two kinds cannot be mixed at one place.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ Node: TypeAlias = Leaf | Branch | Elements
 
 
 def add(root: Branch, components: tuple[str, ...], operator: Operator) -> None:
-    """Put an operator at the end of its path."""
+    """Add an operator at its path."""
     node: Branch | Elements = root
     for depth, component in enumerate(components):
         key = component[2:-1] if isinstance(node, Elements) else component
@@ -68,7 +68,7 @@ def _conflict(components: tuple[str, ...], depth: int) -> CommandError:
 
 
 def merge(left: Node, right: Node, place: str) -> Node:
-    """Both nodes in one, for two ways that turn out to lead to the same element."""
+    """Combine two nodes whose paths lead to the same element."""
     if isinstance(left, Leaf) or isinstance(right, Leaf) or type(left) is not type(right):
         message = f"two operators of the update create a conflict at {place!r}"
         raise CommandError(ErrorCode.ConflictingUpdateOperators, message)
@@ -80,7 +80,7 @@ def merge(left: Node, right: Node, place: str) -> Node:
 
 
 def sort(node: Node) -> Node:
-    """The node with the children of all branches in processing order; ``$`` waits for its index."""
+    """The node with the children of all branches in processing order; ``$`` is placed later."""
     if isinstance(node, Leaf):
         return node
     children = {name: sort(child) for name, child in node.children.items()}
@@ -89,7 +89,7 @@ def sort(node: Node) -> Node:
 
 
 def with_position(branch: Branch, position: str, place: str) -> Branch:
-    """The branch with the positional ``$`` replaced by the index it stands for."""
+    """The branch with the positional ``$`` replaced by its index."""
     children = dict(branch.children)
     child = children.pop(POSITIONAL)
     explicit = children.get(position)
@@ -98,14 +98,14 @@ def with_position(branch: Branch, position: str, place: str) -> Branch:
 
 
 def has_effect(node: Node, context: UpdateContext) -> bool:
-    """Whether some operator below acts this time."""
+    """Whether any operator below is applied."""
     if isinstance(node, Leaf):
         return not node.operator.is_skipped(context)
     return any(has_effect(child, context) for child in node.children.values())
 
 
 def needs_path(node: Node, context: UpdateContext) -> bool:
-    """Whether some operator below acts this time and cannot do without its path."""
+    """Whether any operator below is applied and does not tolerate a blocked path."""
     if isinstance(node, Leaf):
         operator = node.operator
         return not operator.tolerates_blocked_path and not operator.is_skipped(context)

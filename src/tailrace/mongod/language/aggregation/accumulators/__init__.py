@@ -1,4 +1,4 @@
-"""Accumulators: what `$group` and the stages like it compute over many documents."""
+"""Accumulators: functions over many documents for `$group` and similar stages."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,7 +46,7 @@ def parse_accumulated_field(field: str, spec: Any, scope: StageScope) -> Accumul
 
 
 def parse_accumulator(name: str, spec: Any, scope: StageScope) -> Accumulator:
-    """An accumulator by its name."""
+    """Compile an accumulator by its name."""
     if name == _JAVASCRIPT:
         raise CommandError(
             ErrorCode.CommandNotSupported, f"{name} is not supported: no JavaScript can be run"

@@ -1,4 +1,4 @@
-"""What an accumulator is: an expression evaluated for every document, and a state that takes the values."""
+"""The type of an accumulator: an expression evaluated for every document and a state."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -9,13 +9,13 @@ from tailrace.query.expressions import Environment, Expression
 
 
 class State(Protocol):
-    """What an accumulator remembers of one group."""
+    """The state of an accumulator for one group."""
 
     def add(self, value: Any) -> None:
-        """Take in the argument's value for the next document; it may be `MISSING`."""
+        """Add the argument's value for the next document; it may be `MISSING`."""
 
     def result(self) -> Any:
-        """What has come of it so far; asking changes nothing, and more values may follow."""
+        """The result so far; does not change the state, and more values may follow."""
 
 
 class Accumulator(NamedTuple):
@@ -23,14 +23,14 @@ class Accumulator(NamedTuple):
 
     argument: Expression
     start: Callable[[Environment], State]
-    """Begins a group; the environment's root is the group's ``_id``, which an ``n`` may depend on."""
+    """Creates the state of a group; the environment's root is the group's ``_id``, which ``n`` may use"""
 
 
 AccumulatorParser: TypeAlias = Callable[[str, Any, StageScope], Accumulator]
 
 
 def of_one_expression(state: Callable[[], State]) -> AccumulatorParser:
-    """A parser for an accumulator that takes an expression and nothing else."""
+    """A parser for an accumulator whose argument is one expression."""
 
     def parse(_name: str, spec: Any, scope: StageScope) -> Accumulator:
         return Accumulator(scope.parse(spec), lambda _env: state())
@@ -39,7 +39,7 @@ def of_one_expression(state: Callable[[], State]) -> AccumulatorParser:
 
 
 def of_compared_expression(state: Callable[[Callable[[Any], Any]], State]) -> AccumulatorParser:
-    """The same for an accumulator that compares values: its state gets a function from value to sort key."""
+    """`of_one_expression` for an accumulator that compares values: its state gets the sort key function."""
 
     def parse(_name: str, spec: Any, scope: StageScope) -> Accumulator:
         key = value_key(scope)
@@ -49,6 +49,6 @@ def of_compared_expression(state: Callable[[Callable[[Any], Any]], State]) -> Ac
 
 
 def value_key(scope: StageScope) -> Callable[[Any], Any]:
-    """What values are compared by under the pipeline's collation."""
+    """The sort key function under the pipeline's collation."""
     string_key = scope.string_key
     return sort_key if string_key is None else lambda value: sort_key(value, string_key)

@@ -1,4 +1,4 @@
-"""``$first $last $min $max`` and their relatives that give the ``n`` first, last, least or greatest."""
+"""``$first $last $min $max``, and ``$firstN $lastN $minN $maxN``."""
 
 from collections import deque
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class Last:
 
 
 class _Extreme:
-    """``$min`` and ``$max``; null and missing values do not take part."""
+    """``$min`` and ``$max``; null and missing values are ignored."""
 
     __slots__ = ("_best", "_best_key", "_key")
 
@@ -129,7 +129,7 @@ class LastN:
 
 
 class _ExtremeN:
-    """``$minN`` and ``$maxN``: in their order; null and missing values do not take part."""
+    """``$minN`` and ``$maxN``: in order; null and missing values are ignored."""
 
     __slots__ = ("_count", "_held", "_key")
 

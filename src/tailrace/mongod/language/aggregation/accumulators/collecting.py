@@ -1,4 +1,4 @@
-"""``$push $addToSet $concatArrays $setUnion $mergeObjects``: accumulators that keep what they are given."""
+"""``$push $addToSet $concatArrays $setUnion $mergeObjects``: accumulators that collect values."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,7 +15,7 @@ from tailrace.query.missing import MISSING
 
 
 class Push:
-    """``$push``: all values in the order they come; a missing one is left out."""
+    """``$push``: all values in the order of the documents, without missing ones."""
 
     __slots__ = ("_values",)
 
@@ -31,7 +31,7 @@ class Push:
 
 
 class AddToSet:
-    """``$addToSet``: each value once, in the order of first appearance, which MongoDB leaves open."""
+    """``$addToSet``: distinct values, in the order of first appearance (MongoDB does not define an order)."""
 
     __slots__ = ("_key", "_values")
 
@@ -64,7 +64,7 @@ class ConcatArrays:
 
 
 class SetUnion(AddToSet):
-    """``$setUnion``: the elements of all arrays, each once."""
+    """``$setUnion``: the distinct elements of all arrays."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ def _checked_array(name: str, value: Any) -> list[Any]:
 
 
 class MergeObjects:
-    """``$mergeObjects``: the fields of all documents, the last one's value for each."""
+    """``$mergeObjects``: the fields of all documents, each with its last value."""
 
     __slots__ = ("_merged",)
 

@@ -1,4 +1,4 @@
-"""``$sum $avg $stdDevPop $stdDevSamp $count``: accumulators of numbers; what is no number is passed over."""
+"""``$sum $avg $stdDevPop $stdDevSamp $count``: accumulators of numbers; other values are ignored."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from tailrace.query.expressions.scope import Constant
 
 
 class Total:
-    """A running sum that loses nothing on the way: integers exactly, doubles in two parts, decimals apart."""
+    """A running sum without rounding errors: exact integers, compensated doubles, separate decimals."""
 
     __slots__ = ("_decimal", "_high", "_integer", "_kind", "_low", "_special")
 
@@ -42,7 +42,6 @@ class Total:
         self._decimal = Decimal(0)
 
     def add(self, number: Number) -> None:
-        """Add a number."""
         kind = kind_of(number)
         if kind > self._kind:
             self._kind = kind
@@ -57,14 +56,14 @@ class Total:
         if not math.isfinite(number):
             self._special += number
             return
-        # What rounding takes away is kept in the second part.
+        # The rounding error is added to the second part.
         high = self._high + number
         virtual = high - self._high
         self._low += (self._high - (high - virtual)) + (number - virtual)
         self._high = high
 
     def _double(self) -> float:
-        if self._special:  # an infinity or NaN, which is true as well
+        if self._special:  # an infinity or NaN, which is truthy
             return self._special
         if not math.isfinite(self._high):
             return self._high
@@ -85,7 +84,7 @@ class Total:
         return DECIMAL.add(self._decimal, DECIMAL.create_decimal(rest))
 
     def value(self) -> Any:
-        """The sum, of the widest type among its parts; integers that overflow become a double."""
+        """The sum, in the widest type of its parts; integers that overflow become a double."""
         if self._kind is Kind.DECIMAL:
             return decimal128(self._in_decimal())
         if self._kind is Kind.DOUBLE:
@@ -95,7 +94,7 @@ class Total:
         return int32_or_int64(self._integer) if self._kind is Kind.INT32 else Int64(self._integer)
 
     def divided_by(self, count: int) -> float | Decimal128:
-        """The sum divided; never an integer."""
+        """The sum divided by a number; never an integer."""
         if self._kind is Kind.DECIMAL:
             return decimal128(DECIMAL.divide(self._in_decimal(), Decimal(count)))
         return self._double() / count
@@ -114,7 +113,7 @@ class Sum:
             self._total.add(value)
 
     def result(self) -> Any:
-        """See `State`; zero if there was nothing to add."""
+        """The sum; zero without numbers."""
         return self._total.value()
 
 
@@ -133,17 +132,17 @@ class Average:
             self._count += 1
 
     def result(self) -> float | Decimal128 | None:
-        """See `State`; null if there was no number."""
+        """The average; null without numbers."""
         return self._total.divided_by(self._count) if self._count else None
 
 
 class _StandardDeviation:
-    """By Welford's method, because the last digits depend on the method."""
+    """Computed by Welford's method, as MongoDB does: the last digits depend on the method."""
 
     __slots__ = ("_count", "_mean", "_squares")
 
     fewer: int
-    """By how much the divisor is less than the number of values."""
+    """Difference between the number of values and the divisor"""
 
     def __init__(self) -> None:
         self._mean = self._squares = 0.0
@@ -159,7 +158,7 @@ class _StandardDeviation:
         self._squares += delta * (number - self._mean)
 
     def result(self) -> float | None:
-        """See `State`; null if there were too few numbers."""
+        """The deviation; null with too few numbers."""
         divisor = self._count - self.fewer
         return math.sqrt(self._squares / divisor) if divisor > 0 else None
 
@@ -179,7 +178,7 @@ class SampleDeviation(_StandardDeviation):
 
 
 def _parse_count(name: str, spec: Any, _scope: StageScope) -> Accumulator:
-    """``{$count: {}}`` is the sum of as many ones."""
+    """``{$count: {}}`` is a sum of ones."""
     if not isinstance(spec, Mapping) or spec:
         raise CommandError(ErrorCode.TypeMismatch, f"{name} takes no arguments, i.e. {name}:{{}}")
     return Accumulator(Constant(1), lambda _env: Sum())

@@ -1,4 +1,4 @@
-"""``$median`` and ``$percentile``: exact, though the only method to ask for is called approximate."""
+"""``$median`` and ``$percentile``: exact, although the only allowed method is called approximate."""
 
 import math
 from typing import Any, Final
@@ -11,7 +11,7 @@ from tailrace.query.expressions.operands import is_number
 
 
 class Quantiles:
-    """``$percentile``: one value for each fraction, null if there was no number."""
+    """``$percentile``: a value for each fraction; null without numbers."""
 
     __slots__ = ("_fractions", "_numbers")
 

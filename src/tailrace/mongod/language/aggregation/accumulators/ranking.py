@@ -1,4 +1,4 @@
-"""``$top $bottom $topN $bottomN``: outputs of the documents that come first or last in an order."""
+"""``$top $bottom $topN $bottomN``: outputs of the first or last documents in an order."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,7 @@ class Ranked:
         self._selector: TopSelector[Any] = TopSelector(ordering, count, from_end=from_end)
 
     def add(self, value: tuple[Document, Any]) -> None:
-        """See `State`; the value is a document and its output."""
+        """Add a document and its output."""
         self._selector.add(*value)
 
     def result(self) -> list[Any]:
@@ -39,7 +39,7 @@ class Ranked:
 
 
 class _Single:
-    """The only one of ``n`` = 1, without its array."""
+    """The element of a state with ``n`` = 1, without the array."""
 
     __slots__ = ("_state",)
 
@@ -50,7 +50,7 @@ class _Single:
         self._state.add(value)
 
     def result(self) -> Any:
-        """See `State`; null if there was nothing."""
+        """The element; null if there is none."""
         return next(iter(self._state.result()), None)
 
 

@@ -1,7 +1,7 @@
-"""Documents of other collections: read once, and found again by the value of a field.
+"""Documents of other collections: read once and looked up by the value of a field.
 
-What has been read is kept for as long as the pipeline is, so that a stage that looks the same collection up
-for every document does not read and decode it every time. A collection above a size is read anew instead.
+Documents are cached for the life of the pipeline, so that a stage does not read and decode the same
+collection for every document. A collection above a size is read again each time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _NULL: Final = sort_key(None)
 
 
 class ForeignCollection:
-    """A collection that a stage reads beside the pipeline's own."""
+    """Another collection that a stage reads."""
 
     def __init__(self, scope: StageScope, collection: str) -> None:
         self._services = scope.services
@@ -28,7 +28,7 @@ class ForeignCollection:
         scope.foreign.add(self._namespace)
 
     def rows(self) -> Rows:
-        """All documents, with pauses among them the first time."""
+        """All documents, with pauses on the first call."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -44,7 +44,7 @@ class ForeignCollection:
         self._kept = kept
 
     def indexed(self, path: str, values: Iterable[Any]) -> list[Iterable[Any]] | None:
-        """For each value the documents that have it at a path, by an index; None if there is no index."""
+        """For each value its documents, found by an index on the path; None if there is no index."""
         found = []
         for value in values:
             documents = self._services.equal_documents(*self._namespace, path, value)
@@ -57,8 +57,8 @@ class ForeignCollection:
 class EqualityJoin:
     """Finds the documents of a collection whose field equals one of some values.
 
-    A null stands for a missing field too if ``null_is_missing``. An index is used where there is one;
-    otherwise all documents are put into a table by the values that they have.
+    With ``null_is_missing`` a null also matches a missing field. An index is used if there is one; otherwise
+    a hash table of all documents by their values.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class EqualityJoin:
         self._rows: list[Row] = []
 
     def rows(self, values: list[Any]) -> Rows:
-        """The documents that match, each once, and pauses."""
+        """The matching documents without duplicates, and pauses."""
         wanted = {self._key(value): value for value in values}
         if self._table is None and self._string_key is None and _NULL not in wanted:
             found = self._collection.indexed(self._path.text, wanted.values())
@@ -87,7 +87,7 @@ class EqualityJoin:
             yield self._rows[position]
 
     def _checked(self, found: list[Iterable[Any]], wanted: AbstractSet[Any]) -> Rows:
-        """What an index has found: one document can have several of the values."""
+        """The documents that an index has found, checked and without duplicates."""
         seen: set[bytes] = set()
         for documents in found:
             for row in rows_of(documents):
@@ -126,7 +126,7 @@ class EqualityJoin:
 
 
 def values_at(document: Document, components: tuple[str, ...]) -> list[Any]:
-    """All values that a path leads to, through arrays and by index; of an array at its end, the elements.
+    """All values at a path, through arrays and by index; for an array at its end, the elements.
 
     >>> values_at({"a": [{"b": 1}, {"b": [2, [3]]}, {}, 4]}, ("a", "b"))
     [1, 2, [3]]

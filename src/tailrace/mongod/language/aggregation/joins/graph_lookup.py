@@ -1,8 +1,8 @@
-"""`$graphLookup`: everything that can be reached in another collection, going from document to document.
+"""`$graphLookup`: a recursive search in another collection.
 
-The search begins with the values of an expression. It finds the documents that have one of them in one field,
-goes on with the values that those have in another, and so on until nothing new turns up. Each document is
-found once, on the shortest way; null does not stand for a missing field here.
+The search begins with the values of an expression. It finds the documents with one of them in one field,
+continues with the values of another field of those, and so on until it finds no new document. Each document
+is found once, at its smallest depth; null does not match a missing field here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,6 @@ _OPTIONS: Final = (*_REQUIRED, "maxDepth", "depthField", "restrictSearchWithMatc
 
 
 def compile_graph_lookup(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     _check(name, spec)
     output = split_path(spec["as"])
     start = scope.parse(spec["startWith"])
@@ -70,7 +69,7 @@ class _Search:
             )
 
     def from_values(self, values: list[Any]) -> Iterator[Document | Pause]:
-        """All documents that can be reached, near ones first."""
+        """All documents that can be reached, by depth."""
         asked: set[Any] = set()
         visited: set[Any] = set()
         depth = 0
@@ -96,7 +95,7 @@ class _Search:
             depth += 1
 
     def _new(self, values: list[Any], asked: set[Any]) -> list[Any]:
-        """The values that have not been looked for yet."""
+        """The values that have not been searched for yet."""
         new = []
         for value in values:
             key = sort_key(value, self._string_key)

@@ -1,7 +1,7 @@
-"""`$lookup`: the documents of another collection that belong to each document, as an array in it.
+"""`$lookup`: add the matching documents of another collection to each document, as an array.
 
-They are found by a field that equals one of this document's, by a pipeline that can refer to this document
-through the variables of ``let``, or by both.
+They are found by equality of two fields, by a pipeline that can use this document through the variables of
+``let``, or by both.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,11 @@ from tailrace.query.expressions.scope import check_variable_write
 
 _TEXTS: Final = ("from", "localField", "foreignField", "as")
 _OPTIONS: Final = (*_TEXTS, "let", "pipeline")
-# Pipelines with these give other results every time.
+# Pipelines with these have other results on every run.
 _UNREPEATABLE: Final = frozenset({"$rand", "$sample", "$sampleRate"})
 
 
 def compile_lookup(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     _check(name, spec)
     return _Lookup(name, spec, scope).run
 

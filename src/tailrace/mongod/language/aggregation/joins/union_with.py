@@ -1,4 +1,4 @@
-"""`$unionWith`: the documents of another collection, or of a pipeline over it, behind this pipeline's own."""
+"""`$unionWith`: append the documents of another collection, or of a pipeline on it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from tailrace.query.expressions.operands import is_string, type_name
 
 
 def compile_union_with(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage, of a collection's name or of a document with ``coll`` and ``pipeline``."""
+    """The specification is a collection's name, or a document with ``coll`` and ``pipeline``."""
     collection_name, stages = _parse(name, spec, scope)
     collection = None if collection_name is None else ForeignCollection(scope, collection_name)
     pipeline = scope.subpipeline(name, stages, collection=collection_name)

@@ -1,4 +1,4 @@
-"""Where a pipeline's results go if they do not go to the client."""
+"""The targets of `$out` and `$merge`: where a pipeline's results are written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ class OutTarget:
     database: str
     collection: str
     timeseries: Mapping[str, Any] | None = None
-    """Options of the time-series collection to make, if it is to be one."""
+    """Options of a time-series collection to create"""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeTarget:
-    """`$merge`: each result is written into a collection by the fields it has in common with it."""
+    """`$merge`: each result is merged into the document of a collection that has the same key fields."""
 
     database: str
     collection: str
     on: tuple[str, ...]
-    """The fields that tell which document is meant; a unique index must be on them."""
+    """The key fields, which must have a unique index"""
     when_matched: str | Sequence[Mapping[str, Any]]
-    """replace, keepExisting, merge, fail, or the stages of a pipeline that updates the matching document."""
+    """replace, keepExisting, merge, fail, or the stages of a pipeline that updates the matching document"""
     when_not_matched: str
-    """insert, discard or fail."""
+    """insert, discard or fail"""
     variables_for: Callable[[Document], dict[str, Any]]
-    """The variables of that pipeline for a result: ``new`` is the result itself."""
+    """The variables of that pipeline for a result: ``new`` is the result"""
 
 
 Output: TypeAlias = OutTarget | MergeTarget

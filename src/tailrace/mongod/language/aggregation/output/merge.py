@@ -1,4 +1,4 @@
-"""`$merge`: results written into a collection, each onto the document it belongs to. See `output`."""
+"""Parse `$merge`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -26,7 +26,7 @@ _NEW: Final = "new"
 
 
 def parse_merge(name: str, spec: Any, scope: StageScope) -> MergeTarget:
-    """Where to and how; a string is the collection, and everything else is as by default."""
+    """The target; a string is the name of the collection, with defaults for all options."""
     if is_string(spec):
         spec = {"into": spec}
     if not isinstance(spec, Mapping):

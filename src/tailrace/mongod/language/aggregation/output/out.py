@@ -1,4 +1,4 @@
-"""`$out`: results that replace a collection. Here it is only read; see `output`."""
+"""Parse `$out`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from tailrace.query.expressions.operands import is_string, type_name
 
 
 def parse_out(name: str, spec: Any, scope: StageScope) -> OutTarget:
-    """Where to: a collection of the same database by its name, or a document that names both."""
+    """The target: a collection of the same database by name, or a document with both names."""
     if is_string(spec):
         return _checked(name, OutTarget(scope.context.database, spec))
     if not isinstance(spec, Mapping):

@@ -1,7 +1,7 @@
-"""`$bucket`: documents grouped by the range between two boundaries that an expression's value falls into.
+"""`$bucket`: group documents by ranges of an expression's value.
 
-A bucket includes its lower boundary, which is its ``_id``, and not its upper one. Values outside go to the
-default bucket; without one they are an error.
+A bucket includes its lower boundary, which is its ``_id``, but not its upper one. Values outside all ranges
+go to the default bucket; without one they are an error.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ _OPTIONS = ("groupBy", "boundaries", "default", "output")
 
 
 def compile_bucket(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage: a `$group` by the boundary below, and a `$sort` by it."""
+    """A `$group` by the lower boundary, and a `$sort` by it."""
     if not isinstance(spec, Mapping):
         raise CommandError(40201, f"Argument to {name} stage must be an object, but found {type_name(spec)}")
     for option in spec:
@@ -67,7 +67,7 @@ def compile_bucket(name: str, spec: Any, scope: StageScope) -> Stage:
 
 
 def check_group_by(name: str, spec: Any, code: int) -> None:
-    """A ``groupBy`` has to be a path or an expression; a plain value would be a mistake."""
+    """Refuse a ``groupBy`` that is neither a path nor an expression."""
     if isinstance(spec, Mapping):
         return
     if not is_string(spec) or not spec.startswith("$"):
@@ -78,7 +78,7 @@ def check_group_by(name: str, spec: Any, code: int) -> None:
 
 
 def output_accumulators(name: str, spec: Any, scope: StageScope, not_object: int) -> Accumulators:
-    """The fields of each bucket: how many documents there are, if nothing else is asked for."""
+    """The fields of each bucket; by default the number of documents."""
     if spec is None:
         return {"count": parse_accumulator("$sum", 1, scope)}
     if not isinstance(spec, Mapping):

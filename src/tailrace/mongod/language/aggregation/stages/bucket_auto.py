@@ -1,7 +1,7 @@
-"""`$bucketAuto`: documents in so many buckets of about equal size, by the value of an expression.
+"""`$bucketAuto`: divide documents into buckets of about equal size, by the value of an expression.
 
-Boundaries are put where values change, so that equal values share a bucket; the ``_id`` shows both of them.
-With a granularity they are numbers of a series instead (`granularity`).
+Boundaries are between different values, so that equal values share a bucket; the ``_id`` has both boundaries.
+With a granularity they are numbers of a series (`granularity`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,6 @@ class _Entry(NamedTuple):
 
 
 def compile_bucket_auto(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     if not isinstance(spec, Mapping):
         raise CommandError(
             40240, f"The argument to {name} must be an object, but found type: {type_name(spec)}"
@@ -71,7 +70,7 @@ class _Bucket(NamedTuple):
 
 
 def _buckets(entries: list[_Entry], count: int) -> Iterator[_Bucket]:
-    """Cut where values change, after at least the average number of entries."""
+    """Divide between different values, after at least the average number of entries."""
     size = max(round(len(entries) / count), 1)
     start = 0
     made = 0
@@ -87,7 +86,7 @@ def _buckets(entries: list[_Entry], count: int) -> Iterator[_Bucket]:
 
 
 def _series_buckets(entries: list[_Entry], count: int, series: Granularity) -> Iterator[_Bucket]:
-    """Cut at numbers of a series: each bucket ends at the one above its last value."""
+    """Divide at numbers of a series: each bucket ends at the next number above its last value."""
     if not entries:
         return
     size = max(round(len(entries) / count), 1)
@@ -103,7 +102,7 @@ def _series_buckets(entries: list[_Entry], count: int, series: Granularity) -> I
         ):
             end += 1
         if upper == 0 and end < len(entries):
-            # Nothing in a series lies just above zero: a bucket of zeros reaches up to the next value.
+            # No number of a series is next to zero: a bucket of zeros extends to the next value.
             upper = series.round_down(to_double(entries[end].value))
         yield _Bucket(lower, upper, entries[start:end])
         lower = upper

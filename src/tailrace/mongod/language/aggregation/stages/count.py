@@ -1,4 +1,4 @@
-"""`$count`: one document with the number of documents, and none if there were none."""
+"""`$count`: one document with the number of documents; none if there are no documents."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tailrace.query.expressions.operands import is_string, type_name
 
 
 def compile_count(_name: str, spec: Any, _scope: StageScope) -> Stage:
-    """The stage; its specification is the name of the field to show the number in."""
+    """The specification is the name of the field for the number."""
     field = _checked_field(spec)
 
     def run(rows: Rows) -> Rows:

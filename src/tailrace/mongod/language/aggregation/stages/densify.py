@@ -1,8 +1,8 @@
-"""`$densify`: documents added where a field's values leave gaps, at equal steps of a number or of time.
+"""`$densify`: add documents in the gaps of a field's values, at equal steps of a number or a date.
 
-The bounds are those of all documents (``full``), of each partition (``partition``), or given as an array, of
-which the upper one is not reached. Steps are counted from the lower bound. Documents whose field is null or
-missing, and those outside the bounds, pass as they are.
+The bounds are those of all documents (``full``), of each partition (``partition``), or an array, whose upper
+bound is excluded. Steps are counted from the lower bound. Documents whose field is null or missing, and those
+outside the bounds, are passed on unchanged.
 """
 
 from collections.abc import Iterator
@@ -41,20 +41,20 @@ _FULL, _PARTITION = "full", "partition"
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """What is added: the step, and the bounds, which are a word or two values."""
+    """The option ``range``: the step, and the bounds, which are a keyword or two values."""
 
     step: Any
     bounds: Any
     unit: Unit | None
 
     def next(self, value: Any) -> Any:
-        """The value one step on."""
+        """The value after one step."""
         if self.unit is None:
             return add([value, self.step])
         return checked_date("$densify", shifted(int(value), self.unit, self.step, UTC), ErrorCode.Overflow)
 
     def check(self, value: Any) -> None:
-        """Refuse a field's value that cannot be stepped from."""
+        """Refuse a value of the field that has the wrong type."""
         if not is_number(value) and not isinstance(value, DatetimeMS):
             raise CommandError(5733201, "Densify field type must be numeric or a date")
         if is_number(value) != (self.unit is None):
@@ -65,7 +65,7 @@ class _Range:
 
 
 def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage; it sorts the documents by the field, and then adds to them as they come."""
+    """Sorts the documents by the field, then adds documents in the gaps."""
     fields = checked_fields(name, spec, required=("field", "range"), optional=("partitionByFields",))
     path = checked_text(f"{name}.field", fields["field"])
     components = split_path(path)
@@ -85,11 +85,11 @@ def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
 
 @dataclass(slots=True)
 class _PartitionState:
-    """How far one partition has come."""
+    """The progress in one partition."""
 
     key: Document
     next_value: Any
-    """The next value on a step."""
+    """The value of the next step"""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class _Densifier:
     partitions: dict[Any, _PartitionState] = field(default_factory=dict)
 
     def run(self, documents: list[Document]) -> Iterator[Document]:
-        """All documents and the added ones; the documents come sorted by the field."""
+        """All documents and the added ones; ``documents`` are sorted by the field."""
         values = [get_nested(document, self.components) for document in documents]
         for value in values:
             if not is_nullish(value):
@@ -123,7 +123,7 @@ class _Densifier:
     def _bounds(self, values: list[Any]) -> tuple[Any, Any]:
         if isinstance(self.span.bounds, list):
             return self.span.bounds[0], self.span.bounds[1]
-        # Within a partition the documents themselves are the bounds.
+        # With `partition`, the first and last documents of each partition are the bounds.
         return (values[0], values[-1]) if values and self.span.bounds == _FULL else (None, None)
 
     def _partition(self, document: Document, value: Any, lower: Any) -> _PartitionState:
@@ -138,7 +138,7 @@ class _Densifier:
         return state
 
     def _up_to(self, state: _PartitionState, value: Any, upper: Any) -> Iterator[Document]:
-        """What is missing below a document's value; the value itself is there."""
+        """The missing documents below a document's value."""
         reached = sort_key(value)
         end = reached if upper is None else min(reached, sort_key(upper))
         while (key := sort_key(state.next_value)) < end:

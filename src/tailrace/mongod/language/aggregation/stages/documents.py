@@ -1,4 +1,4 @@
-"""`$documents`: documents written out in the pipeline itself, in place of a collection's."""
+"""`$documents`: documents from the pipeline itself instead of a collection."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tailrace.query.expressions.operands import type_name
 
 
 def compile_documents(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage: an expression that does not depend on a document and gives an array of documents."""
+    """The specification is an expression for an array of documents, evaluated without a document."""
     array = scope.parse(spec)
 
     def run(_rows: Rows) -> Rows:

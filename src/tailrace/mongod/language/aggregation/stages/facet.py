@@ -1,4 +1,4 @@
-"""`$facet`: several pipelines over the same documents, their results side by side in one document."""
+"""`$facet`: several pipelines on the same documents, with their results in one document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from tailrace.query.expressions.operands import type_name
 
 
 def compile_facet(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage; the documents are held while each pipeline reads them."""
+    """The documents are held in memory while each pipeline reads them."""
     if not isinstance(spec, Mapping) or not spec:
         raise CommandError(40169, f"the {name} specification must be a non-empty object")
     pipelines = {}

@@ -1,4 +1,4 @@
-"""`$fill`: values for fields that are null or missing: fixed ones, the last one, or interpolated ones."""
+"""`$fill`: set fields that are null or missing to a fixed, the last or an interpolated value."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ _METHODS: Final = {"locf": "$locf", "linear": "$linearFill"}
 
 
 def compile_fill(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage: a `$setWindowFields` for the methods, then an `$addFields` for the fixed values."""
+    """A `$setWindowFields` for the methods, then an `$addFields` for the fixed values."""
     fields = checked_fields(
         name, spec, required=("output",), optional=("partitionBy", "partitionByFields", "sortBy")
     )

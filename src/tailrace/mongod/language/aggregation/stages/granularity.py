@@ -1,7 +1,7 @@
-"""Series of preferred numbers, on which `$bucketAuto` can place its boundaries.
+"""Series of preferred numbers for the boundaries of `$bucketAuto`.
 
 A series repeats in every power of ten: 1, 1.6, 2.5, 4, 6.3, 10, 16... The Renard series divide a decade into
-equal ratios, the E series are those of electronic parts, 1-2-5 that of coins; POWERSOF2 needs no words.
+equal ratios, the E series are those of electronic components, 1-2-5 that of coins.
 """
 
 import math
@@ -28,13 +28,13 @@ _FINE_E_SERIES: Final = {"E48": 48, "E96": 96, "E192": 192}
 
 
 class Granularity(Protocol):
-    """Rounds numbers that are not negative to a series."""
+    """Rounds non-negative numbers to a series."""
 
     def round_up(self, value: float) -> float:
-        """The least number of the series above a value; zero stays zero."""
+        """The lowest number of the series above a value; zero stays zero."""
 
     def round_down(self, value: float) -> float:
-        """The greatest number of the series below a value; zero stays zero."""
+        """The highest number of the series below a value; zero stays zero."""
 
 
 class _PreferredNumbers:
@@ -61,7 +61,7 @@ class _PreferredNumbers:
 
 
 def _scaled(value: float) -> tuple[Decimal, int]:
-    """A number from 1 up to 10, and the power of ten to multiply it with."""
+    """A value as a number from 1 up to 10, and its power of ten."""
     number = Decimal(repr(value))
     exponent = number.adjusted()
     return number.scaleb(-exponent), exponent
@@ -79,14 +79,14 @@ class _PowersOfTwo:
 
 
 def _decade(count: int) -> list[Decimal]:
-    """An E series of three digits: as many numbers with equal ratios, rounded."""
+    """An E series of three digits: ``count`` numbers with equal ratios, rounded."""
     with localcontext() as context:
         context.prec = 30
         ratio = Decimal(10).ln() / count
         numbers = [(ratio * step).exp() for step in range(count)]
     rounded = [number.quantize(Decimal("0.01")) for number in numbers]
     if count == 192:
-        # The one number of the standard that is not the rounded one.
+        # The only number of the standard that differs from the rounded one.
         rounded[rounded.index(Decimal("9.19"))] = Decimal("9.20")
     return rounded
 

@@ -1,7 +1,7 @@
 """`$group`: one document for each value of an expression, with accumulators over its documents.
 
-Groups come out in the order in which their first documents came in; MongoDB leaves the order open. The
-``_id`` shows the value as it was first seen: ``1`` and ``1.0`` are one group.
+Groups are in the order of their first documents (MongoDB does not define an order). The ``_id`` is the first
+of equal values: ``1`` and ``1.0`` are one group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,6 @@ Accumulators: TypeAlias = Mapping[str, Accumulator]
 
 
 def compile_group(_name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     if not isinstance(spec, Mapping):
         raise CommandError(15947, "a group's fields must be specified in an object")
     if "_id" not in spec:
@@ -41,7 +40,7 @@ def parse_accumulators(
 
 
 def group_stage(group_id: Expression, accumulators: Accumulators, scope: StageScope) -> Stage:
-    """A stage that groups, for stages that are made of several."""
+    """A stage that groups; also part of other stages."""
     arguments = [accumulator.argument for accumulator in accumulators.values()]
     key_of = value_key(scope)
 
@@ -67,13 +66,13 @@ def group_stage(group_id: Expression, accumulators: Accumulators, scope: StageSc
 
 
 def start_states(accumulators: Accumulators, group_id: Any, scope: StageScope) -> list[State]:
-    """Fresh states; expressions that they begin with see the group's ``_id`` as their document."""
+    """New states; expressions such as ``n`` are evaluated with the group's ``_id`` as their document."""
     env = scope.environment(group_id if isinstance(group_id, dict) else {})
     return [accumulator.start(env) for accumulator in accumulators.values()]
 
 
 def accumulated(fields: Iterable[str], states: Iterable[State]) -> Document:
-    """The fields that accumulators have come to; null where a value is missing."""
+    """The results of accumulators by field; null where a value is missing."""
     results = {}
     for field, state in zip(fields, states, strict=True):
         value = state.result()

@@ -11,7 +11,7 @@ from tailrace.query.expressions.operands import is_number, type_name
 
 
 def compile_limit(name: str, spec: Any, _scope: StageScope) -> Stage:
-    """The first so many documents; nothing is read behind the last of them."""
+    """The first documents; nothing is read after the last of them."""
     limit = checked_limit(name, spec)
 
     def run(rows: Rows) -> Rows:
@@ -27,7 +27,7 @@ def compile_limit(name: str, spec: Any, _scope: StageScope) -> Stage:
 
 
 def compile_skip(name: str, spec: Any, _scope: StageScope) -> Stage:
-    """All but the first so many documents."""
+    """All but the first documents."""
     skip = checked_skip(name, spec)
 
     def run(rows: Rows) -> Rows:
@@ -42,7 +42,6 @@ def compile_skip(name: str, spec: Any, _scope: StageScope) -> Stage:
 
 
 def checked_limit(name: str, spec: Any) -> int:
-    """The number that a `$limit` gives."""
     limit = _non_negative(name, spec, 5107201)
     if not limit:
         raise CommandError(15958, "the limit must be positive")
@@ -50,7 +49,6 @@ def checked_limit(name: str, spec: Any) -> int:
 
 
 def checked_skip(name: str, spec: Any) -> int:
-    """The number that a `$skip` gives."""
     return _non_negative(name, spec, 5107200)
 
 

@@ -1,4 +1,4 @@
-"""`$sample`: so many documents taken at random, in random order."""
+"""`$sample`: a number of random documents, in random order."""
 
 import random
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tailrace.query.expressions.operands import is_number, type_name
 
 
 def compile_sample(name: str, spec: Any, _scope: StageScope) -> Stage:
-    """The stage; no more documents are held than are wanted."""
+    """Holds no more documents than the sample size."""
     size = _checked_size(name, spec)
 
     def run(rows: Rows) -> Rows:
@@ -27,7 +27,7 @@ def compile_sample(name: str, spec: Any, _scope: StageScope) -> Stage:
             if len(chosen) < size:
                 chosen.append(row)
             elif (place := random.randrange(seen)) < size:
-                # Every document so far has the same chance of being among the chosen.
+                # Every document so far has the same probability of being in the sample.
                 chosen[place] = row
         random.shuffle(chosen)
         yield from paced(chosen)

@@ -1,4 +1,4 @@
-"""Stages that stand first and show what only the server knows: its operations, sessions, statistics."""
+"""First stages that show the server's own state: operations, sessions, statistics."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tailrace.mongod.language.aggregation.stage import Stage
 
 
 def compile_server_state(name: str, spec: Any, scope: StageScope) -> Stage:
-    """A stage whose documents, and whose checks, are the caller's."""
+    """A stage whose specification is checked and whose documents are supplied by `Services.source`."""
     context = scope.context
 
     def run(_rows: Rows) -> Rows:

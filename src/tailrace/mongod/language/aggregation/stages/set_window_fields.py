@@ -1,6 +1,6 @@
-"""`$setWindowFields`: fields computed from the documents around each one, within its partition.
+"""`$setWindowFields`: fields computed from the neighbours of each document in its partition.
 
-The documents come out partition by partition, in the order of ``sortBy``.
+The results are grouped by partition, in the order of ``sortBy``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,6 @@ from tailrace.query.sorting import Ordering, compile_sort
 
 
 def compile_set_window_fields(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     fields = checked_fields(name, spec, required=("output",), optional=("partitionBy", "sortBy"))
     ordering = None
     if "sortBy" in fields:
@@ -42,7 +41,7 @@ def window_stage(
     functions: Mapping[str, WindowFunction],
     scope: StageScope,
 ) -> Stage:
-    """A stage that sets window fields, for stages that are made of several."""
+    """A stage that sets window fields; also part of other stages."""
     setter = _setter(name, functions)
 
     def run(rows: Rows) -> Rows:
@@ -82,7 +81,7 @@ def _with_fields(
 
 
 def _setter(name: str, paths: Mapping[str, Any]) -> ComputedFields:
-    """Sets fields at paths as `$addFields` does, each to the value that the environment has for its path."""
+    """Sets fields at paths like `$addFields`, each to the value of its path in the environment."""
     tree: PathTree[Expression] = PathTree()
     for path in paths:
         components = split_path(path)

@@ -1,4 +1,4 @@
-"""The stages that look at one document at a time: filters, and those that reshape."""
+"""Stages that process one document at a time: filters and reshaping."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from tailrace.query.reshape import compile_stage
 
 
 def compile_filter(name: str, spec: Any, scope: StageScope) -> Stage:
-    """`$match`: rows that do not match are dropped, all others pass as they are."""
+    """`$match`: drops rows that do not match and passes the others on unchanged."""
     keeps = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
     return DocumentStage(lambda row: None if keeps(row.document) is None else row)
 
 
 def compile_reshaping(name: str, spec: Any, scope: StageScope) -> Stage:
-    """`$project`, `$addFields` and their like: another document for each, or none."""
+    """`$project`, `$addFields` and similar stages: a new document for each, or none."""
     reshape = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
 
     def change(row: Row) -> Row | None:

@@ -1,4 +1,4 @@
-"""`$sort`: all documents in an order; if only the first few are wanted, no more than those are held."""
+"""`$sort`: sort all documents; with a following `$limit`, only about as many are held in memory."""
 
 from typing import Any
 
@@ -9,12 +9,11 @@ from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 
 
 def compile_sort_stage(_name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage."""
     return sort_stage(compile_sort(spec, scope.context.collation), scope.wanted)
 
 
 def sort_stage(ordering: Ordering, limit: int | None = None) -> Stage:
-    """A stage that sorts, for stages that are made of several."""
+    """A stage that sorts; also part of other stages."""
 
     def run(rows: Rows) -> Rows:
         selector: TopSelector[Row] = TopSelector(ordering, limit)

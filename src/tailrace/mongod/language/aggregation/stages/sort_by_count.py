@@ -1,4 +1,4 @@
-"""`$sortByCount`: how many documents have each value of an expression, the most frequent first."""
+"""`$sortByCount`: the number of documents for each value of an expression, in descending order."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from tailrace.query.sorting import compile_sort
 
 
 def compile_sort_by_count(_name: str, spec: Any, scope: StageScope) -> Stage:
-    """The stage: a `$group` by the expression and a `$sort` by its count."""
+    """A `$group` by the expression and a `$sort` by its count."""
     _check(spec)
     group = group_stage(scope.parse(spec), {"count": parse_accumulator("$sum", 1, scope)}, scope)
     sort = sort_stage(compile_sort({"count": -1}), scope.wanted)

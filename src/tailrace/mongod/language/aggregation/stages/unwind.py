@@ -1,7 +1,7 @@
-"""`$unwind`: one document for each element of an array, with the element in the array's place.
+"""`$unwind`: one document for each element of an array, with the element in place of the array.
 
-A value that is no array counts as an array of itself. Without ``preserveNullAndEmptyArrays`` a document whose
-field is missing, null or an empty array gives nothing. The path goes through documents only.
+A value that is not an array counts as an array with one element. Without ``preserveNullAndEmptyArrays`` a
+document whose field is missing, null or an empty array has no result. The path does not go through arrays.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class _Options:
 
 
 def compile_unwind(_name: str, spec: Any, _scope: StageScope) -> Stage:
-    """The stage, of a path or of a document of options."""
+    """The specification is a path or a document of options."""
     options = _parse(spec)
 
     def run(rows: Rows) -> Rows:

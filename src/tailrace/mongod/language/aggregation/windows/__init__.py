@@ -1,6 +1,6 @@
-"""Window functions: values that `$setWindowFields` computes from the documents around each one.
+"""Window functions: values that `$setWindowFields` computes from the neighbours of each document.
 
-`bounds` says which documents those are, `function` what a function is; every other file is a family of them.
+`bounds` defines the windows, `function` the type of a function; every other file is a family of functions.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _FUNCTIONS: Final[Mapping[str, FunctionParser]] = {
 
 
 def parse_window_function(spec: Any, ordering: Ordering | None, scope: StageScope) -> WindowFunction:
-    """A field of ``output``: ``{<function>: <argument>, window: <window>}``."""
+    """Compile a field of ``output``: ``{<function>: <argument>, window: <window>}``."""
     if not isinstance(spec, Mapping):
         raise failed("a window function must be specified as an object")
     names = [name for name in spec if name != "window"]

@@ -1,4 +1,4 @@
-"""Accumulators over windows, and the two covariances, which exist for windows only."""
+"""Accumulators over windows, and the two covariances, which exist only for windows."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,8 @@ def parse_accumulated(call: WindowCall) -> WindowFunction:
 def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
     """An accumulator over each document's window.
 
-    While windows only grow at their end the state goes on from one to the next; otherwise it begins anew.
+    While windows only grow at their end, the state is continued from one to the next; otherwise it starts
+    again.
     """
     bounds = parse_bounds(call)
     env = call.scope.environment({})
@@ -70,7 +71,7 @@ class _Covariance:
         self._mean_x = self._mean_y = self._moment = 0.0
 
     def add(self, value: tuple[Any, Any]) -> None:
-        """See `State`; a pair that is not of two numbers is passed over."""
+        """Add a pair; ignored unless both values are numbers."""
         if not (is_number(value[0]) and is_number(value[1])):
             return
         x, y = (to_double(number) for number in value)
@@ -81,7 +82,7 @@ class _Covariance:
         self._moment += delta * (y - self._mean_y)
 
     def result(self) -> float | None:
-        """See `State`; null if there were too few pairs."""
+        """The covariance; null with too few pairs."""
         divisor = self._count - self._fewer
         return self._moment / divisor if divisor > 0 else None
 

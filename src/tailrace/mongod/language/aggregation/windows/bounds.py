@@ -1,7 +1,7 @@
-"""Windows: which documents around each one count, by their number or by the value they are sorted by.
+"""Windows: which neighbours of a document count, by position or by the value of the sort field.
 
 A bound is a distance, ``"current"`` for the document itself or ``"unbounded"`` for the partition's end. In a
-range a distance of zero includes the documents that tie with this one.
+range, a distance of zero includes the documents with the same value.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,24 +28,24 @@ from tailrace.query.expressions.scope import Constant
 UNBOUNDED: Final = "unbounded"
 CURRENT: Final = "current"
 Bound: TypeAlias = Any
-"""`UNBOUNDED`, `CURRENT` or a number."""
+"""`UNBOUNDED`, `CURRENT` or a number"""
 Span: TypeAlias = tuple[int, int]
-"""The first position, and the one behind the last."""
+"""The first position, and the one after the last"""
 
 
 class Bounds(Protocol):
-    """Where the windows are."""
+    """The windows of all documents."""
 
     def spans(self, partition: Partition) -> Iterable[Span]:
-        """For each document its window; one without documents has equal ends."""
+        """The window of each document; an empty one has equal ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentBounds:
-    """So many documents before and behind."""
+    """Windows by number of documents before and after."""
 
     lower: int | None = None
-    """None for unbounded."""
+    """None for unbounded"""
     upper: int | None = None
 
     def spans(self, partition: Partition) -> Iterator[Span]:
@@ -58,7 +58,7 @@ class DocumentBounds:
 
 @dataclass(frozen=True, slots=True)
 class RangeBounds:
-    """Values so far below and above."""
+    """Windows by distance of values below and above."""
 
     lower: Bound
     upper: Bound
@@ -108,7 +108,7 @@ WHOLE_PARTITION: Final = DocumentBounds()
 
 
 def parse_bounds(call: WindowCall) -> Bounds:
-    """The windows of a call; the whole partition if it says nothing."""
+    """The windows of a call; by default the whole partition."""
     window = call.window
     if window is None:
         return WHOLE_PARTITION

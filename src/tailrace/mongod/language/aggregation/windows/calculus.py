@@ -1,4 +1,4 @@
-"""``$derivative`` and ``$integral``: of an input by the value sorted by, a number or a time."""
+"""``$derivative`` and ``$integral`` of an input over the sort field, a number or a date."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -39,7 +39,7 @@ def _unit_millis(call: WindowCall, options: Mapping[str, Any]) -> int | None:
 
 
 def _parse_derivative(call: WindowCall) -> WindowFunction:
-    """The change from the first to the last document of the window; null if it has less than two."""
+    """The rate of change from the first to the last document of the window; null for fewer than two."""
     options = call.options(required=("input",), optional=("unit",))
     call.require_single_path()
     if call.window is None:
@@ -78,7 +78,7 @@ def _check_place(name: str, place: Any, unit: int | None) -> None:
 
 
 def _parse_integral(call: WindowCall) -> WindowFunction:
-    """The area below the window's points, by trapezoids; null if there is no point."""
+    """The area below the window's points, by the trapezoidal rule; null without points."""
     options = call.options(required=("input",), optional=("unit",))
     call.require_single_path()
     bounds = parse_bounds(call)

@@ -1,4 +1,4 @@
-"""``$locf`` and ``$linearFill``: values for documents that have none, from their neighbours."""
+"""``$locf`` and ``$linearFill``: fill missing values from neighbours."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,7 @@ def _parse_locf(call: WindowCall) -> WindowFunction:
 
 
 def _parse_linear_fill(call: WindowCall) -> WindowFunction:
-    """Values on the straight line between the known ones before and behind; null outside of those."""
+    """Linear interpolation between the known values before and after; null outside of them."""
     call.refuse_window()
     call.require_single_path(605001)
     source = call.scope.parse(call.argument)

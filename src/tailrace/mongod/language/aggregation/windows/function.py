@@ -1,4 +1,4 @@
-"""What a window function is, and what it is compiled in."""
+"""The type of a window function, and the arguments for its compilation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from tailrace.query.expressions.operands import type_name
 from tailrace.query.sorting import Ordering
 
 WindowFunction: TypeAlias = Callable[[Partition], list[Any]]
-"""A value for each document of a partition."""
+"""From a partition to a value for each of its documents"""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A function as it stands in ``output``: ``{<name>: <argument>, window: <window>}``."""
+    """A function in ``output``: ``{<name>: <argument>, window: <window>}``."""
 
     name: str
     argument: Any
     window: Any
-    """None if there is none."""
+    """None if it is not given"""
     ordering: Ordering | None
     scope: StageScope
 
     def refuse_window(self, code: int = ErrorCode.FailedToParse) -> None:
-        """For functions that always look at the whole partition."""
+        """For functions that always use the whole partition."""
         if self.window is not None:
             raise CommandError(code, f"{self.name} does not accept a 'window' field")
 
@@ -37,7 +37,7 @@ class WindowCall:
             raise CommandError(code, f"{self.name} requires a sortBy")
 
     def require_single_path(self, code: int = ErrorCode.FailedToParse) -> None:
-        """For functions that compute with the value sorted by."""
+        """For functions that compute with the value of the sort field."""
         if self.ordering is None or len(self.ordering.paths) != 1:
             raise CommandError(code, f"{self.name} requires a sortBy of exactly one field")
 
@@ -58,5 +58,5 @@ FunctionParser: TypeAlias = Callable[[WindowCall], WindowFunction]
 
 
 def failed(message: str) -> CommandError:
-    """The error for most of what can be wrong with a window function."""
+    """The error for most faults of a window function."""
     return CommandError(ErrorCode.FailedToParse, message)

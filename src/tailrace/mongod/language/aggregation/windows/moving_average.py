@@ -1,4 +1,4 @@
-"""``$expMovingAvg``: an average in which every earlier value weighs less."""
+"""``$expMovingAvg``: the exponential moving average."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,7 +19,7 @@ from tailrace.query.expressions.operands import Number, is_number
 
 
 def _parse_exponential(call: WindowCall) -> WindowFunction:
-    """With ``alpha``, the weight of the newest value, or with ``N``, the values that make up most of it."""
+    """With ``alpha``, the weight of the newest value, or with ``N``, from which the weight is computed."""
     call.refuse_window()
     options = call.options(required=("input",), optional=("N", "alpha"))
     call.require_order()

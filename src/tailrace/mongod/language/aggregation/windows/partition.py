@@ -1,4 +1,4 @@
-"""The documents that a window function sees: one value of ``partitionBy``, in the order of ``sortBy``."""
+"""The input of a window function: the documents with one value of ``partitionBy``, sorted by ``sortBy``."""
 
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from tailrace.query.sorting import Ordering
 
 
 class Partition:
-    """Documents in their order, with what functions ask of all of them."""
+    """The sorted documents of a partition, with cached values."""
 
     def __init__(self, documents: list[Document], ordering: Ordering | None, scope: StageScope) -> None:
         self.documents = documents
@@ -32,7 +32,7 @@ class Partition:
 
     @cached_property
     def sort_values(self) -> list[Any]:
-        """What the documents have at the one path that they are sorted by, null if nothing."""
+        """The values of the single sort field; null where it is missing."""
         assert self._ordering is not None, "checked when the function was compiled"
         (path,) = self._ordering.paths
         found = (walk(document, path.components) for document in self.documents)
@@ -40,6 +40,6 @@ class Partition:
 
     @cached_property
     def sort_keys(self) -> list[Any]:
-        """What the documents were sorted by; equal keys are ties."""
+        """The sort keys of the documents; equal keys are ties."""
         assert self._ordering is not None, "checked when the function was compiled"
         return [self._ordering.natural_key(document) for document in self.documents]

@@ -1,4 +1,4 @@
-"""Functions of a document's place in its partition: ``$documentNumber $rank $denseRank $shift``."""
+"""Functions of a document's position in its partition: ``$documentNumber $rank $denseRank $shift``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -57,7 +57,7 @@ _RANKS: Final[Mapping[str, WindowFunction]] = {
 
 
 def _parse_shift(call: WindowCall) -> WindowFunction:
-    """The output of the document so many places on, or a default where there is none."""
+    """The output of the document ``by`` positions later, or a default if there is none."""
     call.refuse_window()
     call.require_order()
     options = call.options(required=("by", "output"), optional=("default",))
