@@ -92,6 +92,16 @@ def test_patterns_find_the_same(seed: int) -> None:
     assert compared > 4 * SAMPLES
 
 
+def test_patterns_that_some_versions_of_re_fail_on() -> None:
+    """`re` of Python 3.11 raises SystemError here."""
+    for wanted in ("((a+){1,2}|b?)*+", "((b|a{2,})|a?+)++"):
+        for sample in ("aab", "bba", "abab"):
+            ours, judge = compile_pattern(wanted, ""), pcre2.compile(wanted, pcre2.ASCII, jit=False)
+            match = ours.search(sample)
+            assert match is not None
+            assert match.span() == judge.search(sample).span()
+
+
 @pytest.mark.parametrize("wanted", ["(" * depth + "a" + "){1,9}" * depth for depth in (6, 20, 30)])
 def test_patterns_that_pcre2_calls_too_large_are_refused(wanted: str) -> None:
     with pytest.raises(pcre2.PatternError, match="too large"):

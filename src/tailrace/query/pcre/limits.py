@@ -29,7 +29,7 @@ _LONG: Final = 2_000_000
 _FEW_CHOICES: Final = 10
 _FEW_TIMES: Final = 10
 _MOST_SECONDS: Final = 0.5
-_LEAST_SECONDS: Final = 0.05
+_LEAST_SECONDS: Final = 0.1
 _REFILL: Final = 0.1
 _MAX_SIZE: Final = 0xFFFF
 """PCRE's limit for a compiled pattern, in bytes. It compiles a group once for each repetition."""
