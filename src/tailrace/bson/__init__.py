@@ -1,1 +1,1 @@
-"""BSON as bytes: walking, splicing, comparing, ordering. Level 0: PyMongo's `bson` and errors only."""
+"""BSON as bytes: read, splice, compare, sort, and convert to Extended JSON and KeyString."""

@@ -1,8 +1,8 @@
-"""Whether bytes have the shape of a BSON column, the content of BinData subtype 7.
+"""Check the structure of a BSON column, the content of BinData subtype 7.
 
 A column is a compressed list of values: literal elements without a name, blocks of packed differences, and
-interleaved runs that begin with a reference document. A zero byte ends a run, and ends the column. Only that
-shape is checked; the packed differences are not unpacked.
+interleaved runs that begin with a reference document. A zero byte ends a run and the column. Only this
+structure is checked; the differences are not unpacked.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _BLOCK_SIZE: Final = 8
 
 
 def is_column(data: bytes) -> bool:
-    """Whether ``data`` can be walked from its first byte to the zero byte that must be its last.
+    """Whether ``data`` has the structure of a column, up to a zero byte at its end.
 
     >>> is_column(bytes.fromhex("1000 05000000 80 0000000000000000 00")), is_column(bytes.fromhex("10"))
     (True, False)
@@ -33,7 +33,7 @@ def is_column(data: bytes) -> bool:
 
 
 def _run_end(data: bytes, position: int, *, may_interleave: bool) -> int:
-    """Where the run that begins at ``position`` ends, its zero byte included."""
+    """The end of the run that begins at ``position``, its zero byte included."""
     while True:
         control = data[position]
         if control == _END:

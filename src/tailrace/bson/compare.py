@@ -1,16 +1,16 @@
-"""BSON order: one total order over values of every type.
+"""BSON order: a total order over values of all types.
 
-First comes the bracket of the type, then the value inside its bracket:
+Values are compared by the bracket of their type first, then within the bracket:
 
     MinKey < undefined < null < numbers < string, symbol < object < array < BinData < ObjectId < bool
     < date < Timestamp < regex < DBPointer < code < code with scope < MaxKey
 
-Numbers of all four types share one order by exact mathematical value, NaN lowest. Everything here works
-through `sort_key`: a value becomes a tuple whose order under Python's own comparison is BSON's, so sorting
-runs at the speed of tuples, and `compare` needs code of its own only for the cases worth a short cut.
+Numbers of all four types share one order by exact mathematical value, with NaN lowest. `sort_key` turns a
+value into a tuple whose order in Python is BSON order, so sorting has the speed of tuples; `compare` has
+shortcuts for the frequent cases.
 
-Strings compare by code point, which is the order of their UTF-8 bytes. ``string_key`` stands for a
-collation: it maps a text to what is compared instead, at any depth, but never for field names.
+Strings are compared by code point, which is the order of their UTF-8 bytes. ``string_key`` is the key
+function of a collation, used for strings at any depth, but never for field names.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ class _TypeOrder(NamedTuple):
     bracket: int
     name: str
     rank: Callable[[Any, StringKey], Any]
-    """What is compared among values of one bracket."""
+    """The key of a value within its bracket"""
 
 
 def _same(_value: Any, _string_key: StringKey) -> Any:
@@ -82,7 +82,7 @@ def _rank_bytes(value: bytes, _string_key: StringKey) -> Any:
 
 
 def _rank_binary(value: Binary, _string_key: StringKey) -> Any:
-    # BSON counts the second length field that subtype 2 carries inside its payload; PyMongo hides it.
+    # BSON counts the second length field inside the payload of subtype 2; PyMongo hides it.
     hidden = 4 if value.subtype == _SUBTYPE_WITH_INNER_LENGTH else 0
     return len(value) + hidden, value.subtype, bytes(value)
 
@@ -184,7 +184,7 @@ def compare(a: Any, b: Any, string_key: StringKey = None) -> int:
     """
     kind, other = type(a), type(b)
     if kind in _REAL and other in _REAL:
-        # Python compares int and float exactly; only NaN answers no to all three questions.
+        # Python compares int and float exactly; only for NaN are all three comparisons false.
         if a < b:
             return -1
         if a > b:
@@ -213,12 +213,12 @@ def equal(a: Any, b: Any, string_key: StringKey = None) -> bool:
 
 
 def type_bracket(value: Any) -> int:
-    """The place of the value's type in the order; equal for types that are compared by value."""
+    """The bracket of the value's type; equal for types that are compared by value."""
     return _order_of(value).bracket
 
 
 def type_name(value: Any) -> str:
-    """The name `$type` knows the value's type by.
+    """The name of the value's type for `$type`.
 
     >>> type_name(1), type_name(2**40), type_name(Code("f", {})), type_name(b"")
     ('int', 'long', 'javascriptWithScope', 'binData')

@@ -1,10 +1,10 @@
-"""Decimal128 as its exact parts.
+"""Split a Decimal128 into its exact parts.
 
-PyMongo hands out `decimal.Decimal` values, which is right for well-formed numbers. A pattern whose
-coefficient is too large counts as zero in BSON, and comparison and KeyString need that rule, the exponent
-of a zero and the sign of everything; so they read the 128 bits through `split`.
+PyMongo's `decimal.Decimal` values are right for well-formed numbers. But a pattern whose coefficient is too
+large counts as zero in BSON, and comparison and KeyString need that rule, the exponent of a zero and all
+signs; so they read the 128 bits through `split`.
 
-The layout is the one with a binary integer coefficient: sign, 14 bits of exponent, 113 bits of coefficient,
+The layout has a binary integer coefficient: sign, 14 bits of exponent, 113 bits of coefficient,
 little-endian. Patterns that start with 11 are NaN, infinity, or a coefficient that is always too large.
 """
 
@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 BIAS: Final = 6176
-"""What is added to an exponent to store it."""
+"""Added to an exponent to store it"""
 MAX_EXPONENT: Final = 6111
 MAX_DIGITS: Final = 34
-"""How many decimal digits a coefficient has at most."""
+"""The most decimal digits of a coefficient"""
 
 _COEFFICIENT_LIMIT: Final = 10**MAX_DIGITS
 _EXPONENT_SHIFT: Final = 113
@@ -36,7 +36,7 @@ class Decimal128Parts(NamedTuple):
 
 
 def split(pattern: bytes) -> Decimal128Parts:
-    """The parts of 16 bytes as they stand in a BSON document.
+    """The parts of the 16 bytes of a BSON value.
 
     >>> from bson import Decimal128
     >>> split(Decimal128("-1.20").bid)
@@ -76,5 +76,5 @@ def exact(pattern: bytes) -> Decimal | None:
         return None
     if parts.is_infinite:
         return Decimal("-Infinity" if parts.negative else "Infinity")
-    # From text, because that is exact whatever the precision of the current decimal context.
+    # From text, because that is exact for any precision of the current decimal context.
     return Decimal(f"{'-' if parts.negative else ''}{parts.coefficient}E{parts.exponent}")

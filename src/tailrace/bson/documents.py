@@ -1,7 +1,7 @@
-"""BSON to Python values and back, without losing a type.
+"""Convert BSON to Python values and back, without losing a type.
 
-PyMongo's C codec does the work. It loses three deprecated types and reorders documents that look like a
-DBRef; a document that holds one of those takes the slower road below, which keeps them.
+PyMongo's C codec loses three deprecated types and reorders documents that look like a DBRef; documents with
+one of these take a slower path in Python, which keeps them.
 
 >>> decode(encode({"a": Symbol("x")}))
 {'a': Symbol(text='x')}
@@ -26,10 +26,10 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS,
     uuid_representation=UuidRepresentation.UNSPECIFIED,
 )
-# Bytes that could be the type byte of a lossy element. Most documents have one somewhere, so a hit proves
-# nothing; what does not come back as it was has lost something, or is unusual, and `_is_lossy` walks it.
+# Bytes that could be the type byte of a lossy element. Most documents contain one of them, so a hit proves
+# nothing; only a document that changes when it is encoded again is checked by `_is_lossy`.
 _MAYBE_LOSSY: Final = re.compile(rb"[\x06\x0c\x0e]")
-# The name that makes PyMongo build a DBRef.
+# The field name that makes PyMongo build a DBRef.
 _REFERENCE: Final = b"$ref\0"
 _USER_SUBTYPE_255: Final = 255
 _UUID_SUBTYPES: Final = (3, 4)
@@ -38,14 +38,14 @@ _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """The document as a dict, every BSON type kept apart."""
+    """The document as a dict; every BSON type has its own Python type."""
     try:
         if _REFERENCE in raw and _is_lossy(raw, 0):
             return _decode_document(raw, 0)
         try:
             document = bson.decode(raw, _OPTIONS)
         except InvalidBSON:
-            # Either this is not BSON, and the slower road says why, or PyMongo refuses what MongoDB stores.
+            # Either this is not BSON, and the slower path raises why, or PyMongo refuses what MongoDB stores.
             return _decode_document(raw, 0)
         if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
             return _decode_document(raw, 0)
@@ -60,13 +60,9 @@ def _is_lossy(raw: bytes, start: int) -> bool:
             return True
         if kind in (rawbson.DOCUMENT, rawbson.ARRAY) and _is_lossy(raw, value_start):
             return True
-        if kind == rawbson.CODE_WITH_SCOPE and _is_lossy(raw, _scope_start(raw, value_start)):
+        if kind == rawbson.CODE_WITH_SCOPE and _is_lossy(raw, rawbson.scope_start(raw, value_start)):
             return True
     return False
-
-
-def _scope_start(raw: bytes, start: int) -> int:
-    return rawbson.value_end(raw, rawbson.STRING, start + 4)
 
 
 def _decode_document(raw: bytes, start: int) -> dict[str, Any]:
@@ -80,7 +76,7 @@ def _decode_document(raw: bytes, start: int) -> dict[str, Any]:
 
 
 def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
-    """One value as `decode` would give it."""
+    """A single value, as in `decode`."""
     if kind == rawbson.DOCUMENT:
         return _decode_document(raw, start)
     if kind == rawbson.BINARY and raw[start + 4] in _UUID_SUBTYPES and end - start != _UUID_VALUE_SIZE:
@@ -88,7 +84,7 @@ def decode_value(raw: bytes, kind: int, start: int, end: int) -> Any:
     if kind == rawbson.ARRAY:
         return [decode_value(raw, k, s, e) for k, _, s, e in rawbson.elements(raw, start)]
     if kind == rawbson.CODE_WITH_SCOPE:
-        scope = _scope_start(raw, start)
+        scope = rawbson.scope_start(raw, start)
         return Code(rawbson.string_value(raw, start + 4, scope), _decode_document(raw, scope))
     if kind == rawbson.SYMBOL:
         return Symbol(rawbson.string_value(raw, start, end))
@@ -123,16 +119,16 @@ def encode(document: Mapping[str, Any]) -> bytes:
     """
     try:
         if "_id" in document and next(iter(document)) != "_id":
-            # PyMongo writes a top-level `_id` first wherever it is; an embedded document keeps its order.
+            # PyMongo moves a top-level `_id` to the front; an embedded document keeps its order.
             return bson.encode({"": document}, codec_options=_ENCODE_OPTIONS)[6:-1]
         return bson.encode(document, codec_options=_ENCODE_OPTIONS)
     except (_NeedsSlowEncoder, SystemError):
-        # PyMongo's C encoder takes binary subtype 255 for its own error mark and fails without an error.
+        # PyMongo's C encoder uses 255 as an error code and fails without an error for binary subtype 255.
         return _encode_document(document)
 
 
 def encode_value(value: Any) -> tuple[int, bytes]:
-    """Type byte and value bytes of one value."""
+    """Type byte and value bytes of a value."""
     framed = encode({"": value})
     return framed[4], framed[6:-1]
 
@@ -148,25 +144,22 @@ def _encode_element(name: bytes, value: Any) -> bytes:
         items = {str(index): item for index, item in enumerate(value)}
         return rawbson.element(rawbson.ARRAY, name, _encode_document(items))
     if isinstance(value, Code) and value.scope is not None:
-        content = _framed_text(str(value)) + _encode_document(value.scope)
+        content = rawbson.framed(str(value).encode()) + _encode_document(value.scope)
         size = rawbson.INT32_LE.pack(len(content) + 4)
         return rawbson.element(rawbson.CODE_WITH_SCOPE, name, size + content)
     if isinstance(value, Binary) and value.subtype == _USER_SUBTYPE_255:
         content = rawbson.INT32_LE.pack(len(value)) + bytes((value.subtype,)) + value
         return rawbson.element(rawbson.BINARY, name, content)
     if isinstance(value, Symbol):
-        return rawbson.element(rawbson.SYMBOL, name, _framed_text(value.text))
+        return rawbson.element(rawbson.SYMBOL, name, rawbson.framed(value.text.encode()))
     if isinstance(value, Undefined):
         return rawbson.element(rawbson.UNDEFINED, name, b"")
     if isinstance(value, DBPointer):
-        return rawbson.element(rawbson.DB_POINTER, name, _framed_text(value.namespace) + value.id.binary)
+        return rawbson.element(
+            rawbson.DB_POINTER, name, rawbson.framed(value.namespace.encode()) + value.id.binary
+        )
     kind, encoded = encode_value(value)
     return rawbson.element(kind, name, encoded)
-
-
-def _framed_text(text: str) -> bytes:
-    encoded = text.encode()
-    return rawbson.INT32_LE.pack(len(encoded) + 1) + encoded + b"\0"
 
 
 __all__ = [

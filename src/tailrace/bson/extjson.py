@@ -1,13 +1,13 @@
-"""MongoDB Extended JSON v2: BSON bytes to canonical text, and text back to BSON bytes.
+"""MongoDB Extended JSON v2: BSON bytes to canonical text, and text to BSON bytes.
 
-`dumps_canonical` writes straight from the bytes: no value is decoded on the way, field order and repeated
-keys stay as they are, and so does every type. `loads` takes canonical and relaxed Extended JSON, and the
-older forms of `$date` and `$binary`. What one writes the other reads back to the same bytes; two exceptions
-are inherent in the format: the payload of a NaN, and a stored document that looks like a type wrapper.
+`dumps_canonical` writes directly from the bytes: field order, repeated keys and all types are preserved.
+`loads` reads canonical and relaxed Extended JSON, and the older forms of `$date` and `$binary`. A round trip
+gives the same bytes, with two exceptions that the format implies: the payload of a NaN, and a stored document
+that looks like a type wrapper.
 
-An object is a type wrapper when its *first* key is one of the wrappers' keys; it must then have the wrapper's
-form, or the text is refused. ``{"$regex": .., "$options": ..}`` stays a document: that is how query operators
-look inside the validators and view pipelines an oplog carries, and a query gives it the same meaning.
+An object is a type wrapper if its *first* key is that of a wrapper; it must then have the wrapper's form, or
+the text is refused. ``{"$regex": .., "$options": ..}`` stays a document: it occurs as a query operator in the
+validators and view pipelines of an oplog, and has the same meaning in a query.
 
 >>> raw = loads('{"n": 1, "at": {"$date": "1970-01-01T00:00:01Z"}}')
 >>> dumps_canonical(raw)
@@ -40,7 +40,7 @@ _read_timestamp = struct.Struct("<II").unpack_from
 
 
 def dumps_canonical(raw: bytes) -> str:
-    """The document as one line of canonical Extended JSON; text that is not ASCII stays as it is."""
+    """The document as one line of canonical Extended JSON; non-ASCII text is not escaped."""
     parts: list[str] = []
     try:
         _write_document(raw, 0, len(raw), parts.append)
@@ -52,9 +52,9 @@ def dumps_canonical(raw: bytes) -> str:
 
 
 class _Heads(dict[bytes, tuple[int, str]]):
-    """The type byte and the name of an element, as they stand in BSON, to the type and what is written first.
+    """A cache from the BSON bytes of an element's type and name to the type and the text of the key.
 
-    Documents of a collection have the same few names over and over.
+    Documents of a collection repeat the same few names.
     """
 
     def __init__(self, *, named: bool) -> None:
@@ -97,7 +97,7 @@ def _write_elements(raw: bytes, start: int, stop: int, write: Callable[[str], An
         value = index(0, position + 1, end)
         kind, key = heads[raw[position:value]]
         value += 1
-        # The types that most values have are written here; the table has the others.
+        # The most frequent types are written here; the table has the others.
         if kind == rawbson.STRING:
             position = value + 4 + _read_int32(raw, value)[0]
             if position <= value + 4 or raw[position - 1]:
@@ -161,7 +161,7 @@ def _object_id(raw: bytes, start: int, stop: int) -> str:
 
 
 def _code_with_scope(raw: bytes, start: int, stop: int) -> str:
-    scope = rawbson.value_end(raw, rawbson.STRING, start + 4)
+    scope = rawbson.scope_start(raw, start)
     parts: list[str] = []
     _write_document(raw, scope, stop, parts.append)
     code = encode_basestring(rawbson.string_value(raw, start + 4, scope))
@@ -203,7 +203,7 @@ _WRITERS: Final[dict[int, Callable[[bytes, int, int], str]]] = {
 
 
 def loads(text: str) -> bytes:
-    """The BSON of one document; `CommandError` FailedToParse says what is wrong with the text."""
+    """The BSON of a document; raises `CommandError` FailedToParse for invalid text."""
     kind, value = loads_value(text)
     if kind != rawbson.DOCUMENT:
         raise CommandError(ErrorCode.FailedToParse, "expected a JSON object that is a document")
@@ -211,7 +211,7 @@ def loads(text: str) -> bytes:
 
 
 def loads_value(text: str) -> tuple[int, bytes]:
-    """Type byte and value bytes of any Extended JSON value, be it a document, an array or a scalar."""
+    """Type byte and value bytes of any Extended JSON value: document, array or scalar."""
     try:
         value = _DECODER.decode(text)
         return _ENCODERS[type(value)](value)
@@ -263,7 +263,7 @@ def _encode_string(text: str) -> tuple[int, bytes]:
 
 
 def _encode_int(number: int) -> tuple[int, bytes]:
-    # A bare number takes the smallest type that holds it, as the specification says.
+    # A bare number has the smallest type that can hold it, as the specification requires.
     if -(2**31) <= number < 2**31:
         return rawbson.INT32, rawbson.INT32_LE.pack(number)
     if -(2**63) <= number < 2**63:

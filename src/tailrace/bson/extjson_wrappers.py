@@ -1,7 +1,7 @@
-"""The type wrappers of Extended JSON: ``{"$oid": ..}``, ``{"$date": ..}`` and the others, to typed values.
+"""Parse the type wrappers of Extended JSON, such as ``{"$oid": ..}`` and ``{"$date": ..}``.
 
-One parser for one wrapper, in the table at the end. A parser is handed what stands behind the wrapper's key,
-in which nested wrappers are typed values already, and returns a typed value or raises.
+The table at the end has a parser for each wrapper. A parser gets the value of the wrapper's key, in which
+nested wrappers are typed values already, and returns a typed value or raises.
 """
 
 import re
@@ -27,13 +27,13 @@ class TypedValue(NamedTuple):
 
 
 class JsonObject(list[tuple[str, Any]]):
-    """A JSON object that is no type wrapper: its fields in order, repeated names included."""
+    """A JSON object that is not a type wrapper: its fields in order, repeated names included."""
 
     __slots__ = ()
 
 
 class WrapperError(ValueError):
-    """A type wrapper that does not have its form."""
+    """A type wrapper has the wrong form."""
 
 
 EncodeDocument = Callable[[JsonObject], bytes]
@@ -53,7 +53,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_wrapper(pairs: list[tuple[str, Any]], encode_document: EncodeDocument) -> TypedValue | None:
-    """The value that an object whose first key starts with ``$`` stands for; None if it is a document."""
+    """The typed value of an object whose first key starts with ``$``; None if it is a document."""
     name, value = pairs[0]
     parser = _PARSERS.get(name)
     try:
@@ -104,11 +104,6 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _framed(text: str) -> bytes:
-    encoded = text.encode()
-    return rawbson.INT32_LE.pack(len(encoded) + 1) + encoded + b"\0"
-
-
 def _c_string(value: Any) -> bytes:
     encoded = _text(value).encode()
     if b"\0" in encoded:
@@ -121,7 +116,7 @@ def _object_id(value: Any) -> TypedValue:
 
 
 def _symbol(value: Any) -> TypedValue:
-    return TypedValue(rawbson.SYMBOL, _framed(_text(value)))
+    return TypedValue(rawbson.SYMBOL, rawbson.framed(_text(value).encode()))
 
 
 def _number_int(value: Any) -> TypedValue:
@@ -158,13 +153,13 @@ def _uuid(value: Any) -> TypedValue:
 
 
 def _code(value: Any) -> TypedValue:
-    return TypedValue(rawbson.CODE, _framed(_text(value)))
+    return TypedValue(rawbson.CODE, rawbson.framed(_text(value).encode()))
 
 
 def _code_with_scope(code: Any, scope: Any, encode_document: EncodeDocument) -> TypedValue:
     if type(scope) is not JsonObject:
         raise WrapperError
-    value = _framed(_text(code)) + encode_document(scope)
+    value = rawbson.framed(_text(code).encode()) + encode_document(scope)
     return TypedValue(rawbson.CODE_WITH_SCOPE, rawbson.INT32_LE.pack(len(value) + 4) + value)
 
 
@@ -182,7 +177,7 @@ def _db_pointer(value: Any) -> TypedValue:
     namespace, identifier = _nested(value, "$ref", "$id")
     if type(identifier) is not TypedValue or identifier.kind != rawbson.OBJECT_ID:
         raise WrapperError
-    return TypedValue(rawbson.DB_POINTER, _framed(_text(namespace)) + identifier.encoded)
+    return TypedValue(rawbson.DB_POINTER, rawbson.framed(_text(namespace).encode()) + identifier.encoded)
 
 
 def _date(value: Any) -> TypedValue:

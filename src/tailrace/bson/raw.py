@@ -1,9 +1,9 @@
-"""Reading and splicing BSON without decoding it.
+"""Read and splice BSON without decoding it.
 
-A document here is its bytes. Walking yields plain tuples ``(type, name, start, end)``: the type byte, the
-name as bytes, and where the value's bytes are (type and name excluded). Nothing is copied until a caller
-slices. Documents that only pass through the pipeline are never turned into Python values; that is the
-difference between Tailrace's speed and that of a decode-encode loop.
+A document is its bytes. `elements` yields tuples ``(type, name, start, end)``: the type byte, the name as
+bytes, and the offsets of the value's bytes (without type and name). Nothing is copied until a caller slices.
+Documents that are only passed on are never turned into Python values, which makes Tailrace faster than a
+decode-encode loop.
 """
 
 import struct
@@ -39,9 +39,9 @@ MAX_KEY: Final = 0x7F
 MIN_KEY: Final = 0xFF
 
 MAX_USER_SIZE: Final = 16 * 1024 * 1024
-"""A stored document's limit."""
+"""Size limit of a stored document"""
 MAX_INTERNAL_SIZE: Final = MAX_USER_SIZE + 16 * 1024
-"""What the server allows itself for documents that wrap a stored one."""
+"""Size limit of the server's documents that contain a stored one"""
 
 EMPTY: Final = b"\x05\x00\x00\x00\x00"
 
@@ -50,7 +50,7 @@ INT64_LE: Final = Struct("<q")
 UINT64_LE: Final = Struct("<Q")
 _read_int32 = INT32_LE.unpack_from
 
-# Value sizes by type byte: a number is fixed, None means "see value_end".
+# Value sizes of types with a fixed size; `value_end` has the others.
 _FIXED_SIZE: Final[dict[int, int]] = {
     DOUBLE: 8, UNDEFINED: 0, OBJECT_ID: 12, BOOL: 1, DATE: 8, NULL: 0, INT32: 4, TIMESTAMP: 8, INT64: 8,
     DECIMAL128: 16, MAX_KEY: 0, MIN_KEY: 0,
@@ -60,7 +60,7 @@ _SELF_SIZED: Final = frozenset({DOCUMENT, ARRAY, CODE_WITH_SCOPE})
 
 
 def value_end(raw: bytes, kind: int, start: int) -> int:
-    """Where the value of type ``kind`` that begins at ``start`` ends."""
+    """The end of the value of type ``kind`` that begins at ``start``."""
     size = _FIXED_SIZE.get(kind)
     if size is not None:
         return start + size
@@ -120,12 +120,12 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
 
 
 def prefixed(raw: bytes, start: int, prefix: bytes) -> list[bytes]:
-    """The elements of the document at ``start`` as bytes, with ``prefix`` put in front of their names.
+    """The elements of the document at ``start`` as bytes, with ``prefix`` before their names.
 
     >>> [part.hex(" ") for part in prefixed(bytes.fromhex("0c000000 10 6100 01000000 00"), 0, b"x.")]
     ['10 78 2e 61 00 01 00 00 00']
     """
-    # `elements` spelled out: name and value are one slice here, and updates of subdocuments are frequent.
+    # `elements` inlined: name and value are one slice here, and updates of subdocuments are frequent.
     end = start + _read_int32(raw, start)[0] - 1
     position = start + 4
     found = []
@@ -145,7 +145,7 @@ def prefixed(raw: bytes, start: int, prefix: bytes) -> list[bytes]:
 
 
 def find(raw: bytes, name: bytes) -> Element | None:
-    """The first element called ``name`` at the top level, or None."""
+    """The first top-level element called ``name``, or None."""
     for element in elements(raw):
         if element[1] == name:
             return element
@@ -171,7 +171,7 @@ def subdocuments(raw: bytes, start: int) -> Iterator[bytes | None]:
     >>> list(subdocuments(array, 0)) == [EMPTY, None]
     True
     """
-    # `elements` spelled out: names are passed over, and batches of operations are long.
+    # `elements` inlined: names are skipped, and batches of operations are long.
     try:
         end = start + _read_int32(raw, start)[0] - 1
         if end >= len(raw) or end < start + 4 or raw[end]:
@@ -201,12 +201,12 @@ def first_name(raw: bytes) -> bytes | None:
 
 
 def first_text(raw: bytes) -> str | None:
-    """The text of the first field; None if there is none, or it is no string."""
+    """The text of the first field; None if there is none, or it is not a string."""
     return text(raw, next(elements(raw), None))
 
 
 def document(*parts: bytes) -> bytes:
-    """A document made of finished elements.
+    """A document of encoded elements.
 
     >>> document(element(INT32, b"a", (1).to_bytes(4, "little"))).hex()
     '0c0000001061000100000000'
@@ -216,22 +216,32 @@ def document(*parts: bytes) -> bytes:
 
 
 def element(kind: int, name: bytes, value: bytes) -> bytes:
-    """One finished element."""
+    """An encoded element."""
     return b"%c%b\0%b" % (kind, name, value)
 
 
 def string(name: bytes, text: bytes) -> bytes:
-    """A finished string element."""
+    """An encoded string element."""
     return b"\x02%b\0%b%b\0" % (name, INT32_LE.pack(len(text) + 1), text)
 
 
+def framed(text: bytes) -> bytes:
+    """The value bytes of a string, code or symbol: length, text, NUL."""
+    return INT32_LE.pack(len(text) + 1) + text + b"\0"
+
+
+def scope_start(raw: bytes, start: int) -> int:
+    """Where the scope begins in the code with scope at ``start``."""
+    return value_end(raw, STRING, start + 4)
+
+
 def body(raw: bytes) -> bytes:
-    """All elements of a document, without its frame; what `document` takes."""
+    """The elements of a document without length and final NUL; an argument for `document`."""
     return raw[4:-1]
 
 
 def without(raw: bytes, names: Container[bytes]) -> bytes:
-    """The document without its top-level fields called ``names``; values are copied as they are."""
+    """The document without its top-level fields called ``names``."""
     kept = []
     copied_from = position = 4
     for _kind, name, _, end in elements(raw):
@@ -246,7 +256,7 @@ def without(raw: bytes, names: Container[bytes]) -> bytes:
 
 
 def text(raw: bytes, found: Element | None) -> str | None:
-    """The text of an element of ``raw``; None if there is no element, or it is no string."""
+    """The text of an element of ``raw``; None if there is no element, or it is not a string."""
     if found is None or found[0] != STRING:
         return None
     return string_value(raw, found[2], found[3])

@@ -1,8 +1,8 @@
 """BSON values that PyMongo's `bson` has no type for.
 
-PyMongo turns a symbol into a `str`, undefined into `None` and a DBPointer into a `DBRef`: fine for an
-application, not for a stream that has to give back the bytes it was given. Everything else uses
-PyMongo's own types; dates are `DatetimeMS`, so that no 64-bit date is out of range.
+PyMongo turns a symbol into a `str`, undefined into `None` and a DBPointer into a `DBRef`, but a stream must
+return the original bytes. All other types are PyMongo's; dates are `DatetimeMS`, so that every 64-bit date is
+in range.
 """
 
 from dataclasses import dataclass

@@ -1,18 +1,18 @@
 """KeyString V1: bytes whose order is BSON order.
 
-A KeyString is a row of values, each a type byte and a payload, closed by `END`. Comparing two of them byte
-by byte gives the BSON order of the values. Values that compare equal have equal bytes; what tells them
-apart (``1`` from ``1.0``, a symbol from a string) is kept beside the key, in the type bits.
+A KeyString is a sequence of values, each a type byte and a payload, ended by `END`. Comparing two of them as
+bytes gives the BSON order of the values. Values that compare equal have equal bytes; the difference (``1`` or
+``1.0``, symbol or string) is stored outside the key, in the type bits.
 
 ==================== ====================================================================================
 `layout`             the type bytes and other constants of the format
-`type_bits`          the bit stream: built while encoding, read while decoding
+`type_bits`          the bit stream: written while encoding, read while decoding
 `numbers`            int and double to bytes
-`decimals`           Decimal128 to bytes, and the exact arithmetic both directions share
+`decimals`           Decimal128 to bytes, and the exact arithmetic for both directions
 `encode`             BSON values to a key, a table keyed by BSON type
 `reader`             a position in key bytes
 `number_reader`      bytes to numbers of all four types
-`decode`             a key back to BSON values, a table keyed by type byte
+`decode`             a key to BSON values, a table keyed by type byte
 ==================== ====================================================================================
 
 >>> from tailrace.bson.documents import encode as bson

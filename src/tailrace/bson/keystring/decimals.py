@@ -1,11 +1,11 @@
 """Decimal128 as key bytes.
 
-Decimals share the order of doubles, so a decimal is written as the double just below it in magnitude, plus
-what sets it apart: nothing if it equals the double, a marker if it is that double rounded up to 15 digits
-(the usual case for short decimals), or else the *continuation*, its distance from a reference that both
-sides can compute from the double. Where no double is near, the 128 bits themselves are written.
+Decimals share the order of doubles, so a decimal is written as the next double below it in magnitude, plus
+the difference: nothing if it equals the double, a marker if it is that double rounded up to 15 digits (the
+usual case for short decimals), or else the *continuation*, its distance from a reference that both sides can
+compute from the double. Where no double is near, the 128 bits themselves are written.
 
-All arithmetic here is exact or rounded in one stated direction; `up34` and its kin are the only roundings.
+All arithmetic here is exact or rounded in a defined direction; only `up34` and similar functions round.
 """
 
 import math
@@ -45,7 +45,7 @@ def _context(precision: int, rounding: str) -> Context:
     return Context(prec=precision, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
-# Two numbers that meet here differ by at most 34 digits in position, so 100 digits are exact.
+# Two operands differ by at most 34 digits in position, so 100 digits are exact.
 EXACT: Final = _context(100, ROUND_DOWN)
 _UP_34: Final = _context(MAX_DIGITS, ROUND_UP)
 _DOWN_34: Final = _context(MAX_DIGITS, ROUND_DOWN)
@@ -58,7 +58,7 @@ _SCALE_DOWN: Final = Decimal("8636168555094444625386351862800399E-111")
 
 
 def up34(magnitude: float) -> Decimal:
-    """A double rounded up to 34 digits: what most continuations count from."""
+    """A double rounded up to 34 digits: the reference of most continuations."""
     return _UP_34.plus(Decimal(magnitude))
 
 
@@ -68,7 +68,7 @@ def up15(magnitude: float) -> Decimal:
 
 
 def subnormal_reference(scaled: float) -> Decimal:
-    """What continuations count from where the double itself would be subnormal."""
+    """The reference of continuations where the double itself would be subnormal."""
     return _DOWN_34.multiply(_DOWN_34.plus(Decimal(scaled)), _SCALE_DOWN)
 
 
@@ -79,7 +79,7 @@ def round_toward_zero(magnitude: Decimal) -> float:
 
 
 def widest(magnitude: Decimal) -> tuple[int, int]:
-    """Coefficient and exponent with as many trailing zeros as Decimal128 has room for.
+    """Coefficient and exponent with as many trailing zeros as fit into a Decimal128.
 
     >>> widest(Decimal("1.5"))
     (1500000000000000000000000000000000, -33)
@@ -117,7 +117,7 @@ def decimal_form(magnitude: Decimal) -> Form:
 
 
 def _between_53_and_63_bits(magnitude: Decimal) -> Form:
-    """Here the integer part is kept whole, because a double could not hold it."""
+    """In this range the integer part is written exactly, because a double could not hold it."""
     whole = int(magnitude)
     class_byte, doubled, size = whole_form(whole)
     if whole == magnitude:

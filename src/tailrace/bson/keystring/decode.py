@@ -1,11 +1,11 @@
-"""A key back to BSON values.
+"""Decode a key to BSON values.
 
-`_READERS` picks by type byte; a reader consumes the value's bytes and type bits and gives back the BSON
-type and the value's bytes. Whatever the bytes are, the only failure is a `KeyStringError`.
+`_READERS` has a reader for each type byte, which consumes the value's bytes and type bits and returns the
+BSON type and the value's bytes. Invalid bytes always raise `KeyStringError`.
 
-Read as leniently as MongoDB does: the final `END` may be missing, bytes behind it are not looked at, one
-search mark before a value is stepped over, and the generic type byte in front of a field name is not compared
-with the type of the value that follows.
+Decoding is as lenient as MongoDB's: the final `END` may be missing, bytes after it are ignored, one search
+mark before a value is skipped, and the generic type byte before a field name is not compared with the type of
+the value.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def decode(data: bytes, type_bits: bytes = b"") -> list[Value]:
 
 
 def decode_prefix(data: bytes) -> tuple[list[Value], int]:
-    """The values that are whole in a key that was cut off somewhere, and where the last of them ends.
+    """The complete values in a truncated key, and the end of the last of them.
 
     >>> values, end = decode_prefix(bytes.fromhex("2b0a3c61"))
     >>> [kind for kind, value in values], end
@@ -49,7 +49,7 @@ def decode_prefix(data: bytes) -> tuple[list[Value], int]:
             values.append(value)
             end = reader.position
     except KeyStringError:
-        pass  # this value is the one that was cut
+        pass  # this value is truncated
     return values, end
 
 
@@ -77,21 +77,17 @@ def _constant(kind: int, value: bytes = b"") -> Reader:
     return read
 
 
-def _framed(text: bytes) -> bytes:
-    return rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
-
-
 def _read_string(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
     kind = rawbson.SYMBOL if reader.bits.read(1) else rawbson.STRING
-    return kind, _framed(reader.text())
+    return kind, rawbson.framed(reader.text())
 
 
 def _read_code(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
-    return rawbson.CODE, _framed(reader.text())
+    return rawbson.CODE, rawbson.framed(reader.text())
 
 
 def _read_code_with_scope(reader: KeyReader, _type_byte: int, depth: int) -> Value:
-    content = _framed(reader.text()) + _read_fields(reader, depth + 1)
+    content = rawbson.framed(reader.text()) + _read_fields(reader, depth + 1)
     return rawbson.CODE_WITH_SCOPE, rawbson.INT32_LE.pack(len(content) + 4) + content
 
 
@@ -147,7 +143,7 @@ def _read_regex(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
 
 def _read_db_pointer(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
     namespace = reader.take(int.from_bytes(reader.take(4), "big"))
-    return rawbson.DB_POINTER, _framed(namespace) + reader.take(12)
+    return rawbson.DB_POINTER, rawbson.framed(namespace) + reader.take(12)
 
 
 _READERS: Final[dict[int, Reader]] = {

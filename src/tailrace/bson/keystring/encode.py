@@ -1,7 +1,7 @@
-"""BSON values to a key.
+"""Encode BSON values as a key.
 
-The work is done on raw BSON: a value is the type byte and where its bytes are. An appender writes one value
-to the end of the key and its type bits to theirs; `_APPENDERS` picks it by BSON type.
+Values are raw BSON: a type byte and the offsets of the bytes. An appender writes one value to the end of the
+key and its type bits to the end of the type bits; `_APPENDERS` has one for each BSON type.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class KeyString(NamedTuple):
 
 
 def encode(raw_document: bytes) -> KeyString:
-    """The top-level values of a document as one key; the names play no part."""
+    """The top-level values of a document as one key, without the names."""
     out, bits = bytearray(), TypeBits()
     for kind, _, start, end in rawbson.elements(raw_document):
         append_value(out, bits, raw_document, kind, start, end)
@@ -44,7 +44,7 @@ def encode(raw_document: bytes) -> KeyString:
 
 
 def append_value(out: bytearray, bits: TypeBits, raw: bytes, kind: int, start: int, end: int) -> None:
-    """Append the BSON value of type ``kind`` that lies in ``raw[start:end]``."""
+    """Append the BSON value of type ``kind`` in ``raw[start:end]``."""
     appender = _APPENDERS.get(kind)
     if appender is None:
         raise BsonError(f"unknown BSON type byte 0x{kind:02x}")
@@ -123,7 +123,7 @@ def _append_code(out: bytearray, _b: TypeBits, raw: bytes, start: int, end: int,
 def _append_code_with_scope(
     out: bytearray, bits: TypeBits, raw: bytes, start: int, _end: int, depth: int
 ) -> None:
-    scope = rawbson.value_end(raw, rawbson.STRING, start + 4)
+    scope = rawbson.scope_start(raw, start)
     out.append(layout.CODE_WITH_SCOPE)
     _append_text(out, raw[start + 8 : scope - 1])
     _append_fields(out, bits, raw, scope, depth + 1)
@@ -161,7 +161,7 @@ def _append_binary(out: bytearray, _b: TypeBits, raw: bytes, start: int, end: in
     else:
         out.append(layout.LONG_BINARY)
         out += length.to_bytes(4, "big")
-    # In BSON the subtype stands right before the bytes, as it does here.
+    # In BSON the subtype is directly before the bytes, as here.
     out += raw[start + 4 : end]
 
 

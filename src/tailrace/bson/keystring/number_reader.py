@@ -1,8 +1,8 @@
 """Key bytes to numbers of all four types.
 
-The class byte and the payload give a magnitude; the type bits say which BSON type it had. Each function
-below reads one family of classes and gives back (BSON type, value bytes). Type bits that cannot belong to
-the number found are an error, each with the code MongoDB has for it.
+The class byte and the payload give a magnitude; the type bits give its BSON type. Each function reads one
+family of classes and returns (BSON type, value bytes). Type bits that do not fit the number raise MongoDB's
+error codes.
 """
 
 import math
@@ -52,7 +52,7 @@ def read_nan(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
 
 
 def read_zero(reader: KeyReader, _type_byte: int, _depth: int) -> Value:
-    """One of the many zeros; all that is known about it stands in the type bits."""
+    """A zero; its type, sign and exponent are in the type bits."""
     which = reader.bits.read_zero()
     if which in (type_bits.INT32, type_bits.INT64):
         return _integer(0, which)
@@ -86,7 +86,7 @@ def read_whole(reader: KeyReader, type_byte: int, _depth: int) -> Value:
 
 def _read_fraction(reader: KeyReader, kind: int, negative: bool, whole: int, size: int) -> Value:
     packed = whole << 8 * size | reader.magnitude(size, negative)
-    # With eight bytes of integer part there is no room for a marker; only a decimal can get there.
+    # With eight bytes of integer part there is no room for a marker; only a decimal has that many.
     marker = packed & 3 if size else layout.ABOVE_15_DIGITS
     magnitude = float(packed & ~3) * 256.0**-size
     if kind == type_bits.DOUBLE:
@@ -101,7 +101,7 @@ def _read_fraction(reader: KeyReader, kind: int, negative: bool, whole: int, siz
 
 
 def read_below_one(reader: KeyReader, type_byte: int, _depth: int) -> Value:
-    """A magnitude between zero and one; the two highest bits tell three ranges apart."""
+    """A magnitude between zero and one; the two highest bits distinguish three ranges."""
     kind = reader.bits.read(2)
     negative = type_byte < layout.ZERO
     word = reader.magnitude(WORD, negative)
@@ -200,7 +200,7 @@ def _stored_pattern(reader: KeyReader, negative: bool, high: int, low: int) -> V
 
 
 def _decimal(reader: KeyReader, negative: bool, magnitude: Decimal) -> Value:
-    """Of all ways to write the number as a Decimal128, the one that has the stored exponent bits."""
+    """Of all representations of the number as a Decimal128, the one with the stored exponent bits."""
     if magnitude == 0:
         raise KeyStringError(50829, "a decimal that must not be zero is zero")
     stored = reader.bits.read(type_bits.EXPONENT_BITS)
@@ -221,8 +221,8 @@ def _double(value: float) -> Value:
 
 
 def _integer(value: int, kind: int) -> Value:
-    # Without its type bits an int64 claims to be an int32. Keeping the value is what resuming needs: event
-    # identifiers compare by value.
+    # Without its type bits an int64 is read as an int32. Only the value matters for resuming, because event
+    # identifiers are compared by value.
     if kind == type_bits.INT32 and -(1 << 31) <= value < 1 << 31:
         return rawbson.INT32, rawbson.INT32_LE.pack(value)
     return rawbson.INT64, rawbson.INT64_LE.pack(value)

@@ -1,8 +1,8 @@
 """Integers and doubles as key bytes.
 
 A magnitude has a *form*: class byte, payload, and size of the payload in bytes. `append_form` writes it,
-mirrored for negative numbers. Decimals use the same forms with marker bits set and, where a double is not
-exact enough, sixteen bytes instead of eight.
+mirrored for negative numbers. Decimals use the same forms with marker bits set, and with sixteen bytes
+instead of eight where a double is not exact enough.
 
 ============ ============================ ===================================================================
 class        magnitude                    payload
@@ -30,7 +30,7 @@ TOP_BIT: Final = 1 << 63
 SECOND_BIT: Final = 1 << 62
 TWO_TO_63: Final = 2.0**63
 SMALLEST_UNSCALED: Final = 2.0**-255
-"""Below this a double is scaled by `TINY_SCALE`, which makes subnormals normal."""
+"""Below this a double is scaled by `TINY_SCALE`, which makes subnormals normal"""
 TINY_SCALE: Final = 2.0**256
 
 _DOUBLE_BE: Final = Struct(">d")
@@ -48,7 +48,7 @@ def double_of(bits: int) -> float:
 
 
 def append_int(out: bytearray, value: int) -> None:
-    """Append an integer of the int64 range.
+    """Append an integer in the int64 range.
 
     >>> out = bytearray()
     >>> append_int(out, 1000); append_int(out, -1); out.hex()
@@ -91,7 +91,7 @@ def append_form(out: bytearray, negative: bool, form: Form) -> None:
 
 
 def double_form(magnitude: float) -> Form:
-    """The form of a double above zero; infinity has one too."""
+    """The form of a double above zero, infinity included."""
     if magnitude >= TWO_TO_63:
         return large_form(magnitude) if magnitude != math.inf else (LARGE, WORD_MASK, WORD)
     if magnitude < 1:
@@ -128,5 +128,5 @@ def tiny_form(scaled: float, continued: int = 0) -> Form:
 
 
 def large_form(magnitude: float, continued: int = 0) -> Form:
-    """A finite double from 2**63 on; its highest exponent bit is always set and so not stored."""
+    """A finite double from 2**63 on; its highest exponent bit is always set and therefore not stored."""
     return LARGE, (bits_of(magnitude) << 1 | continued) & ~TOP_BIT, WORD

@@ -1,4 +1,4 @@
-"""A position in key bytes, and the type bits that go with them."""
+"""A position in key bytes, and their type bits."""
 
 from tailrace.bson.keystring.type_bits import TypeBitsReader
 from tailrace.error_codes import ErrorCode
@@ -6,7 +6,7 @@ from tailrace.errors import KeyStringError
 
 
 class KeyReader:
-    """Takes bytes off a key from left to right; running out of them is error 15."""
+    """Reads the bytes of a key from left to right; reading past the end is error 15."""
 
     __slots__ = ("bits", "data", "position")
 
@@ -16,7 +16,6 @@ class KeyReader:
         self.bits = TypeBitsReader(type_bits)
 
     def byte(self) -> int:
-        """The next byte."""
         position = self.position
         if position >= len(self.data):
             raise KeyStringError(ErrorCode.Overflow, "the bytes end in the middle of a value")
@@ -38,14 +37,14 @@ class KeyReader:
         return value ^ ((1 << 8 * count) - 1) if negative else value
 
     def name(self) -> bytes:
-        """Bytes up to the next NUL, which is consumed."""
+        """The bytes up to the next NUL, which is consumed."""
         end = self._find_nul(self.position)
         taken = self.data[self.position : end]
         self.position = end + 1
         return taken
 
     def text(self) -> bytes:
-        """Like `name`, but NULs inside the text are written as 00 FF and the closing one is not."""
+        """Like `name`, but a NUL in the text is written as 00 FF."""
         data, end = self.data, self._find_nul(self.position)
         has_nul = False
         while data[end + 1 : end + 2] == b"\xff":

@@ -1,8 +1,7 @@
-"""The bit stream that tells apart what a key makes equal.
+"""The bit stream that distinguishes values with equal keys.
 
-Bits are taken from and put into bytes starting at the least significant one. A stream without a single set
-bit is not stored at all, so a reader of an empty stream sees zeros without end; a reader of a stored stream
-that runs past its last byte has the wrong stream.
+Bits are stored in bytes from the least significant bit on. A stream without a set bit is not stored, so an
+empty stream is read as an unlimited number of zeros; reading a stored stream past its last byte is an error.
 
 ========================================= ===================================================
 string, symbol                            0, 1
@@ -51,7 +50,7 @@ class TypeBits:
         self._ones: list[int] = []
 
     def skip(self, count: int) -> None:
-        """Append zeros: the one call that strings and int32 values need."""
+        """Append zeros, which are the bits of strings and int32 values."""
         self._length += count
 
     def append(self, value: int, count: int) -> None:
@@ -64,7 +63,7 @@ class TypeBits:
             position += 1
 
     def serialize(self) -> bytes:
-        """The stream as it is stored; empty when no bit is set."""
+        """The stored form of the stream; empty if no bit is set."""
         if not self._ones:
             return b""
         data = bytearray((self._length + 7) // 8)
@@ -88,7 +87,7 @@ class _NoBits(TypeBits):
 
 
 NO_BITS: Final[TypeBits] = _NoBits()
-"""For keys that are never read back: nothing is kept of what makes equal values differ"""
+"""For keys that are never decoded: discards all type bits"""
 
 
 class TypeBitsReader:
@@ -114,13 +113,13 @@ class TypeBitsReader:
         return value
 
     def read_zero(self) -> int:
-        """Which zero: two bits, or five when the first two are set."""
+        """The kind of a zero: two bits, or five if the first two are set."""
         kind = self.read(2)
         return kind << 3 | self.read(3) if kind == DECIMAL else kind
 
 
 def _unwrap(stored: bytes) -> bytes | None:
-    """The data bytes of a stored stream; None stands for zeros without end."""
+    """The data bytes of a stored stream; None for an unlimited number of zeros."""
     if not stored or stored[0] == 0:
         return None
     head = stored[0]

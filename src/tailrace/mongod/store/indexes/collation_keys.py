@@ -20,7 +20,7 @@ def collated(collation: Collation, raw: bytes, kind: int, start: int, end: int) 
     """A BSON value with its strings replaced by collation keys: type byte and value bytes."""
     if kind in (rawbson.STRING, rawbson.SYMBOL):
         text = collation_key(collation, rawbson.string_value(raw, start, end))
-        return rawbson.STRING, rawbson.INT32_LE.pack(len(text) + 1) + text + b"\0"
+        return rawbson.STRING, rawbson.framed(text)
     if kind in (rawbson.DOCUMENT, rawbson.ARRAY):
         parts = []
         for item_kind, name, item_start, item_end in rawbson.elements(raw, start):
