@@ -173,7 +173,7 @@ def raw_clients(cluster: ShardedCluster) -> Iterator[dict[str, RawClient]]:
     with ExitStack() as stack:
         clients = {}
         for shard in cluster.shards:
-            host, _, port = cluster.cluster.server(shard).member.rpartition(":")
+            host, _, port = cluster.cluster.server(shard).address.rpartition(":")
             clients[shard] = RawClient(stack.enter_context(socket.create_connection((host, int(port)))))
         yield clients
 
@@ -286,7 +286,7 @@ def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path)
 
 def test_a_shard_that_comes_back_has_been_away(cluster: ShardedCluster, source: DeploymentSource) -> None:
     write(cluster, "shard1", 1)
-    member = cluster.cluster.server("shard1").member
+    member = cluster.cluster.server("shard1").address
     cluster.call(cluster.cluster.let_go("shard1"))
     write(cluster, "shard0", 0)
     first = source.promised()

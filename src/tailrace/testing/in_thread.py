@@ -22,6 +22,7 @@ from pymongo import MongoClient
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.clock import WallClock
@@ -205,17 +206,17 @@ class InThread(ABC, Generic[S]):
 
     @contextmanager
     def _fail_point(
-        self, server: Server, name: str, mode: Mode, data: Mapping[str, Any] | None
+        self, node: Node, name: str, mode: Mode, data: Mapping[str, Any] | None
     ) -> Iterator[FailPoint]:
-        point = self.call(self._configure(server, name, mode, data or {}))
+        point = self.call(self._configure(node, name, mode, data or {}))
         try:
             yield point
         finally:
             if self._served is not None:
-                self.call(self._configure(server, name, "off", data or {}))
+                self.call(self._configure(node, name, "off", data or {}))
 
-    async def _configure(self, server: Server, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
-        return set_fail_point(server, name, mode, data)
+    async def _configure(self, node: Node, name: str, mode: Mode, data: Mapping[str, Any]) -> FailPoint:
+        return set_fail_point(node, name, mode, data)
 
 
 def memory_folder() -> str | None:

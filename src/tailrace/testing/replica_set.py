@@ -90,13 +90,13 @@ class ReplicaSet(InThread[Server]):
     @property
     def members(self) -> list[str]:
         """The addresses of all members, `host:port`."""
-        return [member.member for member in self.server.members]
+        return [member.address for member in self.server.members]
 
     @property
     def primary(self) -> str | None:
         """The address of the member that takes writes now; None while there is none."""
         primary = self.server.primary
-        return None if primary is None else primary.member
+        return None if primary is None else primary.address
 
     def client(self, **options: Any) -> "MongoClient[Document]":
         """A new PyMongo client with these options, closed with the set at the latest."""
@@ -142,7 +142,7 @@ class ReplicaSet(InThread[Server]):
 
         Another member follows at once, if there is one.
         """
-        self.call((self.server.primary or self.server).step_down(seconds))
+        self.call((self.server.primary or self.server.first).step_down(seconds))
 
     def step_up(self, member: int = 0) -> None:
         """Let a member be elected primary now, in a new term."""

@@ -18,8 +18,8 @@ from pymongo import MongoClient
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND, FailPoint
+from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
-from tailrace.mongod.server.server import Server
 from tailrace.testing.in_thread import Document, InThread, Mode, Options
 
 
@@ -60,7 +60,7 @@ class ShardedCluster(InThread[Cluster]):
 
     def client(self, router: int | None = None, **options: Any) -> "MongoClient[Document]":
         """A new PyMongo client of one router, or of all of them; closed with the cluster at the latest."""
-        uri = self.uri if router is None else f"mongodb://{self.cluster.routers[router].member}/"
+        uri = self.uri if router is None else f"mongodb://{self.cluster.routers[router].address}/"
         return self._client(uri, options)
 
     def shard_client(self, name: str, **options: Any) -> "MongoClient[Document]":
@@ -89,6 +89,6 @@ class ShardedCluster(InThread[Cluster]):
         shard: str | None = None,
     ) -> Iterator[FailPoint]:
         """A fail point on a router, or on a shard, for the time of a block."""
-        server: Server = self.cluster.routers[router] if shard is None else self.cluster.server(shard)
-        with self._fail_point(server, name, mode, data) as point:
+        node: Node = self.cluster.routers[router] if shard is None else self.cluster.server(shard).first
+        with self._fail_point(node, name, mode, data) as point:
             yield point

@@ -89,7 +89,7 @@ class RetryableWriter:
 
 @contextmanager
 def raw_client(cluster: ShardedCluster, router: int = 0) -> Iterator[RawClient]:
-    host, _, port = cluster.cluster.routers[router].member.rpartition(":")
+    host, _, port = cluster.cluster.routers[router].address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS) as endpoint:
         yield RawClient(endpoint)
 

@@ -207,7 +207,7 @@ def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Doc
         assert held(cluster, "shard0", ns) == held(cluster, "shard1", ns) == 50
         cluster.wall.advance(120)
         for shard in cluster.shards:
-            cluster.call(cluster.cluster.shards[shard].expiry.delete_documents())
+            cluster.call(cluster.cluster.shards[shard].first.ttl_monitor.run())
         shown = [stream.next() for _ in range(50)]
         assert stream.try_next() is None
     assert {event["operationType"] for event in shown} == {"delete"}

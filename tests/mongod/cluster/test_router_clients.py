@@ -36,7 +36,7 @@ def mongosh_sharding(cluster: ShardedCluster, home: Path) -> Document:
 
 
 def router(cluster: ShardedCluster, number: int) -> str:
-    return f"mongodb://{cluster.cluster.routers[number].member}/"
+    return f"mongodb://{cluster.cluster.routers[number].address}/"
 
 
 @pytest.fixture(scope="module")

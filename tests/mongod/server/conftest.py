@@ -29,7 +29,7 @@ def shared_client(shared_server: RunningServer) -> Iterator[MongoClient[Document
 def server(shared_server: RunningServer) -> Iterator[RunningServer]:
     """The shared server; fail points are off behind the test."""
     yield shared_server
-    shared_server.server.fail_points.disable_all()
+    shared_server.server.first.fail_points.disable_all()
 
 
 @pytest.fixture

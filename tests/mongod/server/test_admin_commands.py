@@ -92,7 +92,7 @@ def test_the_state_of_the_set(server: RunningServer, client: MongoClient[Documen
     assert status["myState"] == 1
     (member,) = status["members"]
     assert member["stateStr"] == "PRIMARY"
-    assert member["name"] == server.server.member
+    assert member["name"] == server.server.address
     assert member["self"] is True
     assert status["optimes"]["lastCommittedOpTime"]["ts"] == status["operationTime"]
 
@@ -100,7 +100,7 @@ def test_the_state_of_the_set(server: RunningServer, client: MongoClient[Documen
 def test_the_configuration_of_the_set(server: RunningServer, client: MongoClient[Document]) -> None:
     config = client.admin.command("replSetGetConfig")["config"]
     assert config["_id"] == "rs0"
-    assert [member["host"] for member in config["members"]] == [server.server.member]
+    assert [member["host"] for member in config["members"]] == [server.server.address]
     status = client.admin.command({"replSetGetConfig": 1, "commitmentStatus": True})
     assert status["commitmentStatus"] is True
     assert code_of(client, {"replSetInitiate": {}}) == 23

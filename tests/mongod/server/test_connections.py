@@ -109,8 +109,8 @@ def test_unacknowledged_writes_of_a_client_that_is_gone_are_done(own_server: Run
     with raw_client(own_server) as raw:
         for _ in range(50):
             raw.send({"appendOplogNote": 1, "data": {}}, more_to_come=True)
-    wait_for(lambda: own_server.server.counters.commands["appendOplogNote"].total == 50)
-    wait_for(lambda: not own_server.server.operations)
+    wait_for(lambda: own_server.server.first.counters.commands["appendOplogNote"].total == 50)
+    wait_for(lambda: not own_server.server.first.operations)
     assert own_server.server.last_write_time() - before >= 50
 
 
@@ -118,9 +118,9 @@ def test_a_client_that_goes_away_gives_up_what_it_waited_for(own_server: Running
     with raw_client(own_server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         raw.send({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000})
-        wait_for(lambda: len(own_server.server.operations) == 1)
-    wait_for(lambda: not own_server.server.operations)
-    wait_for(lambda: not own_server.server.listener.connections)
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
+    wait_for(lambda: not own_server.server.first.operations)
+    wait_for(lambda: not own_server.server.first.listener.connections)
 
 
 def test_a_write_that_waits_is_given_up_with_its_client(own_server: RunningServer) -> None:
@@ -128,8 +128,8 @@ def test_a_write_that_waits_is_given_up_with_its_client(own_server: RunningServe
         block = {"failCommands": ["insert"], "blockConnection": True, "blockTimeMS": 60_000}
         raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
         raw.send({"insert": "orders", "documents": [{"_id": 1}], "$db": "shop"})
-        wait_for(lambda: len(own_server.server.operations) == 1)
-    wait_for(lambda: not own_server.server.operations)
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
+    wait_for(lambda: not own_server.server.first.operations)
     with raw_client(own_server) as raw:
         assert raw.call({"find": "orders", "$db": "shop"})["cursor"]["firstBatch"] == []
 
@@ -141,9 +141,9 @@ def test_a_stream_that_waits_ends_with_its_client(own_server: RunningServer) -> 
         raw.send({
             "getMore": opened["cursor"]["id"], "collection": "orders", "maxTimeMS": 60_000, "$db": "shop"
         })  # fmt: skip
-        wait_for(lambda: len(own_server.server.operations) == 1)
-    wait_for(lambda: not own_server.server.operations)
-    wait_for(lambda: not len(own_server.server.cursors))
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
+    wait_for(lambda: not own_server.server.first.operations)
+    wait_for(lambda: not len(own_server.server.first.cursors))
 
 
 def test_a_client_that_resets_its_connection(own_server: RunningServer) -> None:
@@ -152,7 +152,7 @@ def test_a_client_that_resets_its_connection(own_server: RunningServer) -> None:
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for _ in range(100):
             raw.send({"listCommands": 1})
-    wait_for(lambda: not own_server.server.listener.connections)
+    wait_for(lambda: not own_server.server.first.listener.connections)
     with raw_client(own_server) as raw:
         assert raw.call({"ping": 1})["ok"] == 1.0
     assert not [line for line in own_server.log() if line["s"] == "E"]
@@ -193,7 +193,7 @@ def test_stopping_tells_those_who_wait() -> None:
     with running() as server, raw_client(server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         raw.send({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000})
-        wait_for(lambda: len(server.server.operations) == 1)
+        wait_for(lambda: len(server.server.first.operations) == 1)
         server.call(server.server.stop())
         reply = decode(raw.receive().document)
         assert reply["code"] == 91
@@ -204,7 +204,7 @@ def test_stopping_tells_those_who_wait() -> None:
 def test_stopping_interrupts_what_runs() -> None:
     with running() as server, raw_client(server) as raw:
         raw.send({"waitForFailPoint": "failCommand", "timesEntered": 1})
-        wait_for(lambda: len(server.server.operations) == 1)
+        wait_for(lambda: len(server.server.first.operations) == 1)
         server.call(server.server.stop())
         assert decode(raw.receive().document)["code"] == 11600
 

@@ -44,7 +44,7 @@ def waiting_get_more(raw: RawClient, server: RunningServer, database: Db) -> int
     database.c.insert_one({"_id": 1})
     cursor_id = opened(raw, database, tailable=True, awaitData=True)
     raw.send({"getMore": Int64(cursor_id), "collection": "c", "$db": database.name, "maxTimeMS": 60_000})
-    wait_for(lambda: any(entry.user for entry in server.server.cursors))
+    wait_for(lambda: any(entry.user for entry in server.server.first.cursors))
     return cursor_id
 
 
@@ -215,7 +215,7 @@ class TestEnds:
     ) -> None:
         with raw_client(server) as waiting:
             cursor_id = waiting_get_more(waiting, server, database)
-        wait_for(lambda: server.server.cursors.get(cursor_id) is None)
+        wait_for(lambda: server.server.first.cursors.get(cursor_id) is None)
 
     def test_a_dropped_collection(self, raw: RawClient, ten: Db) -> None:
         cursor_id = opened(raw, ten)
@@ -250,7 +250,7 @@ class TestEnds:
 
             async def fail() -> None:
                 error = CommandError(ErrorCode.InterruptedDueToReplStateChange, "stepped down")
-                own_server.server.cursors.fail_all(error)
+                own_server.server.first.cursors.fail_all(error)
 
             own_server.call(fail())
             assert get_more(raw, database, cursor_id)["code"] == 11602
@@ -281,7 +281,7 @@ class TestIdleness:
 
             async def pass_time(seconds: float) -> int:
                 server.server.wall.advance(seconds)
-                return server.server.cursors.reap()
+                return server.server.first.cursors.reap()
 
             assert server.call(pass_time(599)) == 0
             assert server.call(pass_time(2)) == 1
@@ -297,7 +297,7 @@ class TestIdleness:
 
             async def pass_time() -> int:
                 server.server.wall.advance(2)
-                return server.server.cursors.reap()
+                return server.server.first.cursors.reap()
 
             assert server.call(pass_time()) == 1
 

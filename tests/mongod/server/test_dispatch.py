@@ -161,7 +161,7 @@ def test_a_fault_of_the_server_is_one_answer_and_one_line(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
     # A part that is missing stands for every fault that nobody thought of.
-    own_server.server.cluster_parameters = None  # type: ignore[assignment]
+    own_server.server.first.cluster_parameters = None  # type: ignore[assignment]
     error = failure_of(own_client, {"getClusterParameter": "*"})
     assert error.code == 1
     assert "Traceback" not in str(error)
@@ -218,16 +218,16 @@ def test_a_read_waits_for_the_time_it_asks_for(own_server: RunningServer) -> Non
 
 def test_a_quiet_server_writes_no_ops(own_server: RunningServer) -> None:
     before = own_server.server.last_write_time()
-    own_server.call(own_server.server.background.run_all())
-    own_server.call(own_server.server.background.run_all())
+    own_server.call(own_server.server.first.background.run_all())
+    own_server.call(own_server.server.first.background.run_all())
     assert own_server.server.last_write_time() > before
 
 
 def test_a_busy_server_writes_no_no_ops(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
-    own_server.call(own_server.server.background.run_all())
+    own_server.call(own_server.server.first.background.run_all())
     own_client.admin.command({"appendOplogNote": 1, "data": {}})
     before = own_server.server.last_write_time()
-    own_server.call(own_server.server.background.run_all())
+    own_server.call(own_server.server.first.background.run_all())
     assert own_server.server.last_write_time() == before
 
 
@@ -235,7 +235,7 @@ def test_no_ops_can_be_switched_off() -> None:
     with running(parameters={"writePeriodicNoops": "false"}) as server:
         before = server.server.last_write_time()
         for _ in range(3):
-            server.call(server.server.background.run_all())
+            server.call(server.server.first.background.run_all())
         assert server.server.last_write_time() == before
 
 

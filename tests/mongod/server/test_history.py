@@ -267,7 +267,7 @@ class TestWithoutHead:
             kept.database.c.insert_one({"_id": 1})
             with ThreadPoolExecutor(1) as other:
                 waiting = other.submit(get_more, kept.database, stream, maxTimeMS=5000)
-                wait_for(lambda: any(entry.user for entry in kept.server.server.cursors))
+                wait_for(lambda: any(entry.user for entry in kept.server.server.first.cursors))
                 HistoryBuilder(kept.server.server.store, tmp_path / "built").build()
                 (tmp_path / "built").rename(kept.path)  # the server never sees it empty
                 shown = [event["documentKey"] for event in waiting.result()["nextBatch"]]

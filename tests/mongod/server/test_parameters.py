@@ -70,8 +70,8 @@ def test_nothing_is_set_if_something_is_wrong(client: MongoClient[Document]) -> 
 
 def test_parameters_at_the_start() -> None:
     with running(parameters={"ttlMonitorSleepSecs": "5", "ttlMonitorEnabled": "false"}) as server:
-        assert server.server.parameters["ttlMonitorSleepSecs"] == 5
-        assert server.server.parameters["ttlMonitorEnabled"] is False
+        assert server.server.first.parameters["ttlMonitorSleepSecs"] == 5
+        assert server.server.first.parameters["ttlMonitorEnabled"] is False
     with pytest.raises(CommandError, match="no server parameter speed"):
         Server(ServerOptions(parameters={"speed": 1}))
     with pytest.raises(CommandError, match="ttlMonitorSleepSecs"):
@@ -100,14 +100,14 @@ def test_the_default_keeps_images(client: MongoClient[Document]) -> None:
 def test_a_cluster_parameter_outlives_the_server(tmp_path: Path) -> None:
     with running(data=tmp_path) as server, connected(server) as client:
         reply = client.admin.command({"setClusterParameter": expiry(100)})
-        assert server.server.cluster_parameters.image_expiry_seconds == 100
+        assert server.server.first.cluster_parameters.image_expiry_seconds == 100
         assert reply["ok"] == 1.0
     with running(data=tmp_path) as server, connected(server) as client:
         (shown,) = client.admin.command({"getClusterParameter": "*"})["clusterParameters"]
         assert shown["preAndPostImages"] == {"expireAfterSeconds": 100}
         assert shown["clusterParameterTime"] > Timestamp(0, 0)
         client.admin.command({"setClusterParameter": expiry("off")})
-        assert server.server.cluster_parameters.image_expiry_seconds is None
+        assert server.server.first.cluster_parameters.image_expiry_seconds is None
 
 
 @pytest.mark.parametrize(

@@ -437,7 +437,7 @@ class TestSurvival:
                 transaction = Prepared(raw)
                 transaction.write({"insert": "items", "documents": [{"_id": 4}]})
                 transaction.prepare()
-            own.call(own.server.step_down(60))
+            own.call(own.server.first.step_down(60))
             wait_for(lambda: own.server.primary is not None)
             primary = own.server.primary
             assert primary is not None

@@ -20,7 +20,7 @@ def new_id() -> Document:
 
 
 def count(server: RunningServer) -> int:
-    return len(server.server.sessions)
+    return len(server.server.first.sessions)
 
 
 def test_a_session_that_the_server_starts(client: MongoClient[Document]) -> None:
@@ -73,13 +73,13 @@ def test_killing_a_session_ends_what_runs_in_it(own_server: RunningServer, comma
     with raw_client(own_server) as raw, raw_client(own_server) as other, raw_client(own_server) as third:
         other.send({**waiting, "lsid": victim})
         third.send({**waiting, "lsid": bystander, "maxTimeMS": 60_000})
-        wait_for(lambda: len(own_server.server.operations) == 2)
+        wait_for(lambda: len(own_server.server.first.operations) == 2)
         wanted = victim if command == "killSessions" else {"lsid": victim}
         assert raw.call({command: [wanted]})["ok"] == 1.0
         assert b"Interrupted" in other.receive().document
-        assert len(own_server.server.operations) == 1
+        assert len(own_server.server.first.operations) == 1
         assert raw.call({"killAllSessions": [{"user": "me", "db": "admin"}]})["ok"] == 1.0
-        assert len(own_server.server.operations) == 1
+        assert len(own_server.server.first.operations) == 1
         assert raw.call({"killAllSessions": []})["ok"] == 1.0
         assert b"Interrupted" in third.receive().document
 

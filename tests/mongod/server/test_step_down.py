@@ -36,7 +36,7 @@ def test_a_member_that_stepped_down_says_so(raw: RawClient, own_server: RunningS
     assert after["secondary"] is True
     assert "primary" not in after
     assert "electionId" not in after
-    assert after["me"] == own_server.server.member
+    assert after["me"] == own_server.server.address
     assert after["topologyVersion"]["counter"] == before["topologyVersion"]["counter"] + 1
     status = raw.call({"replSetGetStatus": 1})
     assert status["myState"] == 2
@@ -111,10 +111,10 @@ def test_a_streaming_hello_tells_at_once(raw: RawClient, own_server: RunningServ
         version = monitor.call({"hello": 1})["topologyVersion"]
         hello: Document = {"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000}
         monitor.send(hello, exhaust_allowed=True)
-        wait_for(lambda: len(own_server.server.operations) == 1)
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
         step_down(raw)
         assert decode(monitor.receive().document)["isWritablePrimary"] is False
-        own_server.call(own_server.server.step_up())
+        own_server.call(own_server.server.first.step_up())
         assert decode(monitor.receive().document)["isWritablePrimary"] is True
 
 
@@ -123,7 +123,7 @@ def test_what_waits_is_interrupted(raw: RawClient, own_server: RunningServer) ->
     raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
     with raw_client(own_server) as reader:
         reader.send({"find": "orders", "$db": "shop"})
-        wait_for(lambda: len(own_server.server.operations) == 1)
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
         step_down(raw)
         reply = decode(reader.receive().document)
         assert reply["code"] == 11602
@@ -142,7 +142,7 @@ def test_a_stream_that_waits_ends_with_a_resumable_error(raw: RawClient, own_ser
     with raw_client(own_server) as watcher:
         more: Document = {"getMore": open_stream(watcher), "collection": "orders", "$db": "shop"}
         watcher.send({**more, "maxTimeMS": 60_000})
-        wait_for(lambda: len(own_server.server.operations) == 1)
+        wait_for(lambda: len(own_server.server.first.operations) == 1)
         step_down(raw)
         reply = decode(watcher.receive().document)
         assert reply["code"] == 11602
@@ -171,7 +171,7 @@ def test_a_driver_without_retries_is_told(own_server: RunningServer) -> None:
     host, port = own_server.address
     with MongoClient[Document](host, port, directConnection=True, retryWrites=False) as client:
         client["shop"]["orders"].insert_one({})
-        own_server.call(own_server.server.step_down(FOREVER))
+        own_server.call(own_server.server.first.step_down(FOREVER))
         with pytest.raises(NotPrimaryError):
             client["shop"]["orders"].insert_one({})
 
@@ -215,7 +215,7 @@ def test_stepping_up_early(
     raw: RawClient, own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
     step_down(raw)
-    own_server.call(own_server.server.step_up())
-    own_server.call(own_server.server.step_up())
+    own_server.call(own_server.server.first.step_up())
+    own_server.call(own_server.server.first.step_up())
     assert raw.call({"replSetGetStatus": 1})["term"] == 2
     own_client["shop"]["orders"].insert_one({})

@@ -64,7 +64,7 @@ def test_await_data_waits_for_the_next_document(
 ) -> None:
     cursor_id = opened(raw, capped, awaitData=True, filter=query)["id"]
     raw.send(get(capped, cursor_id, maxTimeMS=60_000))
-    wait_for(lambda: any(entry.user for entry in server.server.cursors))
+    wait_for(lambda: any(entry.user for entry in server.server.first.cursors))
     capped.c.insert_one({"_id": "even", "k": 0})
     capped.c.insert_one({"_id": "odd", "k": 1})
     found = ids(decode(raw.receive().document)["cursor"])
@@ -148,7 +148,7 @@ def test_a_dropped_collection_ends_a_waiting_cursor(
 ) -> None:
     cursor_id = opened(raw, capped, awaitData=True)["id"]
     raw.send(get(capped, cursor_id, maxTimeMS=60_000))
-    wait_for(lambda: any(entry.user for entry in server.server.cursors))
+    wait_for(lambda: any(entry.user for entry in server.server.first.cursors))
     capped.c.drop()
     assert decode(raw.receive().document)["code"] == 175
 

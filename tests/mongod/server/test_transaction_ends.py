@@ -168,8 +168,8 @@ class TestEnds:
         items.insert_one({"_id": 1})
         with transaction(own_client) as session:
             items.update_one({"_id": 1}, {"$set": {"x": 1}}, session=session)
-            own_server.call(own_server.server.step_down(60))
-            own_server.call(own_server.server.step_up())
+            own_server.call(own_server.server.first.step_down(60))
+            own_server.call(own_server.server.first.step_up())
             error = failure(items.find_one, {}, session=session)
             assert (error.code, error.has_error_label(TRANSIENT)) == (251, True)
         assert items.find_one({}) == {"_id": 1}

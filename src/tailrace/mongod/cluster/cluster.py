@@ -33,12 +33,11 @@ from tailrace.mongod.cluster.router import Router
 from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
 from tailrace.mongod.cluster.writes.retried import SessionLocks
 from tailrace.mongod.server.admin.data_directory import DataDirectory
-from tailrace.mongod.server.admin.expiry_task import claim_everything
+from tailrace.mongod.server.admin.expiry import claim_everything
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
-from tailrace.mongod.server.streams.served_history import ServedHistory
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.store import Store
 
@@ -108,7 +107,7 @@ class Cluster(Stoppable):
             await finish_interrupted_commands(self, self._router(0))
             for number in range(self.options.routers):
                 self.routers.append(self._router(number))
-                await self.routers[-1].start()
+                await self.routers[-1].serve()
             self.balancer.start()
         except BaseException:
             await self._stop()
@@ -122,7 +121,7 @@ class Cluster(Stoppable):
         self._merged_log = MergedLog(
             self.clock,
             document_lookup(self.placement, self.stores),
-            marks_end=bool(self.config.parameters[END_OF_TRANSACTION_FLAG]),
+            marks_end=bool(self.config.first.parameters[END_OF_TRANSACTION_FLAG]),
         )
         self.placement.on_change.append(self._let_shards_go)
         names = list(self.placement.shards) or [
@@ -141,7 +140,7 @@ class Cluster(Stoppable):
             with config.store.snapshot() as snapshot:
                 oplogs = ShardOplogs(str(cluster_id(snapshot)), self.merged_log)
             head = self.merged_log if options.head else None
-            config.history = ServedHistory(config, oplogs, options.history, head)
+            config.serve_history(oplogs, options.history, head)
         elif not options.head:
             raise UsageError("without a head streams need a history; name its folder with --history")
 
@@ -157,7 +156,7 @@ class Cluster(Stoppable):
         if history is not None and (data.path / name).is_dir() and _held_through(history) < left:
             former = self._former[name] = await self._start_server(name, self._free_number())
             self.merged_log.add_former(former.head, former.store, left)
-            host = f"{name}/{former.member}"
+            host = f"{name}/{former.address}"
         else:
             self.merged_log.lose(left)
         await self.placement.note_former_host(name, host)
@@ -169,8 +168,8 @@ class Cluster(Stoppable):
         return shard
 
     async def _let_join(self, name: str, shard: Server) -> None:
-        shard.expiry.claim = expiry_claim(self.placement, name)
-        await shard.cluster_parameters.adopt(shard.store, self.config.cluster_parameters)
+        shard.first.ttl_monitor.claim = expiry_claim(self.placement, name)
+        await shard.first.cluster_parameters.adopt(shard.store, self.config.first.cluster_parameters)
         self.stores[name] = shard.store
         self.shards[name] = shard
         # Before anybody can write to it: streams see everything from its first entry on. One that has been
@@ -178,7 +177,7 @@ class Cluster(Stoppable):
         known = self.placement.shards.get(name)
         joined = known.topology_time if known is not None and name in self.placement.removed_shards else 0
         self.merged_log.add(shard.head, shard.store, joined, joins_now=self.is_running)
-        await self.placement.add_shard(name, f"{name}/{shard.member}")
+        await self.placement.add_shard(name, f"{name}/{shard.address}")
 
     async def take_in(self, name: str, members: str) -> None:
         """Let a shard join the running cluster: a new one, or, by its members, one that was removed.
@@ -186,7 +185,7 @@ class Cluster(Stoppable):
         Databases that it has become part of the cluster; OperationFailed (96) if the cluster has one of them.
         """
         former = self._former.get(name)
-        if members and (former is None or members != former.member):
+        if members and (former is None or members != former.address):
             raise CommandError(
                 ErrorCode.OperationFailed,
                 f"{name}/{members} is not a shard that this process has run; addShard starts a new one if "
@@ -211,9 +210,9 @@ class Cluster(Stoppable):
         """Take a shard that owns nothing out of the cluster; it goes on as a replica set."""
         await self.placement.remove_shard(name)
         shard = self._former[name] = self.shards.pop(name)
-        shard.expiry.claim = claim_everything
+        shard.first.ttl_monitor.claim = claim_everything
         del self.stores[name]
-        await self.placement.note_former_host(name, f"{name}/{shard.member}")
+        await self.placement.note_former_host(name, f"{name}/{shard.address}")
 
     def free_name(self) -> str:
         """A name that no shard has or had."""
@@ -273,6 +272,8 @@ class Cluster(Stoppable):
         return Router(self, replace(options, port=port, replica_set=None, data=None, history=None))
 
     async def _stop(self) -> None:
+        for router in self.routers:
+            await router.stop_accepting()
         await asyncio.gather(*(router.end() for router in self.routers))
         if self.is_running:
             await self.balancer.stop()
@@ -304,7 +305,7 @@ class Cluster(Stoppable):
     @property
     def uri(self) -> str:
         """The connection string; it names all routers."""
-        return f"mongodb://{','.join(router.member for router in self.routers)}/"
+        return f"mongodb://{','.join(router.address for router in self.routers)}/"
 
     def server(self, name: str) -> Server:
         """A shard, or the config server."""

@@ -1,81 +1,47 @@
 """A router: what drivers take for a mongos. It has clients, cursors and sessions, but no data of its own."""
 
-import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.log.event_log import EventLog
 from tailrace.mongod.cluster.commands import COMMANDS
 from tailrace.mongod.cluster.reads.results import ClusterResultWriter
 from tailrace.mongod.cluster.reads.snapshots import ClusterSnapshots
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.transactions.transactions import ClusterTransactions
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.net.replies import ReplyTail
+from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
-from tailrace.mongod.server.server import Server
-from tailrace.mongod.store.snapshot_source import SnapshotSource
-from tailrace.mongod.store.store import Store
+from tailrace.mongod.server.streams.served_history import ServedHistory
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 
-class Router(Server):
-    """One router of a cluster. All routers of a cluster know the same, at any time."""
+class Router(Node):
+    """One router of a running cluster; all of its routers use the same placement."""
 
-    owns_data = False
     is_router = True
-    kind_of_transactions = ClusterTransactions
+    kind_of_context = RouterContext
 
     def __init__(self, cluster: "Cluster", options: ServerOptions) -> None:
-        super().__init__(options, wall=cluster.wall, log=cluster.log)
+        super().__init__(
+            options, wall=cluster.wall, log=cluster.log, commands=COMMANDS, stop=cluster.begin_stop
+        )
         self.cluster = cluster
-        self.commands = COMMANDS
-        self.cursors.snapshots = ClusterSnapshots(self.wall, cluster.states)
+        self.states = cluster.states
         self.replication = Replication(SetState(None))
-        self.results = ClusterResultWriter()
-
-    async def start(self) -> None:
-        """Accept connections; the shards are running."""
-        self.cluster_parameters = self.cluster.config.cluster_parameters
-        self.default_concerns = self.cluster.config.default_concerns
-        self.history = self.cluster.config.history
-        await self._begin_serving()
-
-    async def end(self) -> None:
-        """End what it does for its clients, and close their connections."""
-        await self._end_serving()
-
-    def begin_stop(self) -> asyncio.Task[None]:
-        """Begin to stop the whole cluster: it is one process."""
-        return self.cluster.begin_stop()
-
-    def _add_background_jobs(self) -> None:
-        self._add_reapers()
-
-    # -- what it has instead of data ------------------------------------------------------------------------
-
-    @property
-    def store(self) -> Store:
-        """None: whatever changes data is for the shards."""
-        raise CommandError(ErrorCode.IllegalOperation, "a router has no data of its own; ask a shard")
-
-    @property
-    def states(self) -> SnapshotSource:
-        """The states of all shards as one."""
-        return self.cluster.states
-
-    @property
-    def shards(self) -> Mapping[str, Server]:
-        """All shards by name."""
-        return self.cluster.shards
-
-    def holding(self, shard: str | None) -> Server:
-        """A shard, or the config server, which has databases of its own."""
-        return self if shard is None else self.cluster.server(shard)
+        self.times = RouterTimes(cluster)
+        self.snapshots = ClusterSnapshots(self.wall, cluster.states)
+        self.results = ClusterResultWriter(cluster)
+        self.transactions = ClusterTransactions(
+            cluster, self.sessions, self.cursors, self.counters, self.parameters, self.wall, self.log
+        )
+        config = cluster.config.first
+        self.cluster_parameters = config.cluster_parameters
+        self.default_concerns = config.default_concerns
 
     @property
     def event_log(self) -> EventLog:
@@ -83,30 +49,43 @@ class Router(Server):
         return self.cluster.event_log
 
     @property
-    def is_replicated(self) -> bool:
-        """The shards have oplogs."""
-        return True
+    def history(self) -> ServedHistory | None:
+        return self.cluster.config.history
 
     @property
-    def uri(self) -> str:
-        """The connection string; it names all routers."""
-        return self.cluster.uri
+    def is_replicated(self) -> bool:
+        """Always: the shards have oplogs."""
+        return True
 
-    # -- time ---------------------------------------------------------------------------------------------
+    def pipeline_status(self) -> dict[str, Any] | None:
+        status = self.cluster.pipeline_status
+        return None if status is None else status()
 
-    def last_write_time(self) -> int:
-        """The cluster time of the newest entry of any shard that is on disk."""
-        return self.states.last_committed
+    @property
+    def shards(self) -> Mapping[str, Node]:
+        return {name: shard.first for name, shard in self.cluster.shards.items()}
+
+    def holding(self, shard: str | None) -> Node:
+        """The shard, or the config server, which has databases of its own; itself without a name."""
+        return self if shard is None else self.cluster.server(shard).first
+
+
+class RouterTimes:
+    """The cluster time of a router: that of all shards."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._tail = ReplyTail()
+
+    def hear(self, time: int) -> None:
+        self._cluster.clock.advance_to(time)
+
+    async def wait_for(self, wanted: int) -> None:
+        """Check the time; every time that a client can know is in the stores already."""
+        check_not_ahead("afterClusterTime", wanted, self._cluster.clock.now)
 
     def reply_tail(self) -> bytes:
-        """The times that end every reply."""
-        if not self.cluster.is_running:
+        if not self._cluster.is_running:
             return b""
-        committed = self.states.last_committed
-        return self._tail.encoded(max(self.states.clock.now, committed), committed)
-
-    async def wait_for_time(self, context: Context) -> None:
-        """Check `afterClusterTime`; what anybody can have heard of is in the stores already."""
-        wanted = context.read_concern.after_cluster_time
-        if wanted is not None:
-            check_not_ahead("afterClusterTime", wanted, self.states.clock.now)
+        committed = self._cluster.states.last_committed
+        return self._tail.encoded(max(self._cluster.clock.now, committed), committed)

@@ -5,16 +5,19 @@ same checks, sessions, fail points and errors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.ownership import Ownership
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.wire import OpCode, Request
+
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.router import Router
 
 _NO_CONNECTION: Final = 0
 _ERROR_FIELDS: Final = frozenset(
@@ -35,7 +38,7 @@ _TOLD_SHARDS: Final = (
 )
 
 
-def passed_on(context: Context, *, but: Iterable[str] = ()) -> dict[str, Any]:
+def passed_on(context: RouterContext, *, but: Iterable[str] = ()) -> dict[str, Any]:
     """The generic fields of a client's command that shards are told as well."""
     left_out = set(but)
     if context.transaction is not None:
@@ -46,7 +49,7 @@ def passed_on(context: Context, *, but: Iterable[str] = ()) -> dict[str, Any]:
 
 
 async def call(
-    shard: Server,
+    node: "Server | Router",
     command: Mapping[str, Any],
     database: str,
     sequences: Mapping[str, Sequence[bytes]] | None = None,
@@ -60,9 +63,9 @@ async def call(
     body = encode({**command, "$db": database})
     request = Request(_NO_CONNECTION, OpCode.OP_MSG, database, body, sequences or {})
     client = Client(_NO_CONNECTION, "router", ownership=ownership)
-    outcome = await shard.dispatcher.run(client, request)
+    outcome = await node.dispatcher.run(client, request)
     if outcome.close:
-        raise CommandError(ErrorCode.HostUnreachable, f"the connection to {shard.member} was closed")
+        raise CommandError(ErrorCode.HostUnreachable, f"the connection to {node.address} was closed")
     reply = decode(outcome.reply)
     if not reply["ok"]:
         raise _failure(reply)

@@ -8,7 +8,7 @@ from bson import Binary
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import REQUIRED, Arguments
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 from tailrace.mongod.store.ddl.names import check_collection_name
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -19,9 +19,9 @@ _UUID_SUBTYPE: Final = 4
 _UUID_SIZE: Final = 16
 
 
-async def write(context: Context, work: Callable[[WriteUnit], T]) -> T:
+async def write(context: MemberContext, work: Callable[[WriteUnit], T]) -> T:
     """Run a change of the catalog; when this returns it is on disk."""
-    store = context.server.store
+    store = context.node.store
     return await store.write(work, deadline=context.deadline, waiting=context.waiting)
 
 

@@ -189,7 +189,7 @@ def test_idle_cursors_are_reaped(own_server: RunningServer, own_client: MongoCli
     cursor = own_client.shop.command(
         {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}, session=None
     )["cursor"]
-    assert len(own_server.server.cursors) == 1
+    assert len(own_server.server.first.cursors) == 1
     own_server.call(own_server.server.advance_clock(40 * 60))
     with pytest.raises(OperationFailure) as caught:
         get_more(own_client.shop, cursor)
@@ -224,8 +224,8 @@ def test_a_lost_start_is_history_lost(own_server: RunningServer, own_client: Mon
 def test_a_step_down_is_resumable(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
     database = own_client.shop
     cursor = open_stream(database, "c")
-    own_server.call(own_server.server.step_down(60))
-    own_server.call(own_server.server.step_up())
+    own_server.call(own_server.server.first.step_down(60))
+    own_server.call(own_server.server.first.step_up())
     with pytest.raises(NotPrimaryError) as caught:
         get_more(database, cursor)
     details = caught.value.details

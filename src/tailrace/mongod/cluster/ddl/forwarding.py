@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from bson import Int64
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.server.dispatch.context import Context
 
 _ROUTER_FIELDS: Final = frozenset(
     {"$db", "$clusterTime", "$readPreference", "$client", "apiVersion", "apiStrict", "apiDeprecationErrors",
@@ -20,7 +19,11 @@ _COMMON_REPLY_FIELDS: Final = frozenset({"$clusterTime", "operationTime"})
 
 
 async def forward(
-    context: Context, shard: str, changes: Mapping[str, Any] | None = None, *, database: str | None = None
+    context: RouterContext,
+    shard: str,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    database: str | None = None,
 ) -> dict[str, Any]:
     """Run a client's command on a shard, with some fields changed; returns the reply's own fields and `ok`.
 
@@ -29,7 +32,7 @@ async def forward(
     left_out = _ROUTER_FIELDS if context.transaction is None else _ROUTER_FIELDS | _TRANSACTION_START_FIELDS
     command = {name: value for name, value in context.command.items() if name not in left_out}
     reply = await call(
-        cluster_of(context).server(shard),
+        context.node.cluster.server(shard),
         {**command, **(changes or {})},
         context.database if database is None else database,
         context.request.sequences,
@@ -38,7 +41,7 @@ async def forward(
 
 
 async def forward_in_turn(
-    context: Context, shards: Iterable[str], changes: Mapping[str, Any] | None = None
+    context: RouterContext, shards: Iterable[str], changes: Mapping[str, Any] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Run a client's command on one shard after the other; returns the replies by the name of the shard.
 
@@ -47,9 +50,9 @@ async def forward_in_turn(
     return {shard: await forward(context, shard, changes) for shard in shards}
 
 
-def raw_replies(context: Context, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def raw_replies(context: RouterContext, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The field `raw` of a reply: the replies of the shards, by replica set and address."""
-    shards = cluster_of(context).placement.shards
+    shards = context.node.cluster.placement.shards
     hosts = {shard: shards[shard].host if shard in shards else shard for shard in replies}
     return {"raw": {hosts[shard]: dict(reply) for shard, reply in replies.items()}}
 

@@ -14,20 +14,19 @@ from bson import ObjectId
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.placement.config_documents import (
     documents_of,
     insert_document,
     remove_document,
 )
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.cluster.router import Router
 
 _COLLECTION: Final = "system.sharding_ddl_coordinators"
 _NOT_RECORDED: Final = GENERIC_ARGUMENTS | {"collectionUUID"}
@@ -36,12 +35,12 @@ _STOPPING: Final = frozenset({ErrorCode.InterruptedAtShutdown, ErrorCode.Shutdow
 
 
 @asynccontextmanager
-async def recorded_until_done(context: Context) -> AsyncIterator[None]:
+async def recorded_until_done(context: RouterContext) -> AsyncIterator[None]:
     """Record the command while it changes shards: a cluster that is killed meanwhile runs it when it starts.
 
     The record is also removed if the command fails, unless it failed because the cluster is stopping.
     """
-    store = cluster_of(context).config.store
+    store = context.node.cluster.config.store
     command = {name: value for name, value in context.command.items() if name not in _NOT_RECORDED}
     for field, raw in context.request.sequences.items():
         command[field] = [decode(document) for document in raw]
@@ -56,7 +55,7 @@ async def recorded_until_done(context: Context) -> AsyncIterator[None]:
     await _remove(store, record["_id"])
 
 
-async def finish_interrupted_commands(cluster: "Cluster", router: "Server") -> None:
+async def finish_interrupted_commands(cluster: "Cluster", router: "Router") -> None:
     """Run the recorded commands and remove their records."""
     store = cluster.config.store
     with store.snapshot() as snapshot:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.reads.cluster_catalog import RESHARDING
-from tailrace.mongod.server.admin.expiry_task import Claim
+from tailrace.mongod.server.admin.expiry import Claim
 
 
 def expiry_claim(placement: Placement, shard: str) -> Claim:

@@ -3,23 +3,30 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
-from tailrace.mongod.cluster.ddl.guards import exclusive_placement, shared_placement_with_database
+from tailrace.mongod.cluster.ddl.guards import held
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.output import ResultWriter, identified, write_merge, write_out
 
+if TYPE_CHECKING:
+    from tailrace.mongod.cluster.cluster import Cluster
+
 _SHARDED: Final = 28769
 _NOT_FOUND_BY: Final = 51183
 
 
 class ClusterResultWriter(ResultWriter):
+    """Writes results to the shards that own them."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+
     async def write(
         self,
         context: Context,
@@ -33,14 +40,13 @@ class ClusterResultWriter(ResultWriter):
         else:
             await self._merge(context, target, documents, bypasses_validation=bypasses_validation)
 
-    @staticmethod
     async def _replace(
-        context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+        self, context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
-        cluster = cluster_of(context)
+        cluster = self._cluster
         placement = cluster.placement
-        async with exclusive_placement(context, ns):
+        async with held(context, placement.changing(ns)):
             await placement.create_database(target.database)
             if placement.sharded(ns) is not None:
                 raise CommandError(_SHARDED, f"{ns} is sharded, and $out cannot replace it; use $merge")
@@ -51,13 +57,13 @@ class ClusterResultWriter(ResultWriter):
             if ns in placement.collections and made is not None:
                 await placement.place(ns, made.uuid, shard)
 
-    @staticmethod
     async def _merge(
-        context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+        self, context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
-        cluster = cluster_of(context)
-        async with shared_placement_with_database(context, ns):
+        cluster = self._cluster
+        async with held(context, cluster.placement.using(ns)):
+            await cluster.placement.create_database(target.database)
             sharded = cluster.placement.sharded(ns)
             if sharded is None:
                 parts = {cluster.placement.shards_of(ns)[0]: list(documents)}

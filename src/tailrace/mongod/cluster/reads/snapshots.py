@@ -1,14 +1,9 @@
 """Stored states of a whole cluster, for read concern `snapshot`."""
 
-from typing import TYPE_CHECKING
-
 from tailrace.mongod.cluster.reads.states import ClusterStates
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.reads.snapshots import PinnedSnapshot, SnapshotHistory, too_old
 from tailrace.mongod.store.clock import WallClock
-
-if TYPE_CHECKING:
-    from tailrace.mongod.server.dispatch.context import Context
 
 
 class ClusterSnapshots(SnapshotHistory):
@@ -18,9 +13,8 @@ class ClusterSnapshots(SnapshotHistory):
         super().__init__(wall)
         self._states = states
 
-    async def pin(self, context: "Context") -> PinnedSnapshot:
+    async def pin(self, wanted: int | None) -> PinnedSnapshot:
         states = self._states
-        wanted = context.read_concern.at_cluster_time
         found = None if wanted is None else self._kept_at(wanted)
         if wanted is not None and found is None:
             check_not_ahead("atClusterTime", wanted, states.clock.now)

@@ -36,8 +36,6 @@ from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
-    from tailrace.mongod.cluster.router import Router
-    from tailrace.mongod.server.server import Server
     from tailrace.mongod.server.sessions.sessions import Session
 
 _LOCK_TIMEOUT_SECONDS: Final = 0.1
@@ -63,7 +61,7 @@ class ClusterTransaction(Transaction):
         self.recovery_shard: str | None = None
         """The first shard with changes; it can report the outcome after routers have forgotten it"""
         for shard, unit in units.items():
-            cluster.shards[shard].transactions.lend(session.lsid, number, unit)
+            cluster.shards[shard].first.transactions.lend(session.lsid, number, unit)
 
     @property
     def reader(self) -> Reader:
@@ -147,7 +145,7 @@ class ClusterTransaction(Transaction):
         for shard in units:
             server = self._cluster.shards.get(shard)
             if server is not None:
-                server.transactions.take_back(self.session.lsid, self.number)
+                server.first.transactions.take_back(self.session.lsid, self.number)
         held, self._held = self._held, []
         for locks in held:
             locks.release()
@@ -157,9 +155,9 @@ class ClusterTransaction(Transaction):
 class ClusterTransactions(Transactions):
     """The open transactions of a router."""
 
-    def __init__(self, server: "Server") -> None:
-        super().__init__(server)
-        self._router: Router = server  # type: ignore[assignment]  # routers are made with these
+    def __init__(self, cluster: "Cluster", *of_node: Any) -> None:
+        super().__init__(*of_node)
+        self._cluster = cluster
 
     async def run(self, context: Context, body: Callable[[Context], Awaitable[Reply]]) -> Reply:
         """See `Transactions`; adds the recovery token to every reply of a transaction."""
@@ -193,7 +191,7 @@ class ClusterTransactions(Transactions):
         """Nothing: `_opened` waits for all shards together."""
 
     async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
-        cluster = self._router.cluster
+        cluster = self._cluster
         states = cluster.states
         wanted = context.read_concern.at_cluster_time
 
@@ -226,7 +224,7 @@ class ClusterTransactions(Transactions):
 
         If it is still open on the shard its router is gone, and it is aborted.
         """
-        cluster = self._router.cluster
+        cluster = self._cluster
         server = cluster.shards.get(shard) if isinstance(shard, str) else None
         if server is None:
             raise no_such_transaction(f"the recoveryToken names a shard that does not exist: {shard}")

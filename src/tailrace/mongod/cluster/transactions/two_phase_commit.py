@@ -135,7 +135,7 @@ class TwoPhaseCommit:
     async def _mark_end(self, decision: Mapping[str, Any]) -> None:
         """Log the end of the transaction on the first shard, for streams that show it."""
         server = self._shards[decision["participants"][0]]
-        if not server.parameters[END_OF_TRANSACTION_FLAG]:
+        if not server.first.parameters[END_OF_TRANSACTION_FLAG]:
             return
         payload = {"endOfTransaction": decision["affectedNamespaces"], **decision["_id"]}
         message = encode({"msg": {"endOfTransaction": 1}})

@@ -6,11 +6,11 @@ from typing import Any, Final
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.update import id_of
@@ -24,7 +24,7 @@ class BatchForm(Form):
 
     def __init__(
         self,
-        context: Context,
+        context: RouterContext,
         field: str,
         read: Callable[[dict[str, Any]], UpdateSpec | DeleteSpec] | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class BatchForm(Form):
         return {**reply, **self.write_concern_error}
 
 
-async def run_batch(context: Context, form: BatchForm, documents: Sequence[bytes]) -> Reply:
+async def run_batch(context: RouterContext, form: BatchForm, documents: Sequence[bytes]) -> Reply:
     """Run the statements of an insert, update or delete on the collection that the command names."""
     check_batch_size(len(documents))
     ns = f"{context.database}.{context.collection_name()}"

@@ -8,9 +8,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.listing import listing_reply
 from tailrace.mongod.server.writes.bulk import BulkOperation
 from tailrace.mongod.server.writes.specs import UpdateSpec
@@ -23,7 +23,7 @@ _COUNTERS: Final = ("nInserted", "nMatched", "nModified", "nUpserted", "nDeleted
 class BulkForm(Form):
     query = "filter"
 
-    def __init__(self, context: Context, operations: Sequence[BulkOperation]) -> None:
+    def __init__(self, context: RouterContext, operations: Sequence[BulkOperation]) -> None:
         super().__init__(context, "ops", "nsInfo", "cursor")
         self._context = context
         self._operations = operations

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.find_target import FoundTarget, find_target, key_query
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.owner_change import change_owner
@@ -22,7 +22,6 @@ from tailrace.mongod.cluster.writes.retried import ExecutedStatements, find_exec
 from tailrace.mongod.cluster.writes.routing import Route, Routing
 from tailrace.mongod.cluster.writes.sending import Sender
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.batch import ends_command
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
@@ -31,9 +30,11 @@ _NO_WRITES_LABEL: Final = "NoWritesPerformed"
 """Label of a shard's error before which it has done nothing of the command"""
 
 
-async def execute(context: Context, form: Form, statements: Sequence[Statement], *, ordered: bool) -> None:
+async def execute(
+    context: RouterContext, form: Form, statements: Sequence[Statement], *, ordered: bool
+) -> None:
     """Run the statements; the results are in the form."""
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     for statement in statements:
         if cluster.placement.sharded(statement.ns) is not None:
             statement.work = form.read(statement)
@@ -52,10 +53,10 @@ async def execute(context: Context, form: Form, statements: Sequence[Statement],
 
 
 class Execution:
-    def __init__(self, context: Context, form: Form, executed: ExecutedStatements) -> None:
+    def __init__(self, context: RouterContext, form: Form, executed: ExecutedStatements) -> None:
         self._context = context
         self._form = form
-        self._cluster = cluster_of(context)
+        self._cluster = context.node.cluster
         self._placement = self._cluster.placement
         self._sender = Sender(context)
         self._routing = Routing(

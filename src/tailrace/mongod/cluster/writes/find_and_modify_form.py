@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.find_target import variables_of
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
 from tailrace.mongod.language.find_projection import compile_find_projection
 from tailrace.mongod.server.commands.crud.find_and_modify import read_change
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.update import id_of
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
@@ -21,7 +21,7 @@ _REPLY_FIELDS: Final = ("lastErrorObject", "value", "retriedStmtId")
 class FindAndModifyForm(Form):
     query = "query"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: RouterContext) -> None:
         super().__init__(context)
         self._context = context
         self._reply: dict[str, Any] = {}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.command_time import CommandTime
 from tailrace.mongod.server.writes.new_document import storable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
@@ -41,11 +41,11 @@ class FoundTarget:
         return storable(self._update.new_document(), self._clock, fill_timestamps=False)
 
 
-def find_target(context: Context, statement: Statement) -> FoundTarget:
+def find_target(context: RouterContext, statement: Statement) -> FoundTarget:
     """Find the document of a statement, as one shard with all documents would."""
     spec = statement.work
     assert isinstance(spec, UpdateSpec | DeleteSpec), "documents to insert are not looked for"
-    clock = context.server.states.clock
+    clock = context.node.states.clock
     time = _time(context)
     variables = variables_of(context, time)
     with context.reader() as reader:
@@ -67,12 +67,12 @@ def find_target(context: Context, statement: Statement) -> FoundTarget:
         return FoundTarget(target, update, clock)
 
 
-def _time(context: Context) -> CommandTime:
-    clock = context.server.states.clock
+def _time(context: RouterContext) -> CommandTime:
+    clock = context.node.states.clock
     return CommandTime(_Now(clock.wall.milliseconds(), clock))
 
 
-def variables_of(context: Context, time: CommandTime | None = None) -> dict[str, Any]:
+def variables_of(context: RouterContext, time: CommandTime | None = None) -> dict[str, Any]:
     """The variables for the filters and updates of a command."""
     time = time or _time(context)
     return variables_at(time.now, time.cluster_time, context.arguments().document("let", None))

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.statement import Statement, Work
-from tailrace.mongod.server.dispatch.context import Context
 
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -30,7 +30,7 @@ class Form(ABC):
     returns_new = False
     """Whether the reply has the document after the change"""
 
-    def __init__(self, context: Context, *sequences: str) -> None:
+    def __init__(self, context: RouterContext, *sequences: str) -> None:
         """``sequences`` are the fields with statements."""
         self.database = context.database
         self.options = {

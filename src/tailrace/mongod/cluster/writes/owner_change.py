@@ -14,11 +14,10 @@ from bson import Binary, Int64
 
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.sessions.transactions import has_write_errors
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
@@ -27,7 +26,7 @@ _PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.2
 
 
-async def change_owner(context: Context, form: Form, statement: Statement) -> None:
+async def change_owner(context: RouterContext, form: Form, statement: Statement) -> None:
     """Run a statement in a transaction, which is retried as long as it fails with a transient error."""
     pause = _PAUSE_SECONDS
     while True:
@@ -36,7 +35,7 @@ async def change_owner(context: Context, form: Form, statement: Statement) -> No
         try:
             reply = await _transact(context, form, statement, lsid)
         except CommandError as error:
-            if context.server.replication.is_shutting_down:
+            if context.node.replication.is_shutting_down:
                 raise
             if TRANSIENT not in error.labels:
                 form.fail(statement, error)
@@ -45,22 +44,22 @@ async def change_owner(context: Context, form: Form, statement: Statement) -> No
             form.add([statement], reply)
             return
         finally:
-            for server in (context.server, *cluster_of(context).shards.values()):
-                server.sessions.end(encode(lsid))
+            for node in (context.node, *context.node.shards.values()):
+                node.sessions.end(encode(lsid))
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 async def _transact(
-    context: Context, form: Form, statement: Statement, lsid: Mapping[str, Any]
+    context: RouterContext, form: Form, statement: Statement, lsid: Mapping[str, Any]
 ) -> dict[str, Any]:
     session = {"lsid": lsid, "txnNumber": Int64(0), "autocommit": False}
     command, sequences = form.command([statement])
     body = {**command, **session, "startTransaction": True}
-    reply = await call(context.server, body, form.database, sequences)
+    reply = await call(context.node, body, form.database, sequences)
     while not has_write_errors(reply):
         try:
-            await call(context.server, {"commitTransaction": 1, **session}, "admin")
+            await call(context.node, {"commitTransaction": 1, **session}, "admin")
         except CommandError as error:
             if _UNKNOWN_RESULT not in error.labels or TRANSIENT in error.labels:
                 raise
@@ -71,7 +70,7 @@ async def _transact(
     return reply
 
 
-def _inner_session(context: Context) -> dict[str, Any]:
+def _inner_session(context: RouterContext) -> dict[str, Any]:
     """The id of a new internal session of the client's session."""
     assert context.lsid is not None, "a retryable write has a session"
     identity = Binary(uuid.uuid4().bytes, 4)

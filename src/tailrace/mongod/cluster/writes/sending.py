@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from bson import Int64
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call, passed_on
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.dispatch.context import Context
 
 _SENT_DIFFERENTLY: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
 """Sent in another form; the router checks the write concern itself"""
@@ -20,9 +19,9 @@ _SENT_DIFFERENTLY: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
 class Sender:
     """Sends the parts of one client's command."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: RouterContext) -> None:
         self._context = context
-        self._cluster = cluster_of(context)
+        self._cluster = context.node.cluster
         self._session = passed_on(context, but=_SENT_DIFFERENTLY)
 
     async def send(self, shard: str, form: Form, statements: Sequence[Statement]) -> dict[str, Any]:

@@ -60,6 +60,17 @@ class ChangeStreamCounters:
 
 
 @dataclass(slots=True)
+class ExpiryCounters:
+    """Documents and pre-images that were removed because they expired."""
+
+    ttl_passes: int = 0
+    ttl_deleted: int = 0
+    image_passes: int = 0
+    images_removed: int = 0
+    image_bytes_removed: int = 0
+
+
+@dataclass(slots=True)
 class Counters:
     """All counters of a server."""
 
@@ -68,6 +79,7 @@ class Counters:
     commands: defaultdict[str, CommandCounters] = field(default_factory=lambda: defaultdict(CommandCounters))
     transactions: TransactionCounters = field(default_factory=TransactionCounters)
     change_streams: ChangeStreamCounters = field(default_factory=ChangeStreamCounters)
+    expiry: ExpiryCounters = field(default_factory=ExpiryCounters)
     index_uses: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """How often a read chose an index, by the index's ident."""
     unknown_commands: int = 0

@@ -11,7 +11,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.net.client import Client
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
 
 _OPERATIONS: Final = {
     "find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove",
@@ -19,10 +19,10 @@ _OPERATIONS: Final = {
 }  # fmt: skip
 
 
-def all_operations(server: "Server", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
+def all_operations(node: "Node", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
     """The same for a router and, unless only its own are wanted, all its shards."""
-    operations = current_operations(server, **shown)
-    for name, shard in {} if is_local else server.shards.items():
+    operations = current_operations(node, **shown)
+    for name, shard in {} if is_local else node.shards.items():
         for operation in current_operations(shard, **shown):
             if "opid" in operation:
                 operation["opid"] = f"{name}:{operation['opid']}"
@@ -31,26 +31,26 @@ def all_operations(server: "Server", *, is_local: bool, **shown: bool) -> list[d
 
 
 def current_operations(
-    server: "Server",
+    node: "Node",
     *,
     idle_connections: bool = False,
     idle_cursors: bool = False,
     idle_sessions: bool = True,
 ) -> list[dict[str, Any]]:
     """Operations under way, and on request what is open without being used."""
-    shown = [_operation(server, context) for context in list(server.operations.values())]
+    shown = [_operation(node, context) for context in list(node.operations.values())]
     if idle_connections:
-        busy = {context.client.id for context in server.operations.values()}
-        connections = list(server.listener.connections.values())
-        shown += [_connection(server, c.client) for c in connections if c.client.id not in busy]
+        busy = {context.client.id for context in node.operations.values()}
+        connections = list(node.listener.connections.values())
+        shown += [_connection(node, c.client) for c in connections if c.client.id not in busy]
     if idle_cursors:
-        shown += server.cursors.idle_operations(server.member)
+        shown += node.cursors.idle_operations(node.address)
     if idle_sessions:
-        busy_sessions = {context.lsid for context in server.operations.values()}
+        busy_sessions = {context.lsid for context in node.operations.values()}
         shown += [
-            {"type": "idleSession", "host": server.member, "desc": "inactive transaction", "active": False,
+            {"type": "idleSession", "host": node.address, "desc": "inactive transaction", "active": False,
              "lsid": decode(session.lsid), "transaction": session.transaction.describe()}
-            for session in server.sessions
+            for session in node.sessions
             if session.transaction is not None
             and session.transaction.is_open
             and session.lsid not in busy_sessions
@@ -58,10 +58,10 @@ def current_operations(
     return shown
 
 
-def _operation(server: "Server", context: Context) -> dict[str, Any]:
+def _operation(node: "Node", context: Context) -> dict[str, Any]:
     seconds = time.monotonic() - context.started
-    shown = _about_client(server, context.client)
-    shown |= {"active": True, "currentOpTime": _now(server), "threaded": True, "opid": context.operation_id}
+    shown = _about_client(node, context.client)
+    shown |= {"active": True, "currentOpTime": _now(node), "threaded": True, "opid": context.operation_id}
     if context.lsid is not None:
         shown["lsid"] = decode(context.lsid)
     shown |= {
@@ -76,7 +76,7 @@ def _operation(server: "Server", context: Context) -> dict[str, Any]:
         "waitingForLatch": {},
         "killPending": context.interruption is not None,
     }
-    cursor = server.cursors.of_operation(context)
+    cursor = node.cursors.of_operation(context)
     if cursor is not None:
         shown["cursor"] = cursor.describe()
     if context.transaction is not None:
@@ -84,15 +84,15 @@ def _operation(server: "Server", context: Context) -> dict[str, Any]:
     return shown
 
 
-def _connection(server: "Server", client: Client) -> dict[str, Any]:
-    shown = _about_client(server, client)
-    return shown | {"active": False, "currentOpTime": _now(server)}
+def _connection(node: "Node", client: Client) -> dict[str, Any]:
+    shown = _about_client(node, client)
+    return shown | {"active": False, "currentOpTime": _now(node)}
 
 
-def _about_client(server: "Server", client: Client) -> dict[str, Any]:
+def _about_client(node: "Node", client: Client) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "type": "op",
-        "host": server.member,
+        "host": node.address,
         "desc": client.name,
         "connectionId": client.id,
         "client": client.address,
@@ -104,5 +104,5 @@ def _about_client(server: "Server", client: Client) -> dict[str, Any]:
     return shown
 
 
-def _now(server: "Server") -> str:
-    return datetime.fromtimestamp(server.wall.seconds(), UTC).isoformat(timespec="milliseconds")
+def _now(node: "Node") -> str:
+    return datetime.fromtimestamp(node.wall.seconds(), UTC).isoformat(timespec="milliseconds")

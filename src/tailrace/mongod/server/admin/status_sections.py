@@ -1,10 +1,10 @@
-"""The sections of serverStatus, each a function of the server."""
+"""The sections of serverStatus, each a function of the node."""
 
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson import DatetimeMS, Int64
 
@@ -12,48 +12,52 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.admin import process_info
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
+    from tailrace.mongod.server.replica_set.member import Member
 
 _MICROSECONDS: Final = 1_000_000
 
+Section: TypeAlias = Callable[[Any], dict[str, Any] | None]
+"""Describes a node; None leaves the section out."""
 
-def head(server: "Server") -> dict[str, Any]:
+
+def head(node: "Node") -> dict[str, Any]:
     """What every serverStatus begins with; it cannot be left out."""
-    uptime = time.monotonic() - server.started
+    uptime = time.monotonic() - node.started
     return {
-        "host": server.member,
-        "version": server.release.version,
+        "host": node.address,
+        "version": node.release.version,
         "process": "tailrace",
         "pid": Int64(os.getpid()),
         "uptime": float(int(uptime)),
         "uptimeMillis": Int64(int(uptime * 1000)),
         "uptimeEstimate": Int64(int(uptime)),
-        "localTime": DatetimeMS(server.wall.milliseconds()),
+        "localTime": DatetimeMS(node.wall.milliseconds()),
     }
 
 
-def asserts(_server: "Server") -> dict[str, Any]:
+def asserts(_node: "Node") -> dict[str, Any]:
     """Kept because monitoring tools read it; this server counts failures by command instead."""
     return {"regular": 0, "warning": 0, "msg": 0, "user": 0, "tripwire": 0, "rollovers": 0}
 
 
-def connections(server: "Server") -> dict[str, Any]:
+def connections(node: "Node") -> dict[str, Any]:
     """Connections now and so far."""
-    open_now = len(server.listener.connections)
-    hellos = [context for context in server.operations.values() if context.entry.name == "hello"]
+    open_now = len(node.listener.connections)
+    hellos = [context for context in node.operations.values() if context.entry.name == "hello"]
     streaming = [context for context in hellos if "topologyVersion" in context.command]
     return {
         "current": open_now,
-        "available": server.options.max_connections - open_now,
-        "totalCreated": Int64(server.counters.connections_created),
-        "rejected": server.counters.connections_rejected,
-        "active": len({context.client.id for context in server.operations.values()}),
+        "available": node.options.max_connections - open_now,
+        "totalCreated": Int64(node.counters.connections_created),
+        "rejected": node.counters.connections_rejected,
+        "active": len({context.client.id for context in node.operations.values()}),
         "exhaustHello": sum(context.exhaust_allowed for context in streaming),
         "awaitingTopologyChanges": len(streaming),
     }
 
 
-def extra_info(_server: "Server") -> dict[str, Any]:
+def extra_info(_node: "Node") -> dict[str, Any]:
     """Processor time of the process."""
     user, system = process_info.processor_seconds()
     return {
@@ -63,26 +67,26 @@ def extra_info(_server: "Server") -> dict[str, Any]:
     }
 
 
-def global_lock(server: "Server") -> dict[str, Any]:
+def global_lock(node: "Node") -> dict[str, Any]:
     """Nobody waits for a lock; operations under way count as active."""
-    contexts = list(server.operations.values())
+    contexts = list(node.operations.values())
     writers = sum(context.entry.is_write for context in contexts)
     readers = len(contexts) - writers
     return {
-        "totalTime": Int64(int((time.monotonic() - server.started) * _MICROSECONDS)),
+        "totalTime": Int64(int((time.monotonic() - node.started) * _MICROSECONDS)),
         "currentQueue": {"total": 0, "readers": 0, "writers": 0},
         "activeClients": {"total": len(contexts), "readers": readers, "writers": writers},
     }
 
 
-def logical_sessions(server: "Server") -> dict[str, Any]:
+def logical_sessions(node: "Node") -> dict[str, Any]:
     """The sessions that are known."""
-    return {"activeSessionsCount": len(server.sessions), "sessionCatalogSize": len(server.sessions)}
+    return {"activeSessionsCount": len(node.sessions), "sessionCatalogSize": len(node.sessions)}
 
 
-def network(server: "Server") -> dict[str, Any]:
+def network(node: "Node") -> dict[str, Any]:
     """Bytes and requests on all connections."""
-    counted = server.counters.network
+    counted = node.counters.network
     return {
         "bytesIn": Int64(counted.bytes_in),
         "bytesOut": Int64(counted.bytes_out),
@@ -92,32 +96,32 @@ def network(server: "Server") -> dict[str, Any]:
     }
 
 
-def opcounters(server: "Server") -> dict[str, Any]:
+def opcounters(node: "Node") -> dict[str, Any]:
     """Operations by kind."""
-    return {name: Int64(number) for name, number in asdict(server.counters.operations).items()}
+    return {name: Int64(number) for name, number in asdict(node.counters.operations).items()}
 
 
-def replication(server: "Server") -> dict[str, Any] | None:
+def replication(node: "Member") -> dict[str, Any] | None:
     """The member's state and position; nothing on a standalone server."""
-    state = server.replication
+    state = node.replication
     if not state.is_replica_set:
         return None
     shown: dict[str, Any] = {
         "topologyVersion": state.topology_version(),
-        "hosts": [member.member for member in server.members],
+        "hosts": [member.address for member in node.members],
         "setName": state.set_name,
         "setVersion": 1,
         "isWritablePrimary": state.is_primary,
         "secondary": not state.is_primary,
     }
-    if server.primary is not None:
-        shown["primary"] = server.primary.member
+    if node.primary is not None:
+        shown["primary"] = node.primary.address
     if state.is_primary:
         shown["electionId"] = state.election_id()
-    position = {"ts": to_timestamp(server.last_write_time()), "t": Int64(state.term)}
-    date = DatetimeMS(server.last_write_date())
+    position = {"ts": to_timestamp(node.last_write_time()), "t": Int64(state.term)}
+    date = DatetimeMS(node.last_write_date())
     return shown | {
-        "me": server.member,
+        "me": node.address,
         "lastWrite": {
             "opTime": position,
             "lastWriteDate": date,
@@ -127,17 +131,17 @@ def replication(server: "Server") -> dict[str, Any] | None:
     }
 
 
-def oplog(server: "Server") -> dict[str, Any] | None:
+def oplog(node: "Member") -> dict[str, Any] | None:
     """Where the oplog begins and ends."""
-    if not server.replication.is_replica_set:
+    if not node.replication.is_replica_set:
         return None
     return {
-        "earliestOptime": to_timestamp(server.store.oldest),
-        "latestOptime": to_timestamp(server.last_write_time()),
+        "earliestOptime": to_timestamp(node.store.oldest),
+        "latestOptime": to_timestamp(node.last_write_time()),
     }
 
 
-def storage_engine(server: "Server") -> dict[str, Any]:
+def storage_engine(node: "Node") -> dict[str, Any]:
     """What keeps the data."""
     return {
         "name": "lmdb",
@@ -145,22 +149,22 @@ def storage_engine(server: "Server") -> dict[str, Any]:
         "supportsPendingDrops": False,
         "supportsSnapshotReadConcern": True,
         "readOnly": False,
-        "persistent": server.options.data is not None,
+        "persistent": node.options.data is not None,
         "backupCursorOpen": False,
     }
 
 
-def transactions(server: "Server") -> dict[str, Any]:
+def transactions(node: "Node") -> dict[str, Any]:
     """Transactions by their end, and those that are open."""
-    counted = server.counters.transactions
-    open_now = [s for s in server.sessions if s.transaction is not None and s.transaction.is_open]
-    active = {context.lsid for context in server.operations.values() if context.in_transaction}
+    counted = node.counters.transactions
+    open_now = [s for s in node.sessions if s.transaction is not None and s.transaction.is_open]
+    active = {context.lsid for context in node.operations.values() if context.in_transaction}
     number_active = sum(session.lsid in active for session in open_now)
     return {
         "currentActive": Int64(number_active),
         "currentInactive": Int64(len(open_now) - number_active),
         "currentOpen": Int64(len(open_now)),
-        "currentPrepared": Int64(0 if server.is_router else len(server.store.prepared)),
+        "currentPrepared": Int64(node.transactions.prepared_count),
         "totalAborted": Int64(counted.aborted),
         "totalCommitted": Int64(counted.committed),
         "totalPrepared": Int64(counted.prepared),
@@ -168,7 +172,7 @@ def transactions(server: "Server") -> dict[str, Any]:
     }
 
 
-def memory(_server: "Server") -> dict[str, Any]:
+def memory(_node: "Node") -> dict[str, Any]:
     """Memory in megabytes."""
     return {
         "bits": 64,
@@ -178,24 +182,27 @@ def memory(_server: "Server") -> dict[str, Any]:
     }
 
 
-def metrics(server: "Server") -> dict[str, Any]:
+def metrics(node: "Node") -> dict[str, Any]:
     """Commands, cursors, change streams."""
-    counted = server.counters
+    counted = node.counters
     commands = {
         name: {"failed": Int64(counts.failed), "total": Int64(counts.total)}
         for name, counts in sorted(counted.commands.items())
     }
     return {
-        "changeStreams": change_streams(server),
+        "changeStreams": change_streams(node),
         "commands": {"<UNKNOWN>": Int64(counted.unknown_commands), **commands},
-        "cursor": server.cursors.statistics(),
-        "ttl": server.expiry.ttl_status(),
+        "cursor": node.cursors.statistics(),
+        "ttl": {
+            "deletedDocuments": Int64(counted.expiry.ttl_deleted),
+            "passes": Int64(counted.expiry.ttl_passes),
+        },
     }
 
 
-def change_streams(server: "Server") -> dict[str, Any]:
+def change_streams(node: "Node") -> dict[str, Any]:
     """Streams opened, by option and scope, and what became of large events."""
-    counted = server.counters.change_streams
+    counted = node.counters.change_streams
     return {
         "largeEventsFailed": Int64(counted.large_events_failed),
         "largeEventsSplit": Int64(counted.large_events_split),
@@ -210,23 +217,29 @@ def change_streams(server: "Server") -> dict[str, Any]:
     }
 
 
-def pre_images(server: "Server") -> dict[str, Any]:
+def pre_images(node: "Node") -> dict[str, Any]:
     """Pre-images that expired."""
-    return server.expiry.image_status()
+    counted = node.counters.expiry
+    return {
+        "purgingJob": {
+            "totalPass": Int64(counted.image_passes),
+            "docsDeleted": Int64(counted.images_removed),
+            "bytesDeleted": Int64(counted.image_bytes_removed),
+        }
+    }
 
 
-def history(server: "Server") -> dict[str, Any] | None:
+def history(node: "Node") -> dict[str, Any] | None:
     """The history that streams are served from; nothing on a server without one."""
-    return None if server.history is None else server.history.status()
+    return None if node.history is None else node.history.status()
 
 
-def pipeline(server: "Server") -> dict[str, Any] | None:
+def pipeline(node: "Node") -> dict[str, Any] | None:
     """What builds the history, as far as this server runs it."""
-    status = server.members[0].pipeline_status  # there is one for the set
-    return None if status is None else status()
+    return node.pipeline_status()
 
 
-SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
+SECTIONS: Final[Mapping[str, Section]] = {
     "asserts": asserts,
     "changeStreamPreImages": pre_images,
     "connections": connections,
@@ -248,3 +261,17 @@ SECTIONS: Final[Mapping[str, Callable[["Server"], dict[str, Any] | None]]] = {
 
 ON_REQUEST: Final = frozenset({"oplog"})
 """Sections that are shown only if they are asked for."""
+
+OF_MEMBERS: Final = frozenset({"changeStreamPreImages", "oplog", "pipeline", "repl", "storageEngine"})
+"""Sections that a router does not have, or has in another form."""
+
+
+def describe(node: "Node", sections: Mapping[str, Section], command: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections that a client wants: a field that names one with 0 leaves it out, with 1 asks for it."""
+    by_default = not command.get("none")
+    wanted = {
+        name: section(node)
+        for name, section in sections.items()
+        if command.get(name, by_default and name not in ON_REQUEST)
+    }
+    return {name: shown for name, shown in wanted.items() if shown is not None}

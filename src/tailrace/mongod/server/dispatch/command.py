@@ -7,10 +7,7 @@ it reads its own arguments, does one thing and returns its own fields.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from tailrace.mongod.server.dispatch.context import Context
+from typing import Any, TypeAlias
 
 Reply: TypeAlias = Mapping[str, Any] | bytes
 """A reply's own fields, without `ok`; as bytes it is a finished BSON document, for replies with batches."""
@@ -21,7 +18,9 @@ class Command:
     """One command."""
 
     name: str
-    run: "Callable[[Context], Awaitable[Reply]]"
+    run: Callable[[Any], Awaitable[Reply]]
+    """Gets the context of the node's kind: `Context` if routers share it, `MemberContext` if it needs data,
+    `RouterContext` if it needs a cluster."""
     help: str
     aliases: tuple[str, ...] = ()
     admin_only: bool = False
@@ -46,6 +45,6 @@ class Command:
     same_on_router: bool = False
     """Whether a router runs it with the same function: it needs nothing but what every node has."""
 
-    def run_by(self, run: "Callable[[Any], Awaitable[Reply]]") -> "Command":
+    def run_by(self, run: Callable[[Any], Awaitable[Reply]]) -> "Command":
         """The same command, run in another way by a router."""
         return replace(self, run=run)

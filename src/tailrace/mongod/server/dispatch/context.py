@@ -26,7 +26,8 @@ from tailrace.mongod.wire import Request
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.admin.parameters import Parameters
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
+    from tailrace.mongod.server.replica_set.member import Member
     from tailrace.mongod.server.sessions.sessions import Session
     from tailrace.mongod.server.sessions.transaction import Transaction
 
@@ -69,14 +70,15 @@ class Context:
 
     def __init__(
         self,
-        server: "Server",
+        node: "Node",
         client: Client,
         request: Request,
         name: str,
         entry: Command,
         command: dict[str, Any],
     ) -> None:
-        self.server = server
+        self.node = node
+        """The node that runs it."""
         self.client = client
         self.request = request
         self.entry = entry
@@ -151,13 +153,13 @@ class Context:
         if self.transaction is not None:
             yield self.transaction.reader
             return
-        with self.server.states.snapshot() as snapshot:
+        with self.node.states.snapshot() as snapshot:
             yield snapshot
 
     @property
     def parameters(self) -> "Parameters":
-        """The server's parameters."""
-        return self.server.parameters
+        """The node's parameters."""
+        return self.node.parameters
 
     # -- time and interruption --------------------------------------------------------------------------
 
@@ -239,3 +241,9 @@ class Context:
         else:
             changed = encode({**self.command, **changes})
             self.next_request = replace(self.request, command=changed, decoded=None, is_exact=False)
+
+
+class MemberContext(Context):
+    """A command under way on a member of a replica set, or on a standalone server: a node with data."""
+
+    node: "Member"

@@ -27,7 +27,7 @@ from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.wire import Request
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
 
 _COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
 _COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
@@ -56,19 +56,21 @@ class Outcome(NamedTuple):
 
 
 class Dispatcher:
-    """Runs requests on a server."""
+    """Runs requests on a node."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
-        self._release = server.release
+    def __init__(self, node: "Node", kind_of_context: type[Context]) -> None:
+        """``kind_of_context`` is what the node's commands get."""
+        self._node = node
+        self._kind_of_context = kind_of_context
+        self._release = node.release
 
     async def run(self, client: Client, request: Request) -> Outcome:
         """Run one request to its end."""
-        server = self._server
+        node = self._node
         context: Context | None = None
         try:
             context = self._context(client, request)
-            server.operations[context.operation_id] = client.operation = context
+            node.operations[context.operation_id] = client.operation = context
             reply = replies.success(await self._run(context), self._tail())
         except CommandError as error:
             return self._failed(context, error)
@@ -86,25 +88,25 @@ class Dispatcher:
         finally:
             client.operation = None
             if context is not None:
-                server.operations.pop(context.operation_id, None)
+                node.operations.pop(context.operation_id, None)
         return Outcome(reply, context.next_request)
 
     # -- before ---------------------------------------------------------------------------------------
 
     def _context(self, client: Client, request: Request) -> Context:
         name = request.name
-        entry = self._server.commands.get(name)
+        entry = self._node.commands.get(name)
         if (
             entry is None
-            or (entry.is_test_command and not self._server.parameters["enableTestCommands"])
+            or (entry.is_test_command and not self._node.parameters["enableTestCommands"])
             or not self._release.has_command(name)
         ):
-            self._server.counters.unknown_commands += 1
+            self._node.counters.unknown_commands += 1
             raise CommandError(ErrorCode.CommandNotFound, f"no such command: '{name}'")
         command = read_body(request.command, request.decoded, is_exact=request.is_exact)
         if not self._release.is_current:
             self._release.check_command(entry.name, command)
-        return Context(self._server, client, request, name, entry, command)
+        return self._kind_of_context(self._node, client, request, name, entry, command)
 
     async def _run(self, context: Context) -> Reply:
         self._count(context)
@@ -146,7 +148,7 @@ class Dispatcher:
         """See to it that a command which waits is woken when its time is over."""
         if context.deadline is None:
             return None
-        fail_points = self._server.fail_points
+        fail_points = self._node.fail_points
         if fail_points.active(MAX_TIME_NEVER) is not None:
             context.deadline = None
             return None
@@ -159,14 +161,14 @@ class Dispatcher:
 
     def _hear_time(self, context: Context) -> None:
         heard = cluster_time(context.command)
-        if heard is not None and self._server.is_replicated:
-            self._server.states.clock.advance_to(heard)
+        if heard is not None:
+            self._node.times.hear(heard)
         if context.lsid is not None:
-            context.session = self._server.sessions.use(context.lsid)
+            context.session = self._node.sessions.use(context.lsid)
 
     def _check_state(self, context: Context) -> None:
         """Refuse what this member cannot do as it is now."""
-        entry, replication = context.entry, self._server.replication
+        entry, replication = context.entry, self._node.replication
         if replication.is_shutting_down and not entry.is_always_allowed:
             raise CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
         if replication.is_primary:
@@ -182,18 +184,22 @@ class Dispatcher:
 
     async def _run_in_session(self, context: Context) -> Reply:
         if context.session is None or context.txn_number is None:
-            if context.read_concern.after_cluster_time is not None:
-                await self._server.wait_for_time(context)
+            await self._wait_for_time(context)
             return await self._run_body(context)
         self._check_transaction_number(context)
         # Statements under a transaction number never overlap: a retry waits for what it repeats.
         async with context.session.lock:
-            await self._server.wait_for_time(context)
-            return await self._server.transactions.run(context, self._run_body)
+            await self._wait_for_time(context)
+            return await self._node.transactions.run(context, self._run_body)
+
+    async def _wait_for_time(self, context: Context) -> None:
+        wanted = context.read_concern.after_cluster_time
+        if wanted is not None:
+            await self._node.times.wait_for(wanted)
 
     def _check_transaction_number(self, context: Context) -> None:
         entry = context.entry
-        if not self._server.is_replicated:
+        if not self._node.is_replicated:
             reason = "Transaction numbers are only allowed on a replica set member or mongos"
             raise CommandError(ErrorCode.IllegalOperation, reason)
         if context.in_transaction:
@@ -221,9 +227,9 @@ class Dispatcher:
     def _with_write_concern_error(self, context: Context, reply: Reply, fault: FailCommand | None) -> Reply:
         failure = fault.write_concern_error if fault is not None else None
         if failure is None and context.entry.is_write:
-            concern = context.write_concern or self._server.default_concerns.write_concern
+            concern = context.write_concern or self._node.default_concerns.write_concern
             is_statement = context.in_transaction and not context.entry.ends_transaction
-            failure = None if concern is None or is_statement else concern.failure(len(self._server.members))
+            failure = None if concern is None or is_statement else concern.failure(len(self._node.members))
         if failure is None:
             return reply
         extra: dict[str, Any] = {"writeConcernError": failure}
@@ -239,7 +245,7 @@ class Dispatcher:
             extra["errorLabels"] = labels
         if failure.get("code") in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
             # Without it drivers take the server for lost, and look for it again before they retry.
-            extra["topologyVersion"] = self._server.replication.topology_version()
+            extra["topologyVersion"] = self._node.replication.topology_version()
         if isinstance(reply, bytes):
             return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
         return {**reply, **extra}
@@ -250,14 +256,14 @@ class Dispatcher:
         else:
             situation, name = self._situation(context), context.entry.name
         if name is not None:
-            self._server.counters.commands[name].failed += 1
+            self._node.counters.commands[name].failed += 1
         fixed: list[str] | None = getattr(error, "fixed_labels", None)
         labels = fixed
         if labels is None:
             labels = labels_of(error.code, situation, own=error.labels, release=self._release)
         extra: dict[str, Any] = {}
         if error.code in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
-            extra["topologyVersion"] = self._server.replication.topology_version()
+            extra["topologyVersion"] = self._node.replication.topology_version()
         return Outcome(replies.failure(error, labels, extra, self._tail()))
 
     @staticmethod
@@ -275,12 +281,12 @@ class Dispatcher:
         )
 
     def _tail(self) -> bytes:
-        return self._server.reply_tail()
+        return self._node.times.reply_tail()
 
     def _internal(self, client: Client, request: Request, error: BaseException) -> CommandError:
         where = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {error}"
-        self._server.log.error(
+        self._node.log.error(
             "COMMAND",
             "A command failed for a reason inside of the server",
             client.name,
@@ -292,7 +298,7 @@ class Dispatcher:
         return CommandError(ErrorCode.InternalError, f"internal error in {request.name}: {reason}")
 
     def _count(self, context: Context) -> None:
-        counters = self._server.counters
+        counters = self._node.counters
         name = context.entry.name
         counters.commands[name].total += 1
         operations = counters.operations

@@ -35,7 +35,7 @@ def read_generic_arguments(context: Context) -> None:
     """Fill in a context from the generic arguments of its command."""
     command = context.command
     check_database_name(context.database)
-    if context.server.is_router and context.database == "local":
+    if context.node.is_router and context.database == "local":
         raise CommandError(
             ErrorCode.IllegalOperation, "a router has no database local; each shard has its own"
         )

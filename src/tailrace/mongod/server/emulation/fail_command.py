@@ -69,7 +69,7 @@ class FailCommand:
     @classmethod
     def of(cls, context: "Context") -> "FailCommand | None":
         """What happens to this command; None if the fail point is off or means others."""
-        point = context.server.fail_points[FAIL_COMMAND]
+        point = context.node.fail_points[FAIL_COMMAND]
         data = point.data
         if point.mode == "off" or not _matches(data, context) or not point.enter():
             return None
@@ -106,7 +106,7 @@ class FailCommand:
             await asyncio.sleep(milliseconds / 1000)
             return
         # Without a time the command waits until the fail point is configured anew.
-        point = self._context.server.fail_points[FAIL_COMMAND]
+        point = self._context.node.fail_points[FAIL_COMMAND]
         generation = point.generation
         while point.generation == generation:
             await point.wait()

@@ -16,37 +16,36 @@ from tailrace.mongod.server.emulation.fail_command import check_data
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FAIL_COMMAND, FailPoint
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
 
 
-def set_fail_point(server: "Server", name: str, mode: object, data: Mapping[str, Any]) -> FailPoint:
+def set_fail_point(node: "Node", name: str, mode: object, data: Mapping[str, Any]) -> FailPoint:
     """Set the mode of a fail point of a member, or of the member that its data names; the fail point."""
     if name == FAIL_COMMAND:
         check_data(data)
     if name == CUT_OFF:
-        server = _named(server, data.get("member"))
-    point = server.fail_points.get(name)
-    server.fail_points.configure(name, mode, data)
+        node = _named(node, data.get("member"))
+    point = node.fail_points.get(name)
+    node.fail_points.configure(name, mode, data)
     if name == CUT_OFF:
-        _connectivity_changed(server)
+        _connectivity_changed(node)
     return point
 
 
-def _named(server: "Server", member: object) -> "Server":
-    members = server.members
+def _named(node: "Node", member: object) -> "Node":
+    members = node.members
     if member is None:
-        return server
+        return node
     if isinstance(member, int) and not isinstance(member, bool) and 0 <= member < len(members):
         return members[member]
     for known in members:
-        if known.member == member:
+        if known.address == member:
             return known
     raise CommandError(ErrorCode.BadValue, f"the set has no member {member!r}")
 
 
-def _connectivity_changed(server: "Server") -> None:
-    if server.is_cut_off:
+def _connectivity_changed(node: "Node") -> None:
+    if node.is_cut_off:
         # Who asked for it on one of these connections is answered first.
-        asyncio.get_running_loop().call_soon(server.listener.drop_connections)
-    if server.replication.is_replica_set:
-        server.elections.hold()
+        asyncio.get_running_loop().call_soon(node.listener.drop_connections)
+    node.listener.on_reachability_change()

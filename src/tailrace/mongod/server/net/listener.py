@@ -10,15 +10,18 @@ import asyncio
 import itertools
 import os
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from tailrace.errors import PortError, UsageError, WireError
-from tailrace.mongod.server.emulation.fail_points import CUT_OFF
+from tailrace.mongod.server.admin.counters import Counters
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
 
 _BACKLOG: Final = 1024
 _BUFFER_BYTES: Final = 256 * 1024
@@ -29,8 +32,22 @@ _ENOUGH_BUFFERED: Final = 1 << 20
 class Listener:
     """The listening sockets and all connections."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
+    def __init__(
+        self,
+        dispatcher: "Dispatcher",
+        fail_points: FailPoints,
+        counters: Counters,
+        log: Logbook,
+        *,
+        max_connections: int,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.fail_points = fail_points
+        self.counters = counters
+        self.log = log
+        self.max_connections = max_connections
+        self.on_reachability_change: Callable[[], None] = lambda: None
+        """Called when a node that was cut off has refused its last connection."""
         self._servers: asyncio.Server | None = None
         self._ids = itertools.count(1)
         self.connections: dict[int, ClientConnection] = {}
@@ -57,7 +74,7 @@ class Listener:
         self.port = self._servers.sockets[0].getsockname()[1]
 
     def _accept(self) -> "ClientConnection":
-        return ClientConnection(self._server, self, next(self._ids))
+        return ClientConnection(self, next(self._ids))
 
     def drop_connections(self) -> None:
         """Close all connections when what was answered last is sent."""
@@ -90,8 +107,7 @@ class Listener:
 class ClientConnection(asyncio.BufferedProtocol):
     """One client's socket."""
 
-    def __init__(self, server: "Server", listener: Listener, number: int) -> None:
-        self._server = server
+    def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
         self._buffer = listener.buffer
         self._wire = Connection()
@@ -105,37 +121,37 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
-        server = self._server
+        listener = self._listener
         self._transport = cast("asyncio.Transport", transport)
         raw_socket = transport.get_extra_info("socket")
         if raw_socket is not None and raw_socket.family in (socket.AF_INET, socket.AF_INET6):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.client.address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
-        connections = self._listener.connections
-        if server.is_cut_off and self._refused_as_cut_off():
+        connections = listener.connections
+        if listener.fail_points.is_on(CUT_OFF) and self._refused_as_cut_off():
             self._transport.abort()
             return
-        if len(connections) >= server.options.max_connections:
-            server.counters.connections_rejected += 1
-            server.log.warning(
+        if len(connections) >= listener.max_connections:
+            listener.counters.connections_rejected += 1
+            listener.log.warning(
                 "NETWORK", "Connection refused because there are too many open connections",
                 remote=self.client.address, connectionCount=len(connections),
             )  # fmt: skip
             self._transport.abort()
             return
         connections[self.client.id] = self
-        server.counters.connections_created += 1
-        server.log.debug(
+        listener.counters.connections_created += 1
+        listener.log.debug(
             "NETWORK", "Connection accepted", "listener",
             remote=self.client.address, connectionId=self.client.id, connectionCount=len(connections),
         )  # fmt: skip
 
     def _refused_as_cut_off(self) -> bool:
-        server = self._server
-        is_refused = server.fail_points.active(CUT_OFF) is not None
-        if not server.is_cut_off:
-            server.elections.hold()  # it was the last one to be refused: the member is back
+        fail_points = self._listener.fail_points
+        is_refused = fail_points.active(CUT_OFF) is not None
+        if not fail_points.is_on(CUT_OFF):
+            self._listener.on_reachability_change()
         return is_refused
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -144,7 +160,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Some bytes arrived."""
-        self._server.counters.network.bytes_in += nbytes
+        self._listener.counters.network.bytes_in += nbytes
         try:
             self._wire.receive_data(self._buffer[:nbytes])
         except WireError:
@@ -167,13 +183,13 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The socket is closed, by whichever side."""
-        server = self._server
+        listener = self._listener
         self._transport = None
         self.resume_writing()
-        if self._listener.connections.pop(self.client.id, None) is not None:
-            server.log.debug(
+        if listener.connections.pop(self.client.id, None) is not None:
+            listener.log.debug(
                 "NETWORK", "Connection ended", self.client.name,
-                remote=self.client.address, connectionCount=len(self._listener.connections),
+                remote=self.client.address, connectionCount=len(listener.connections),
             )  # fmt: skip
         operation = self.client.operation
         if self._task is not None and operation is not None and operation.is_for_reply_only:
@@ -203,7 +219,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 request = self._wire.next_message()
             except WireError as fault:
                 if self._transport is not None:
-                    self._server.log.warning(
+                    self._listener.log.warning(
                         "NETWORK", "Connection closed because it broke the protocol", self.client.name,
                         remote=self.client.address, error=str(fault),
                     )  # fmt: skip
@@ -214,7 +230,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                     self._transport.resume_reading()
                     self._is_paused = False
                 return None
-            self._server.counters.network.requests += 1
+            self._listener.counters.network.requests += 1
             if self._transport is not None or not request.expects_reply:
                 return request
 
@@ -231,7 +247,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._begin()
         except Exception as error:
             self._task = None
-            self._server.log.error(
+            self._listener.log.error(
                 "NETWORK", "A connection failed for a reason inside of the server", self.client.name,
                 error=f"{type(error).__name__}: {error}",
             )  # fmt: skip
@@ -244,7 +260,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         current: Request | None = request
         while current is not None:
-            outcome = await self._server.dispatcher.run(self.client, current)
+            outcome = await self._listener.dispatcher.run(self.client, current)
             if outcome.close:
                 self.shut()
                 return
@@ -257,7 +273,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _send(self, data: bytes) -> None:
         if self._transport is not None:
-            self._server.counters.network.bytes_out += len(data)
+            self._listener.counters.network.bytes_out += len(data)
             self._transport.write(data)
 
     async def _sent(self) -> None:

@@ -60,14 +60,14 @@ class PlannedAggregate:
         """Compute all results and write them where they belong."""
         output = self.output
         assert output is not None
-        if not context.server.replication.is_primary:
+        if not context.node.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
         check_output(state.reader.catalog, output)
         documents = await _all(self.planned.rows(state))
         # From here on something is written: the command runs to its end.
         context.is_interruptible = False
         bypasses = self.request.bypasses_validation
-        await context.server.results.write(context, output, documents, bypasses_validation=bypasses)
+        await context.node.results.write(context, output, documents, bypasses_validation=bypasses)
 
 
 def writes_results(pipeline: list[dict[str, Any]]) -> bool:

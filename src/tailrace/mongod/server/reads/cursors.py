@@ -17,7 +17,6 @@ from bson import DatetimeMS, Int64
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.reads.snapshots import SnapshotHistory
 from tailrace.mongod.store.clock import WallClock
 
 if TYPE_CHECKING:
@@ -150,8 +149,6 @@ class Cursors:
         self.total_opened = 0
         self.timed_out = 0
         self.more_than_one_batch = 0
-        self.snapshots = SnapshotHistory(wall)
-        """States that are kept for cursors with the read concern `snapshot`."""
         sessions.on_end.append(self._session_ended)
 
     def __len__(self) -> int:
@@ -301,14 +298,12 @@ class Cursors:
         for entry in expired:
             self._remove(entry)
         self.timed_out += len(expired)
-        self.snapshots.reap()
         return len(expired)
 
     def close(self) -> None:
         """End everything, for a server that stops."""
         for entry in self:
             self._remove(entry)
-        self.snapshots.close()
 
     def _session_ended(self, session: "Session") -> None:
         self.kill_session(session.lsid)

@@ -199,8 +199,7 @@ def _with_counts(plan: Mapping[str, Any], path: AccessPath | None, counted: _Cou
 
 def about_server(context: Context) -> dict[str, Any]:
     """What every explanation ends in."""
-    server = context.server
-    host, _, port = server.member.rpartition(":")
+    host, _, port = context.node.address.rpartition(":")
     command = context.command.get("explain", context.command)
     shown = command if isinstance(command, dict) else context.command
     return {
@@ -211,7 +210,7 @@ def about_server(context: Context) -> dict[str, Any]:
         "serverInfo": {
             "host": host,
             "port": int(port),
-            "version": context.server.release.version,
+            "version": context.node.release.version,
             "gitVersion": GIT_VERSION,
         },
     }

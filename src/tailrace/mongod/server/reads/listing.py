@@ -51,5 +51,5 @@ def listing_reply(context: Context, ns: str, documents: Sequence[bytes], size: i
     """The reply with the first batch; the rest stays behind a cursor."""
     cursor = ListingCursor(ns, documents)
     first = cursor.take(size)
-    cursor_id = context.server.cursors.register(context, cursor, first)
+    cursor_id = context.node.cursors.register(context, cursor, first)
     return cursor_reply("firstBatch", first, cursor_id, ns)

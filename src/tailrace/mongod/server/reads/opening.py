@@ -32,7 +32,7 @@ PlannedRead = TypeVar("PlannedRead", bound=Planned)
 def count_index_use(context: Context, index: Index | None) -> None:
     """Note for `$indexStats` that a read is about to use an index."""
     if index is not None:
-        context.server.counters.index_uses[index.ident] += 1
+        context.node.counters.index_uses[index.ident] += 1
 
 
 async def open_cursor(
@@ -62,7 +62,7 @@ async def open_cursor(
         first = CursorBatch(first.documents, exhausted=True)
     time = state.at_cluster_time
     ns = cursor.ns
-    cursor_id = context.server.cursors.register(
+    cursor_id = context.node.cursors.register(
         context, cursor, first, no_timeout=no_timeout, plan_summary=planned.summary
     )
     extra = {} if time is None else {"atClusterTime": to_timestamp(time)}

@@ -1,6 +1,7 @@
 """`$out` and `$merge`: results that are written instead of sent."""
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -44,8 +45,26 @@ def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
         raise CommandError(7268700, f"{namespace} is not a time-series collection, as $out wants it to be")
 
 
-class ResultWriter:
-    """Puts results into the server's own store."""
+class ResultWriter(ABC):
+    """Writes the results of a pipeline where `$out` or `$merge` wants them."""
+
+    @abstractmethod
+    async def write(
+        self,
+        context: Context,
+        target: OutTarget | MergeTarget,
+        documents: Sequence[bytes],
+        *,
+        bypasses_validation: bool,
+    ) -> None:
+        """Write them as the stage demands."""
+
+
+class StoreResultWriter(ResultWriter):
+    """Writes results into one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def write(
         self,
@@ -55,8 +74,7 @@ class ResultWriter:
         *,
         bypasses_validation: bool,
     ) -> None:
-        """Write them as the stage says."""
-        store = context.server.store
+        store = self._store
         if isinstance(target, OutTarget):
             await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
         else:

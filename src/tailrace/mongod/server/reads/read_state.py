@@ -38,11 +38,11 @@ class ReadState:
     @classmethod
     async def of(cls, context: "Context") -> "ReadState":
         """The state that a command is to read, by its transaction and its read concern."""
-        states = context.server.states
+        states = context.node.states
         if context.transaction is not None:
             return cls(states, context.transaction.reader)
         if context.read_concern.level == "snapshot":
-            pinned = await context.server.cursors.snapshots.pin(context)
+            pinned = await context.node.snapshots.pin(context.read_concern.at_cluster_time)
             return cls(states, pinned.reader, pinned)
         return cls(states.for_reader())
 

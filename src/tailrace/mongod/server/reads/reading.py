@@ -57,8 +57,11 @@ class PlannedFind:
         window = Window(request.skip, request.limit)
         if not request.tailable or self.path is None:
             return self._cursor(state, window)
+        store = context.node.tailable_store
+        if store is None:
+            raise CommandError(ErrorCode.IllegalOperation, "a router has no data of its own; ask a shard")
         return TailableCursor(
-            context.server.store,
+            store,
             lambda: self._cursor(state, window),
             window.progress,
             is_await=request.await_data,

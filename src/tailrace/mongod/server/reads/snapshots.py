@@ -4,17 +4,17 @@ A client that reads at one moment names it by its cluster time in later commands
 last are therefore kept for a while; an older one is gone for good, because the store keeps no history.
 """
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
+from tailrace.mongod.server.replica_set.no_ops import write_no_op
 from tailrace.mongod.store.clock import WallClock
 from tailrace.mongod.store.reader import Snapshot, State
-
-if TYPE_CHECKING:
-    from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.store.store import Store
 
 _KEPT_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 32
@@ -35,23 +35,16 @@ class PinnedSnapshot:
         self.users -= 1
 
 
-class SnapshotHistory:
+class SnapshotHistory(ABC):
     """The states that are kept."""
 
     def __init__(self, wall: WallClock) -> None:
         self._wall = wall
         self._kept: list[PinnedSnapshot] = []
 
-    async def pin(self, context: "Context") -> PinnedSnapshot:
-        """The state that a command with the read concern `snapshot` reads; to be released."""
-        server = context.server
-        wanted = context.read_concern.at_cluster_time
-        if wanted is not None and wanted > server.store.last_committed:
-            check_not_ahead("atClusterTime", wanted, server.store.clock.now)
-            # Behind this entry nothing can be written any more that belongs to the moment asked for.
-            await server.write_no_op({"msg": "noop write for atClusterTime read concern"})
-        newest = self._newest(server.store.snapshot())
-        return self._used(newest if wanted is None else self._at(wanted, newest))
+    @abstractmethod
+    async def pin(self, wanted: int | None) -> PinnedSnapshot:
+        """The state at a cluster time, or the newest, for the read concern `snapshot`; to be released."""
 
     def _used(self, found: PinnedSnapshot) -> PinnedSnapshot:
         """Count another user."""
@@ -60,14 +53,6 @@ class SnapshotHistory:
         self.reap()
         return found
 
-    def _newest(self, reader: State) -> PinnedSnapshot:
-        time = reader.newest_time()
-        same = self._kept_at(time)
-        if same is not None:
-            reader.close()
-            return same
-        return self._keep(reader, time)
-
     def _kept_at(self, time: int) -> PinnedSnapshot | None:
         return next((kept for kept in self._kept if kept.time == time), None)
 
@@ -75,16 +60,6 @@ class SnapshotHistory:
         pinned = PinnedSnapshot(reader, time, self._wall.seconds())
         self._kept.append(pinned)
         return pinned
-
-    def _at(self, wanted: int, newest: PinnedSnapshot) -> PinnedSnapshot:
-        before = [kept for kept in self._kept if kept.time <= wanted]
-        found = max(before, key=lambda kept: kept.time, default=None)
-        if found is not None:
-            assert isinstance(newest.reader, Snapshot)  # a store has no others
-            following = next(newest.reader.entries(found.time), None)
-            if following is None or following[0] > wanted:
-                return found
-        raise too_old(wanted)
 
     def reap(self) -> None:
         """Close what was not used for a while; the oldest ones first if there are too many."""
@@ -101,6 +76,39 @@ class SnapshotHistory:
         for kept in self._kept:
             kept.reader.close()
         self._kept.clear()
+
+
+class StoreSnapshots(SnapshotHistory):
+    """States of one store."""
+
+    def __init__(self, wall: WallClock, store: Store) -> None:
+        super().__init__(wall)
+        self._store = store
+
+    async def pin(self, wanted: int | None) -> PinnedSnapshot:
+        store = self._store
+        if wanted is not None and wanted > store.last_committed:
+            check_not_ahead("atClusterTime", wanted, store.clock.now)
+            # After this entry nothing can be written that belongs to an earlier time.
+            await write_no_op(store, {"msg": "noop write for atClusterTime read concern"})
+        snapshot = store.snapshot()
+        time = snapshot.newest_time()
+        newest = self._kept_at(time)
+        if newest is not None:
+            snapshot.close()
+        else:
+            newest = self._keep(snapshot, time)
+        return self._used(newest if wanted is None else self._at(wanted, newest))
+
+    def _at(self, wanted: int, newest: PinnedSnapshot) -> PinnedSnapshot:
+        before = [kept for kept in self._kept if kept.time <= wanted]
+        found = max(before, key=lambda kept: kept.time, default=None)
+        if found is not None:
+            assert isinstance(newest.reader, Snapshot)  # a store has no others
+            following = next(newest.reader.entries(found.time), None)
+            if following is None or following[0] > wanted:
+                return found
+        raise too_old(wanted)
 
 
 def too_old(wanted: int) -> CommandError:

@@ -20,7 +20,7 @@ from tailrace.mongod.store.reader import Part
 from tailrace.mongod.store.statistics import collection_statistics
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
 
 _CURRENT_OP_OPTIONS: Final = frozenset(
     {
@@ -70,7 +70,7 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
             reason = f"The '{option}' parameter of the $currentOp stage must be a boolean value"
             raise CommandError(ErrorCode.FailedToParse, reason)
     return all_operations(
-        context.server,
+        context.node,
         is_local=bool(spec.get("localOps")),
         idle_connections=bool(spec.get("idleConnections")),
         idle_cursors=bool(spec.get("idleCursors")),
@@ -80,7 +80,7 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
 
 def _sessions(context: Context, name: str, spec: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     _check_options(name, spec, _SESSION_OPTIONS)
-    for session in context.server.sessions:
+    for session in context.node.sessions:
         yield {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
 
 
@@ -103,18 +103,18 @@ def _collection_statistics(
         _existing(state, database, name, "$collStats")
     collection = state.reader.catalog.collection(ns)
     if collection is None:
-        return [_figures_of(context.server, None, ns, spec)]
+        return [_figures_of(context.node, None, ns, spec)]
     return [
-        _figures_of(context.server.holding(part.shard), part, ns, spec)
+        _figures_of(context.node.holding(part.shard), part, ns, spec)
         for part in state.reader.parts(collection)
     ]
 
 
-def _figures_of(server: "Server", part: Part | None, ns: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _figures_of(node: "Node", part: Part | None, ns: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "ns": ns,
-        "host": server.member,
-        "localTime": DatetimeMS(server.wall.milliseconds()),
+        "host": node.address,
+        "localTime": DatetimeMS(node.wall.milliseconds()),
     }
     if part is not None and part.shard is not None:
         shown["shard"] = part.shard
@@ -127,7 +127,7 @@ def _figures_of(server: "Server", part: Part | None, ns: str, spec: Mapping[str,
         found = collection_statistics(part.reader, part.collection)
         if "storageStats" in spec:
             scale = _scale(spec["storageStats"])
-            figures = described_statistics(part.collection, found, scale, server.options.oplog_bytes)
+            figures = described_statistics(part.collection, found, scale, node.options.oplog_bytes)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:
@@ -148,19 +148,19 @@ def _scale(spec: Any) -> int:
 
 def _index_statistics(context: Context, state: ReadState, collection: Collection) -> Iterable[dict[str, Any]]:
     for part in state.reader.parts(collection):
-        server = context.server.holding(part.shard)
-        seconds = time.monotonic() - server.started
-        since = DatetimeMS(server.wall.milliseconds() - int(seconds * 1000))
+        node = context.node.holding(part.shard)
+        seconds = time.monotonic() - node.started
+        since = DatetimeMS(node.wall.milliseconds() - int(seconds * 1000))
         for index in part.collection.indexes:
             # A router's queries are counted there, by numbers of its own.
-            uses = server.counters.index_uses[index.ident]
+            uses = node.counters.index_uses[index.ident]
             own = collection.index(index.name)
             if part.shard is not None and own is not None:
-                uses += context.server.counters.index_uses[own.ident]
+                uses += context.node.counters.index_uses[own.ident]
             shown = {
                 "name": index.name,
                 "key": dict(index.spec["key"]),
-                "host": server.member,
+                "host": node.address,
                 "accesses": {"ops": Int64(uses), "since": since},
                 "spec": dict(index.spec),
             }

@@ -13,20 +13,20 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.replica_set.member import Member
 
 
 class Elections:
     """The elections of one set; all of its members share them."""
 
-    def __init__(self, members: "list[Server]") -> None:
+    def __init__(self, members: "list[Member]") -> None:
         self._members = members
-        self._rests_until: dict[Server, float] = {}
+        self._rests_until: dict[Member, float] = {}
         """Members that stepped down, and until when they do not stand for election, in monotonic seconds"""
         self._last_primary = 0
         self._next: asyncio.Task[None] | None = None
 
-    def step_down(self, member: "Server", seconds: float) -> None:
+    def step_down(self, member: "Member", seconds: float) -> None:
         """Let a primary stop being it; it is not elected again before that many seconds are over."""
         if not member.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary so can't step down")
@@ -35,7 +35,7 @@ class Elections:
         member.log.info("REPL", "Stepped down", term=member.replication.term, seconds=seconds)
         self.hold()
 
-    async def step_up(self, member: "Server") -> None:
+    async def step_up(self, member: "Member") -> None:
         """Let a member be elected now; who was primary before is it no longer."""
         self.cancel()
         if member.replication.is_primary:
@@ -75,7 +75,7 @@ class Elections:
         self._next = None
         await self._elect(first)
 
-    async def _elect(self, member: "Server") -> None:
+    async def _elect(self, member: "Member") -> None:
         self._rests_until.pop(member, None)
         await member.store.write(member.store.begin_term)
         if len(self._members) > 1:
@@ -83,9 +83,9 @@ class Elections:
             member.sessions.forget_numbers()
         self._last_primary = self._members.index(member)
         member.replication.become_primary(member.store.term)
-        member.log.info("REPL", "Elected primary", term=member.replication.term, member=member.member)
+        member.log.info("REPL", "Elected primary", term=member.replication.term, member=member.address)
 
-    def _resign(self, member: "Server", reason: str) -> None:
+    def _resign(self, member: "Member", reason: str) -> None:
         member.replication.step_down()
         error = CommandError(ErrorCode.InterruptedDueToReplStateChange, reason)
         member.cursors.fail_all(error)
@@ -94,7 +94,7 @@ class Elections:
             if context.entry.is_read or context.entry.is_write:
                 context.interrupt(error)
 
-    def _may_lead(self, member: "Server") -> bool:
+    def _may_lead(self, member: "Member") -> bool:
         return len(self._members) == 1 or (not member.is_cut_off and self._has_majority())
 
     def _has_majority(self) -> bool:

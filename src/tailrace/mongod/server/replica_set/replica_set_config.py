@@ -8,27 +8,28 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
+    from tailrace.mongod.server.replica_set.member import Member
 
 CONFIG_VERSION = 1
 
 
-def check_replica_set(server: "Server") -> None:
+def check_replica_set(node: "Node") -> None:
     """Refuse a command about the replica set on a server that is none."""
-    if not server.replication.is_replica_set:
+    if not node.replication.is_replica_set:
         raise CommandError(ErrorCode.NoReplicationEnabled, "not running with --replSet")
 
 
-def configuration(server: "Server") -> dict[str, Any]:
+def configuration(member: "Member") -> dict[str, Any]:
     """As replSetGetConfig shows it."""
     return {
-        "_id": server.replication.set_name,
+        "_id": member.replication.set_name,
         "version": CONFIG_VERSION,
-        "term": server.replication.term,
+        "term": member.replication.term,
         "members": [
             {
                 "_id": number,
-                "host": member.member,
+                "host": other.address,
                 "arbiterOnly": False,
                 "buildIndexes": True,
                 "hidden": False,
@@ -37,7 +38,7 @@ def configuration(server: "Server") -> dict[str, Any]:
                 "secondaryDelaySecs": Int64(0),
                 "votes": 1,
             }
-            for number, member in enumerate(server.members)
+            for number, other in enumerate(member.members)
         ],
         "protocolVersion": Int64(1),
         "writeConcernMajorityJournalDefault": True,
@@ -50,6 +51,6 @@ def configuration(server: "Server") -> dict[str, Any]:
             "catchUpTakeoverDelayMillis": 30000,
             "getLastErrorModes": {},
             "getLastErrorDefaults": {"w": 1, "wtimeout": 0},
-            "replicaSetId": server.store.set_id,
+            "replicaSetId": member.store.set_id,
         },
     }

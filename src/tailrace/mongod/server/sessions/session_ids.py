@@ -16,7 +16,7 @@ def session_ids(context: Context) -> list[bytes]:
 
 def kill_session(context: Context, lsid: bytes) -> None:
     """End what runs in a session and what it left open."""
-    server = context.server
+    server = context.node
     error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session was killed")
     for operation in list(server.operations.values()):
         if operation.lsid == lsid and operation is not context:

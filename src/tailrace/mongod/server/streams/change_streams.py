@@ -19,10 +19,12 @@ from tailrace.events.stages.stage import Row
 from tailrace.log.event_log import EventLog
 from tailrace.log.stream import LogStream
 from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.mongod.server.admin.counters import ChangeStreamCounters
+from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
-from tailrace.mongod.server.emulation.release import POST_BATCH_RESUME_TOKEN
+from tailrace.mongod.server.emulation.release import POST_BATCH_RESUME_TOKEN, Release
 from tailrace.mongod.server.reads.batches import (
     DEFAULT_FIRST_BATCH,
     ELEMENT_OVERHEAD,
@@ -36,7 +38,6 @@ from tailrace.query.expressions.operands import is_string
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
-    from tailrace.mongod.server.server import Server
 
 STAGE: Final = "$changeStream"
 _UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
@@ -57,7 +58,8 @@ def is_change_stream(pipeline: object) -> bool:
 
 async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]]) -> Reply:
     """Open a stream and give its first batch, or explain it."""
-    server = context.server
+    node = context.node
+    release = node.release
     context.is_change_stream = True
     arguments = context.arguments()
     size = _read_arguments(context, arguments)
@@ -65,15 +67,15 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
     let = arguments.document("let", None)
     collation = arguments.document("collation", None)
     raw_data = arguments.boolean("rawData", False)
-    place = place_of_stream(server, arguments)
+    place = place_of_stream(node, arguments)
     arguments.finish()
     if len(pipeline[0]) != 1:
         raise CommandError(
             _ONE_FIELD_PER_STAGE, "a pipeline's stage must be a document with exactly one field"
         )
     spec = pipeline[0][STAGE]
-    if not server.release.is_current:
-        server.release.check_stream(spec, pipeline[1:])
+    if not release.is_current:
+        release.check_stream(spec, pipeline[1:])
     for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
     scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
     _check_api(context, spec)
@@ -90,18 +92,25 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         },
         collation=collation,
         let=let,
-        release=server.release.stream,
+        release=release.stream,
     )
     _check_target(place.states.catalog, scope, raw_data=raw_data)
     if explain:
         return plan.explain()
-    cursor = ChangeStreamCursor(server, place.event_log, plan, comment=context.command.get("comment"))
+    cursor = ChangeStreamCursor(
+        place.event_log,
+        plan,
+        release=release,
+        counters=node.counters.change_streams,
+        logbook=node.log,
+        comment=context.command.get("comment"),
+    )
     try:
         batch = await cursor.first_batch(size)
     except BaseException:
         cursor.close()
         raise
-    cursor_id = server.cursors.register(context, cursor, batch)
+    cursor_id = node.cursors.register(context, cursor, batch)
     return cursor_reply("firstBatch", batch, cursor_id, cursor.ns)
 
 
@@ -191,18 +200,28 @@ class ChangeStreamCursor:
     is_tailable_await = True
     is_change_stream = True
 
-    def __init__(self, server: "Server", log: EventLog, plan: Plan, comment: object = None) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        plan: Plan,
+        *,
+        release: Release,
+        counters: ChangeStreamCounters,
+        logbook: Logbook,
+        comment: object = None,
+    ) -> None:
         self.ns = plan.scope.cursor_ns
-        self._server = server
+        self._release = release
+        self._logbook = logbook
         self._stream = LogStream(plan, log, log.lookups)
-        self._counters = server.counters.change_streams
+        self._counters = counters
         self._attributes: dict[str, Any] = {"ns": self.ns, **_shown_options(plan.options)}
         if comment is not None:
             self._attributes["comment"] = comment
         self._is_open = True
         self._events = 0
         self._splits = plan.splits
-        self._tells_position = server.release.has(POST_BATCH_RESUME_TOKEN)
+        self._tells_position = release.has(POST_BATCH_RESUME_TOKEN)
         self._ahead: asyncio.Task[None] | None = None
         self._count_opening(plan)
 
@@ -242,7 +261,7 @@ class ChangeStreamCursor:
                 if rows:
                     break  # they come first; the error is there again for the next getMore
                 self._failed(error)
-                raise self._server.release.stream_error(error) from None
+                raise self._release.stream_error(error) from None
             rows += taken
             if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
@@ -313,7 +332,7 @@ class ChangeStreamCursor:
         self._log("Change stream failed", code=error.code, error=error.message)
 
     def _log(self, message: str, **attributes: Any) -> None:
-        self._server.log.info("QUERY", message, **self._attributes, **attributes)
+        self._logbook.info("QUERY", message, **self._attributes, **attributes)
 
 
 def _shown_options(options: ChangeStreamOptions) -> dict[str, Any]:

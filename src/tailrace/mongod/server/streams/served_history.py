@@ -3,6 +3,7 @@
 The packages that read it are imported only when a server has one.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +11,12 @@ from bson import Int64
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words, to_timestamp
-from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
 from tailrace.log.oplogs import Oplogs
+from tailrace.mongod.server.admin.logbook import Logbook
 
 if TYPE_CHECKING:
     from tailrace.log.history_log import HistoryLog
-    from tailrace.mongod.server.server import Server
 
 _TOLERATED: Final = 2
 """How many times its size the oplog may have before somebody is told"""
@@ -25,17 +25,26 @@ _TOLERATED: Final = 2
 class ServedHistory:
     """The history beside the oplogs of a deployment, and the event log of both."""
 
-    def __init__(self, server: "Server", oplogs: Oplogs, path: Path, head: EventLog | None) -> None:
+    def __init__(
+        self,
+        oplogs: Oplogs,
+        path: Path,
+        head: EventLog | None,
+        *,
+        log: Logbook,
+        marks_end: bool,
+        images_expired_before: Callable[[], int | None],
+    ) -> None:
         """Open what is there; without a ``head``, streams see the history alone.
 
         Raises `UsageError` for a history that cannot be this deployment's.
         """
-        self._server = server
+        self._logbook = log
         self._oplogs = oplogs
-        self._log = _new_log(oplogs, path, server, prompt=head is None)
+        self._log = _new_log(oplogs, path, marks_end=marks_end, prompt=head is None)
         self._has_warned = False
         self._fault = ""
-        self._log.images_expired_before = lambda: server.expiry.images_expired_before
+        self._log.images_expired_before = images_expired_before
         self._log.on_fault = self._report
         self.event_log: EventLog = self._log
         """What streams read"""
@@ -54,7 +63,7 @@ class ServedHistory:
         outgrown = self._oplogs.outgrown
         is_too_large = outgrown > _TOLERATED
         if is_too_large and not self._has_warned:
-            self._server.log.warning(
+            self._logbook.warning(
                 "HISTORY",
                 "The oplog grows because the history is behind; see that the pipeline runs",
                 timesItsSize=round(outgrown, 1),
@@ -93,15 +102,14 @@ class ServedHistory:
         """Say what is wrong, once as long as it is the same."""
         if str(error) != self._fault:
             self._fault = str(error)
-            self._server.log.warning("HISTORY", "The history could not be read", error=self._fault)
+            self._logbook.warning("HISTORY", "The history could not be read", error=self._fault)
 
 
-def _new_log(oplogs: Oplogs, path: Path, server: "Server", *, prompt: bool) -> "HistoryLog":
+def _new_log(oplogs: Oplogs, path: Path, *, marks_end: bool, prompt: bool) -> "HistoryLog":
     try:
         from tailrace.log.history_log import HistoryLog
     except ImportError as error:
         raise UsageError(
             f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
         ) from None
-    marks_end = bool(server.parameters[END_OF_TRANSACTION_FLAG])
     return HistoryLog(oplogs, path, marks_end=marks_end, prompt=prompt)

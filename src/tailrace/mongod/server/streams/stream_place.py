@@ -12,28 +12,28 @@ from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER
 from tailrace.mongod.server.dispatch.arguments import Arguments
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.node import Node
 
 ONE_SHARD: Final = "$_passthroughToShard"
 _NOT_A_STREAM: Final = 6273801
 _CONFIG_SERVER: Final = 6273803
 
 
-def place_of_stream(server: "Server", arguments: Arguments) -> "Server":
+def place_of_stream(node: "Node", arguments: Arguments) -> "Node":
     """The server whose events a stream shows: the one that was asked, or the shard that it is to ask.
 
     Servers that are no routers pay no attention to a shard's name.
     """
     fields = arguments.nested(ONE_SHARD)
     if fields is None:
-        return server
+        return node
     name = fields.text("shard")
     fields.finish()
-    if not server.is_router:
-        return server
+    if not node.is_router:
+        return node
     if name == CONFIG_SERVER:
         raise CommandError(_CONFIG_SERVER, f"{ONE_SHARD} is for shards; the config server has no streams")
-    shard = server.shards.get(name)
+    shard = node.shards.get(name)
     if shard is None:
         raise no_such_shard(name)
     return shard
@@ -44,8 +44,8 @@ def no_such_shard(name: str) -> CommandError:
     return CommandError(ErrorCode.ShardNotFound, f"there is no shard '{name}'; listShards lists the shards")
 
 
-def check_whole_deployment(server: "Server", arguments: Arguments) -> None:
+def check_whole_deployment(node: "Node", arguments: Arguments) -> None:
     """Refuse to run a pipeline that is no stream on one shard."""
-    if arguments.has(ONE_SHARD) and server.is_router:
+    if arguments.has(ONE_SHARD) and node.is_router:
         raise CommandError(_NOT_A_STREAM, f"{ONE_SHARD} is for pipelines that begin with $changeStream")
     arguments.ignore(ONE_SHARD)

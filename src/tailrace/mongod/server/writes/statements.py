@@ -169,7 +169,7 @@ class StatementRunner:
     def _remember(self, namespace: Namespace, collection: Collection) -> tuple[Collection, Validator | None]:
         validator = None
         if not self._bypasses_validation:
-            validator = Validator.of(collection, self._context.server.log, self.time.variables)
+            validator = Validator.of(collection, self._context.node.log, self.time.variables)
         opened = collection, validator
         self._opened[namespace] = opened
         return opened

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
 
-async def run_write(context: Context, work: Callable[[UnitOfWork], T]) -> T:
+async def run_write(context: MemberContext, work: Callable[[UnitOfWork], T]) -> T:
     """Run the statements of one command; when this returns outside of a transaction, they are on disk.
 
     ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit
@@ -17,5 +17,5 @@ async def run_write(context: Context, work: Callable[[UnitOfWork], T]) -> T:
     """
     if context.transaction is not None:
         return await context.transaction.unit.write(work)
-    store = context.server.store
+    store = context.node.store
     return await store.write(work, deadline=context.deadline, waiting=context.waiting)

@@ -138,7 +138,7 @@ class CompiledUpdate:
         measured = self.selection.timeseries
         if measured is None:
             after = encode(result.document)
-            logged = logged_update(result, target.raw, after, scope.context.server.release)
+            logged = logged_update(result, target.raw, after, scope.context.node.release)
         else:
             after = with_meta(measured, target.raw, result.document)
             logged = logged_difference(target.raw, after)

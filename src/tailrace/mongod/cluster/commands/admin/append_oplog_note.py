@@ -4,16 +4,15 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward, raw_replies
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.replication import append_oplog_note
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Write the note; a shard that is past `maxClusterTime` already does not need it."""
     replies: dict[str, dict[str, Any]] = {}
-    for shard in cluster_of(context).shards:
+    for shard in context.node.cluster.shards:
         try:
             replies[shard] = await forward(context, shard)
         except CommandError as error:

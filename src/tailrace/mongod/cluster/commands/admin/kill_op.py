@@ -2,15 +2,14 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.admin import kill_op
 from tailrace.mongod.server.commands.admin.kill_op import COMMAND as ON_A_SERVER
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Interrupt the operation if it is still there; the answer is the same if it is not."""
     wanted = context.command.get("op")
     if type(wanted) is not str:
@@ -19,7 +18,7 @@ async def run(context: Context) -> Reply:
     if not shard or not number.isdecimal():
         reason = f"an operation of a shard is named like shard0:17, not {wanted}"
         raise CommandError(ErrorCode.BadValue, reason)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     server = cluster.server(cluster.placement.shard(shard).name)
     await call(server, {"killOp": 1, "op": int(number)}, "admin")
     return {"shard": shard, "shardid": int(number)}

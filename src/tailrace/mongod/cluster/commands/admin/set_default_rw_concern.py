@@ -4,11 +4,11 @@ from typing import Any
 
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.admin import set_default_rw_concern
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Store what is given; the defaults as they are then."""
     return await forward(context, CONFIG_SHARD)
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import (
     check_collection_uuid,
     collection_with_all_indexes,
@@ -16,18 +15,18 @@ from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import may_be_unique, supports_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import coll_mod
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.shell_notation import shell
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Change what is given, leave the rest."""
     ns = f"{context.database}.{context.collection_name()}"
     expected = collection_uuid(context.arguments())
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, ns):
         check_collection_uuid(cluster.states.catalog, ns, expected)
         sharded = cluster.placement.sharded(ns)

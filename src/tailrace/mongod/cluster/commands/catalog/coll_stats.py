@@ -2,21 +2,20 @@
 
 from typing import Any, Final
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, sum_fields, sum_subfields
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import coll_stats
-from tailrace.mongod.server.dispatch.context import Context
 
 _ADDED: Final = ("size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize")
 _THE_SAME: Final = ("capped", "clustered", "timeseries", "max", "maxSize", "nindexes", "scaleFactor")
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """The figures of a collection; zeros if it is not there."""
     name = context.collection_name()
     ns = f"{context.database}.{name}"
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     primary = placement.primary_of(context.database)
     # Of what is not there the primary, or any shard, says the same: nothing.

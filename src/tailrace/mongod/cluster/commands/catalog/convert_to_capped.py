@@ -4,17 +4,16 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import convert_to_capped
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Replace a collection by a capped one that has its newest documents."""
     ns = f"{context.database}.{context.collection_name()}"
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     async with exclusive_placement(context, ns):
         if placement.sharded(ns) is not None:

@@ -4,20 +4,19 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import shared_placement_with_database
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import create
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.names import check_collection_name
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Create a collection or a view."""
     name = context.collection_name()
     check_collection_name(context.database, name)
     ns = f"{context.database}.{name}"
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with shared_placement_with_database(context, ns) as primary:
         # One that is there already says itself whether it is what the client wants.
         shard = cluster.placement.shards_of(ns)[0]

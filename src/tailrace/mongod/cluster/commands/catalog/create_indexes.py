@@ -5,22 +5,21 @@ from typing import Any
 
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards, index_names
 from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw_replies
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement, shared_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import check_new_indexes
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.catalog import create_indexes
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Make indexes, on all shards or on none; those that are there already are passed over."""
     ns = f"{context.database}.{context.collection_name()}"
     specs = [decode(raw) for raw in context.documents("indexes")]
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     # Whoever is in a transaction uses the collection until its end, and so cannot have it alone.
     held = shared_placement if context.in_transaction else exclusive_placement
     async with held(context, ns):
@@ -36,9 +35,9 @@ async def run(context: Context) -> dict[str, Any]:
             return raw_replies(context, await _create_everywhere(context, ns))
 
 
-async def _create_everywhere(context: Context, ns: str) -> Mapping[str, dict[str, Any]]:
+async def _create_everywhere(context: RouterContext, ns: str) -> Mapping[str, dict[str, Any]]:
     """The shards' replies; an index that one of them refuses goes from the others again."""
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     replies: dict[str, dict[str, Any]] = {}
     before: dict[str, set[str]] = {}
     for shard in find_collection_shards(cluster.placement, cluster.stores, ns).all:

@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies, sum_fields
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import db_stats
-from tailrace.mongod.server.dispatch.context import Context
 
 _ADDED: Final = (
     "collections", "views", "objects", "dataSize", "storageSize", "indexes", "indexSize", "totalSize",
@@ -14,9 +13,9 @@ _ADDED: Final = (
 _OF_THE_DISK: Final = ("fsUsedSize", "fsTotalSize")
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """The figures of a database; a collection on several shards counts on each."""
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     is_config = context.database in CONFIG_DATABASES
     replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else cluster.shards)
     parts = list(replies.values())

@@ -2,25 +2,24 @@
 
 from typing import Any
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import check_collection_uuid
 from tailrace.mongod.cluster.ddl.dropping import drop_placed
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import drop
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.drop import index_count
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Drop a collection or a view; one that is not there is dropped already."""
     ns = f"{context.database}.{context.collection_name()}"
     arguments = context.arguments()
     expected = collection_uuid(arguments)
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, ns):
         check_collection_uuid(cluster.states.catalog, ns, expected)
         if ns in cluster.placement.collections:

@@ -4,16 +4,15 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.dropping import drop_database
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog.drop_database import COMMAND as ON_SERVER
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.drop import check_database_droppable
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Drop all collections of the database on all shards, then the database."""
     arguments = context.arguments()
     if arguments.integer(context.name) != 1:
@@ -24,7 +23,7 @@ async def run(context: Context) -> dict[str, Any]:
     if database == "$external":
         raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
     check_database_droppable(database)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, database):
         primary = cluster.placement.primary_of(database)
         if primary is None:

@@ -4,7 +4,6 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import (
     collection_with_all_indexes,
     find_collection_shards,
@@ -15,19 +14,19 @@ from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import check_dropped_indexes, droppable_indexes
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import drop_indexes
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.create_and_drop_indexes import chosen_indexes
 
 _ALL = "*"
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Drop indexes by name, names, key or all but those on `_id` and on the shard key."""
     ns = f"{context.database}.{context.collection_name()}"
     which = context.arguments().value("index", REQUIRED)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, ns):
         sharded = cluster.placement.sharded(ns)
         if sharded is None:
@@ -45,9 +44,9 @@ async def run(context: Context) -> dict[str, Any]:
             return raw_replies(context, replies)
 
 
-def _chosen(context: Context, sharded: ShardedCollection, which: Any) -> list[str]:
+def _chosen(context: RouterContext, sharded: ShardedCollection, which: Any) -> list[str]:
     """The names of what is to be dropped; refuses to lose the shard key's index."""
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     collection = collection_with_all_indexes(cluster.placement, cluster.stores, sharded.ns)
     if collection is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {sharded.ns}")

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from bson import Int64
 
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import list_databases
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.statistics import collection_statistics
 from tailrace.query.match import compile_match
@@ -13,7 +13,7 @@ from tailrace.query.match import compile_match
 _MEGABYTE: Final = 1024 * 1024
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """List what matches the filter."""
     arguments = context.arguments()
     arguments.value(context.name)

@@ -12,17 +12,16 @@ from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import check_collection_uuid, find_collection_shards
 from tailrace.mongod.cluster.ddl.dropping import drop_unseen
 from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument
 from tailrace.mongod.server.commands.catalog import rename_collection
 from tailrace.mongod.server.dispatch.arguments import Arguments
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Give a collection another name."""
     arguments = context.arguments()
     source = ".".join(namespace_argument(arguments, context.name))
@@ -42,7 +41,7 @@ async def run(context: Context) -> dict[str, Any]:
     arguments.finish()
     if source == target:
         raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, source, target):
         check_collection_uuid(cluster.states.catalog, source, expected)
         await _check_databases(cluster, source, target)
@@ -103,9 +102,9 @@ def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
     return None if placed is None else placed.uuid
 
 
-async def _rename(context: Context, source: str, target: str) -> None:
+async def _rename(context: RouterContext, source: str, target: str) -> None:
     """Rename on the owners; those that a kill left with the new name are passed over."""
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     uuid = _placed_uuid(cluster, source)
     owners = placement.shards_of(source)

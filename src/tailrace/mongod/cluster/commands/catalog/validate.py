@@ -4,17 +4,16 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.collection_shards import find_collection_shards
 from tailrace.mongod.cluster.ddl.forwarding import forward_in_turn, raw_replies
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import validate
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: RouterContext) -> dict[str, Any]:
     """Check a collection on all its shards."""
     ns = f"{context.database}.{context.collection_name()}"
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     shards = find_collection_shards(
         cluster.placement, cluster.stores, ns
     ).owners or cluster.placement.shards_of(ns)

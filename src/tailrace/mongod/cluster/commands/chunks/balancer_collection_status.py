@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves import balancing
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """What the balancer would do about it."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     found = balancing.violation(cluster.placement, cluster.stores, cluster.placement.require(ns))
     reply: dict[str, Any] = {
         "chunkSize": balancing.chunk_megabytes(cluster.placement),

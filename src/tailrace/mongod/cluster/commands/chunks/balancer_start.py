@@ -1,15 +1,14 @@
 """`balancerStart`."""
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves import balancing
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Write the balancer's setting."""
     context.arguments().finish()
-    await cluster_of(context).placement.put_setting(balancing.SETTING, {"mode": "full", "stopped": False})
+    await context.node.cluster.placement.put_setting(balancing.SETTING, {"mode": "full", "stopped": False})
     return {}
 
 

@@ -2,16 +2,15 @@
 
 from bson import Int64
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves import balancing
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Whether it is on, and what it has done."""
     context.arguments().finish()
-    placement = cluster_of(context).placement
+    placement = context.node.cluster.placement
     progress = placement.balancer
     return {
         "mode": "full" if balancing.is_on(placement) else "off",

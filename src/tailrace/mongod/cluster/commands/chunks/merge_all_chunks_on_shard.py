@@ -2,21 +2,20 @@
 
 from itertools import groupby, islice
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Merge whatever can be merged on a shard."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     name = arguments.text("shard")
     most = arguments.integer("maxNumberOfChunksToMerge", None, minimum=2)
     arguments.finish()
-    placement = cluster_of(context).placement
+    placement = context.node.cluster.placement
     shard = placement.shard(name).name
     async with exclusive_placement(context, ns):
         for owner, neighbours in groupby(placement.require(ns).chunks, lambda chunk: chunk.shard):

@@ -2,19 +2,18 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Merge all chunks between two bounds."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    placement = cluster_of(context).placement
+    placement = context.node.cluster.placement
     async with exclusive_placement(context, ns):
         bounds = bounds_argument(arguments, placement.require(ns).key)
         arguments.finish()

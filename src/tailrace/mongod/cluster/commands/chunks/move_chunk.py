@@ -4,20 +4,19 @@ import time
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Move the chunk that a query finds, or that has these bounds."""
     begun = time.monotonic()
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     collection = cluster.placement.require(ns)
     query = arguments.document("find", None)
     bounds = bounds_argument(arguments, collection.key)

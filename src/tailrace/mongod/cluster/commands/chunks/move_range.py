@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.balancing import chunk_megabytes
 from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 _MEGABYTE = 1 << 20
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Move the range between `min` and `max`; with one of them alone, as much as a chunk should have."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     collection = cluster.placement.require(ns)
     low = arguments.document("min", None)
     high = arguments.document("max", None)

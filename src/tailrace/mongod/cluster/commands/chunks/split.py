@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import median_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _WAYS: Final = ("find", "bounds", "middle")
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Split at a key, or in the middle of the chunk that a query or its bounds say."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
@@ -35,7 +34,7 @@ async def run(context: Context) -> Reply:
         )
     query = arguments.document("find", None)
     middle = arguments.document("middle", None)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     async with exclusive_placement(context, ns):
         collection = placement.require(ns)

@@ -1,17 +1,17 @@
 """`bulkWrite` on a router: each operation goes to the shards that it is about."""
 
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.bulk_form import BulkForm
 from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.statement import Statement
 from tailrace.mongod.server.commands.crud import bulk_write
 from tailrace.mongod.server.commands.crud.bulk_write import read_namespaces, read_operation
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.listing import batch_size
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """A cursor over what each operation did, and the sums."""
     documents = context.documents("ops")
     check_batch_size(len(documents))

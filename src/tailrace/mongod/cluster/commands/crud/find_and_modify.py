@@ -1,16 +1,16 @@
 """`findAndModify` on a router: the document is changed on the shard that has it."""
 
 from tailrace.bson.documents import encode
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.find_and_modify_form import FindAndModifyForm
 from tailrace.mongod.cluster.writes.statement import Statement
 from tailrace.mongod.server.commands.crud import find_and_modify
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.retries import is_numbered
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """The document as it was or as it is now, and what happened to it."""
     ns = f"{context.database}.{context.collection_name()}"
     form = FindAndModifyForm(context)

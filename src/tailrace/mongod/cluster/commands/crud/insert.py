@@ -1,12 +1,12 @@
 """`insert` on a router: each document goes to the shard that owns its key."""
 
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
 from tailrace.mongod.server.commands.crud import insert
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """How many documents were inserted, and which were not and why."""
     return await run_batch(context, BatchForm(context, "documents"), context.documents("documents"))
 

@@ -1,13 +1,13 @@
 """`update` on a router: each statement goes to the shards that may have what it looks for."""
 
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
 from tailrace.mongod.server.commands.crud import update
 from tailrace.mongod.server.commands.crud.update import read_statement
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """How many documents matched, were changed and were inserted, and which statements failed and why."""
     form = BatchForm(context, "updates", read_statement)
     return await run_batch(context, form, context.documents("updates"))

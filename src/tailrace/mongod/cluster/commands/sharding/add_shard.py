@@ -5,15 +5,14 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Start a shard in this process, or take one in again that still runs in it.
 
     `addShard: "name"` starts one of that name, `addShard: ""` one of the next free name. The connection
@@ -24,7 +23,7 @@ async def run(context: Context) -> Reply:
     wanted = arguments.text("name", None)
     arguments.ignore("maxSize")
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     replica_set, _, members = asked.partition("/")
     name = replica_set or wanted or cluster.free_name()
     if wanted is not None and wanted != name:

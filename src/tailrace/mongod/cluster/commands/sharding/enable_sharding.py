@@ -3,14 +3,13 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import shared_placement
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Make sure that the database is there, and where it has to be."""
     arguments = context.arguments()
     name = arguments.text(context.name)
@@ -19,7 +18,7 @@ async def run(context: Context) -> Reply:
     check_database_name(name)
     if name in INTERNAL_DATABASES:
         raise CommandError(ErrorCode.InvalidOptions, f"collections of the database {name} cannot be sharded")
-    placement = cluster_of(context).placement
+    placement = context.node.cluster.placement
     wanted = None if shard is None else placement.shard(shard).name
     async with shared_placement(context, name):
         primary = await placement.create_database(name, wanted)

@@ -1,13 +1,12 @@
 """`flushRouterConfig`."""
 
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Read the placement again; all routers share one, and it is never stale."""
-    await cluster_of(context).placement.load()
+    await context.node.cluster.placement.load()
     return {"flushed": True}
 
 

@@ -3,18 +3,17 @@
 from bson import Timestamp
 
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.mongod.cluster.cluster_of import cluster_of
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """The version of a sharded collection."""
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     arguments.finish()
-    collection = cluster_of(context).placement.require(f"{database}.{name}")
+    collection = context.node.cluster.placement.require(f"{database}.{name}")
     return {
         "version": Timestamp(*collection.chunks.version),
         "versionEpoch": collection.epoch,

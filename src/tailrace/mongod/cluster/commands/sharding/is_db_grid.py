@@ -2,11 +2,11 @@
 
 import socket
 
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(_context: Context) -> Reply:
+async def run(_context: RouterContext) -> Reply:
     """It is."""
     return {"isdbgrid": 1, "hostname": socket.gethostname()}
 

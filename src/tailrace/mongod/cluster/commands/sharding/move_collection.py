@@ -4,27 +4,26 @@ from typing import TYPE_CHECKING
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import NewPlacement, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Move it; one that is there already is left as it is."""
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     to = arguments.text("toShard")
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     ns = f"{database}.{name}"
     _check(cluster, database, ns)
     recipient_shard(cluster.placement, to)

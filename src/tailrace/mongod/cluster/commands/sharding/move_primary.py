@@ -2,22 +2,21 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.primary_move import move_primary
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Move the database's unsharded collections; one that is there already is left as it is."""
     arguments = context.arguments()
     database = arguments.text(context.name)
     to = arguments.text("to")
     arguments.finish()
     check_database_name(database)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     if database in CONFIG_DATABASES:
         raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
     if cluster.placement.primary_of(database) is None:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.moves.payload_entries import announce_sharded, clear_announcement
@@ -12,23 +11,23 @@ from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import check_has_key_index
 from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Take over a longer key; with the key that the collection has already nothing happens."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     key = ShardKey(arguments.document("key"))
     arguments.ignore("enforceUniquenessCheck")
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     async with exclusive_placement(context, ns):
         known = cluster.placement.require(ns)
         if known.key != key:

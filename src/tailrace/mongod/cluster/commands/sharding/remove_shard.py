@@ -2,18 +2,17 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.draining import RemainingData, leave_if_empty
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Begin to empty a shard, tell how far that is, or let the shard go; clients ask until it is gone."""
     arguments = context.arguments()
     asked = arguments.text(context.name)
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     shard = placement.shard(asked)
     name = shard.name

@@ -5,24 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import NewPlacement, Resharding
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks, sampled_chunks
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import SIMPLE, check_unique_indexes
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Copy the collection to where another key wants its documents, and let the copy take its place."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
@@ -41,7 +40,7 @@ async def run(context: Context) -> Reply:
         raise CommandError(
             ErrorCode.BadValue, f"the collation of a shard key is {shell(SIMPLE)}, not {shell(collation)}"
         )
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     _check(cluster, ns, key)
     _shards(cluster, wanted_shards)
 

@@ -9,7 +9,6 @@ from bson import Int64
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.moves.collection_copies import copy_collection
@@ -26,11 +25,11 @@ from tailrace.mongod.cluster.placement.shard_key_index import (
     key_index_spec,
 )
 from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
@@ -62,10 +61,10 @@ class _Wanted:
         return f"{self.database}.{self.name}"
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Shard a collection; one that is sharded in this way already is left as it is."""
     wanted = _read(context)
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     placement = cluster.placement
     async with exclusive_placement(context, wanted.ns):
         await placement.create_database(wanted.database)
@@ -84,7 +83,7 @@ async def run(context: Context) -> Reply:
     return {"collectionsharded": wanted.ns}
 
 
-def _read(context: Context) -> _Wanted:
+def _read(context: RouterContext) -> _Wanted:
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     wanted = _Wanted(

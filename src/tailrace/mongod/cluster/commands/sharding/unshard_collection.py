@@ -4,26 +4,25 @@ from typing import TYPE_CHECKING
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.cluster_of import cluster_of
 from tailrace.mongod.cluster.commands.sharding.move_collection import unsharded_on
 from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import Resharding
+from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 
-async def run(context: Context) -> Reply:
+async def run(context: RouterContext) -> Reply:
     """Move all documents to the shard that is named, or to the one with the least data."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     to = arguments.text("toShard", None)
     arguments.finish()
-    cluster = cluster_of(context)
+    cluster = context.node.cluster
     cluster.placement.require(ns)
 
     async def move() -> None:

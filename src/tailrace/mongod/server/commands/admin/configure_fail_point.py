@@ -15,14 +15,14 @@ async def run(context: Context) -> Reply:
     mode = arguments.value("mode", None)
     data = arguments.value("data", {})
     arguments.finish()
-    context.server.fail_points.get(name)
+    context.node.fail_points.get(name)
     if mode is None:
         raise CommandError(ErrorCode.BadValue, "the field 'mode' is missing")
     if not isinstance(data, dict):
         reason = f"the field 'data' must be an object, not {type_name(data)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
-    point = set_fail_point(context.server, name, mode, data)
-    context.server.log.info("COMMAND", "Fail point configured", context.client.name, name=name, mode=mode)
+    point = set_fail_point(context.node, name, mode, data)
+    context.node.log.info("COMMAND", "Fail point configured", context.client.name, name=name, mode=mode)
     return {"count": point.times_entered}
 
 

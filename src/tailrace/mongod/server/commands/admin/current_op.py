@@ -22,7 +22,7 @@ async def run(context: Context) -> Reply:
     }
     matches = compile_match(filter_fields)
     operations = all_operations(
-        context.server,
+        context.node,
         is_local=bool(command.get("$local")),
         idle_connections=everything,
         idle_cursors=everything,

@@ -21,7 +21,7 @@ async def run(context: Context) -> Reply:
         raise arguments.wrong_type(context.name, wanted, "[string, array]")
     if not wanted:
         raise CommandError(ErrorCode.BadValue, "Must supply at least one cluster server parameter name")
-    return {"clusterParameters": [context.server.cluster_parameters.describe(name) for name in wanted]}
+    return {"clusterParameters": [context.node.cluster_parameters.describe(name) for name in wanted]}
 
 
 COMMAND = Command(

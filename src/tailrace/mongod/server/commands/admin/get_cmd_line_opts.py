@@ -9,8 +9,8 @@ from tailrace.mongod.server.dispatch.context import Context
 async def run(context: Context) -> Reply:
     """The command line, and what it means in the terms of a configuration file."""
     context.arguments().finish()
-    options = context.server.options
-    parsed: dict[str, Any] = {"net": {"bindIp": options.host, "port": context.server.port}}
+    options = context.node.options
+    parsed: dict[str, Any] = {"net": {"bindIp": options.host, "port": context.node.port}}
     if options.replica_set is not None:
         size = options.oplog_bytes >> 20
         parsed["replication"] = {"replSet": options.replica_set, "oplogSizeMB": size}

@@ -11,10 +11,10 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     arguments.boolean("inMemory", False)
     arguments.finish()
-    if not context.server.is_replicated:
+    if not context.node.is_replicated:
         reason = "'getDefaultRWConcern' is not supported on standalone nodes."
         raise CommandError(ErrorCode.CommandNotSupported, reason)
-    return context.server.default_concerns.describe(context.server.wall.milliseconds())
+    return context.node.default_concerns.describe(context.node.wall.milliseconds())
 
 
 COMMAND = Command(

@@ -13,7 +13,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     name = arguments.text(context.name)
     arguments.finish()
-    log = context.server.log
+    log = context.node.log
     if name == "*":
         return {"names": ["global", "startupWarnings"]}
     if name == "global":

@@ -29,11 +29,8 @@ async def run(context: Context) -> Reply:
     for name in command:
         if name == context.name or name in GENERIC_ARGUMENTS:
             continue
-        if (
-            name.startswith(_FAIL_POINT)
-            and name.removeprefix(_FAIL_POINT) in context.server.fail_points.all()
-        ):
-            found[name] = context.server.fail_points[name.removeprefix(_FAIL_POINT)].to_document()
+        if name.startswith(_FAIL_POINT) and name.removeprefix(_FAIL_POINT) in context.node.fail_points.all():
+            found[name] = context.node.fail_points[name.removeprefix(_FAIL_POINT)].to_document()
         elif parameters.get(name) is not None:
             found[name] = _shown(parameters, name, details=details)
     if not found:

@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.context import Context
 async def run(context: Context) -> Reply:
     """What the system says."""
     context.arguments().finish()
-    now = DatetimeMS(context.server.wall.milliseconds())
+    now = DatetimeMS(context.node.wall.milliseconds())
     return {
         "system": {"currentTime": now, **process_info.system()},
         "os": process_info.operating_system(),

@@ -11,10 +11,10 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     operation_id = arguments.integer("op")
     arguments.finish()
-    target = context.server.operations.get(operation_id)
+    target = context.node.operations.get(operation_id)
     if target is not None:
         target.interrupt(CommandError(ErrorCode.Interrupted, "operation was interrupted"))
-    context.server.log.info("COMMAND", "Operation killed", context.client.name, op=operation_id)
+    context.node.log.info("COMMAND", "Operation killed", context.client.name, op=operation_id)
     return {"info": "attempting to kill op"}
 
 

@@ -9,7 +9,7 @@ async def run(context: Context) -> Reply:
     arguments = context.arguments()
     comment = arguments.value("comment", None)
     arguments.finish()
-    context.server.log.info("CONTROL", "Log rotation requested", context.client.name, comment=comment)
+    context.node.log.info("CONTROL", "Log rotation requested", context.client.name, comment=comment)
     return {}
 
 

@@ -3,10 +3,10 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Check and store one parameter."""
     arguments = context.arguments()
     given = arguments.document(context.name)
@@ -15,8 +15,8 @@ async def run(context: Context) -> Reply:
         reason = f"setClusterParameter sets exactly one parameter, not {len(given)}"
         raise CommandError(ErrorCode.InvalidOptions, reason)
     ((name, value),) = given.items()
-    await context.server.cluster_parameters.set(context.server.store, name, value)
-    context.server.log.info("COMMAND", "Cluster parameter changed", context.client.name, parameter=name)
+    await context.node.cluster_parameters.set(context.node.store, name, value)
+    context.node.log.info("COMMAND", "Cluster parameter changed", context.client.name, parameter=name)
     return {}
 
 

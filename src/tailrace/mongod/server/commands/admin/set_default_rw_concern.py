@@ -3,16 +3,16 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Store what is given; the defaults as they are then."""
     arguments = context.arguments()
     read = arguments.document("defaultReadConcern", None)
     write = arguments.document("defaultWriteConcern", None)
     arguments.finish()
-    server = context.server
+    server = context.node
     if not server.is_replicated:
         reason = "'setDefaultRWConcern' is not supported on standalone nodes."
         raise CommandError(ErrorCode.CommandNotSupported, reason)

@@ -18,7 +18,7 @@ async def run(context: Context) -> Reply:
     for name, value in own.items():
         parameters.check(name, value)
     was = [parameters.set(name, value) for name, value in own.items()]
-    context.server.log.info("COMMAND", "Server parameters changed", context.client.name, parameters=list(own))
+    context.node.log.info("COMMAND", "Server parameters changed", context.client.name, parameters=list(own))
     return {"was": was[0]}
 
 

@@ -11,8 +11,8 @@ async def run(context: Context) -> Reply:
     arguments.boolean("force", False)
     arguments.integer("timeoutSecs", 15, minimum=0)
     arguments.finish()
-    context.server.log.info("CONTROL", "Shutdown requested", context.client.name)
-    context.server.begin_stop()
+    context.node.log.info("CONTROL", "Shutdown requested", context.client.name)
+    context.node.stop()
     raise CloseConnection
 
 

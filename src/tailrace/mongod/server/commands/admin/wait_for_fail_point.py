@@ -10,7 +10,7 @@ async def run(context: Context) -> Reply:
     name = arguments.text(context.name)
     times = arguments.integer("timesEntered", 1, minimum=0)
     arguments.finish()
-    await context.server.fail_points.wait_entered(name, times)
+    await context.node.fail_points.wait_entered(name, times)
     return {}
 
 

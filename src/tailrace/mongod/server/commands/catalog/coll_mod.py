@@ -5,7 +5,7 @@ from typing import Any, Final
 from tailrace.mongod.server.catalog_changes import collection_uuid, images_option, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.coll_mod import CollectionChanges, coll_mod
 from tailrace.mongod.store.ddl.coll_mod_index import IndexChange
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -14,7 +14,7 @@ from tailrace.mongod.store.write_unit import WriteUnit
 _TEXTS: Final = ("validationLevel", "validationAction")
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Change what is given, leave the rest."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

@@ -9,18 +9,18 @@ from typing import Any
 from bson import Int64
 
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.lookup import existing_collection
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Say that nothing can be given back, for a collection that is there."""
     name = context.collection_name()
     arguments = context.arguments()
     arguments.boolean("force", False)
     arguments.ignore("freeSpaceTargetMB", "dryRun")
     arguments.finish()
-    existing_collection(context.server.store.catalog, context.database, name)
+    existing_collection(context.node.store.catalog, context.database, name)
     return {"bytesFreed": Int64(0)}
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.rename import convert_to_capped
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Replace a collection by a capped one that has its newest documents."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.catalog_changes import images_option, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.views import create_view
@@ -16,7 +16,7 @@ from tailrace.mongod.store.write_unit import WriteUnit
 _WITH_VIEW: Final = frozenset({"collation"})
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Create a collection or a view."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

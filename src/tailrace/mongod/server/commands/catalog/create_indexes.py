@@ -8,14 +8,14 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
 
 _QUORUMS: Final = ("votingMembers", "majority")
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Make indexes; those that are there already are passed over."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

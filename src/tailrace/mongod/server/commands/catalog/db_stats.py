@@ -6,13 +6,13 @@ from typing import Any
 from bson import Int64
 
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.statistics import collection_statistics
 
 MAX_SCALE = 2**31 - 1
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """The figures of all collections of a database together."""
     arguments = context.arguments()
     arguments.value(context.name)
@@ -42,7 +42,7 @@ async def run(context: Context) -> dict[str, Any]:
         "scaleFactor": Int64(scale),
     }
     if collections:
-        disk = shutil.disk_usage(context.server.store.tables.path)
+        disk = shutil.disk_usage(context.node.store.tables.path)
         reply |= {"fsUsedSize": disk.used / scale, "fsTotalSize": disk.total / scale}
     return reply
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from tailrace.mongod.server.catalog_changes import collection_uuid, write
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.drop import drop
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Drop a collection or a view; one that is not there is dropped already."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

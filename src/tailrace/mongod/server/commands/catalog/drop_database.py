@@ -6,11 +6,11 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.drop import drop_database
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Drop all collections of the database, then the database."""
     arguments = context.arguments()
     if arguments.integer(context.name) != 1:

@@ -5,11 +5,11 @@ from typing import Any
 from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Drop indexes by name, names, key or all but the one on `_id`."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()

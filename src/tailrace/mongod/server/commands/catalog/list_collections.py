@@ -23,7 +23,7 @@ async def run(context: Context) -> bytes:
     arguments.ignore("authorizedCollections", "includePendingDrops", "rawData")
     arguments.finish()
     with context.reader() as reader:
-        entries = list(_entries(reader.catalog, context.database, context.server.options.oplog_bytes))
+        entries = list(_entries(reader.catalog, context.database, context.node.options.oplog_bytes))
     found = [entry for entry in entries if matches(entry)]
     if name_only:
         found = [{"name": entry["name"], "type": entry["type"]} for entry in found]

@@ -7,13 +7,13 @@ from bson import Binary
 from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Give a collection another name, within its database or in another."""
     arguments = context.arguments()
     source = namespace_argument(arguments, context.name)

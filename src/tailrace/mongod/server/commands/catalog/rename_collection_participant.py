@@ -4,12 +4,12 @@ from typing import Any
 
 from tailrace.mongod.server.catalog_changes import namespace_argument, write
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Give what this shard has of a collection another name; streams do not show it."""
     arguments = context.arguments()
     source = namespace_argument(arguments, context.name)

@@ -8,20 +8,20 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.drop import index_count
 from tailrace.mongod.store.validation import Validation
 
 
-async def run(context: Context) -> dict[str, Any]:
+async def run(context: MemberContext) -> dict[str, Any]:
     """Check every record, every index key and every counter of a collection."""
     name = context.collection_name()
     arguments = context.arguments()
     metadata_only = _options(arguments)
     arguments.finish()
-    with context.server.store.snapshot() as snapshot:
+    with context.node.store.snapshot() as snapshot:
         collection = _collection(snapshot.catalog, context.database, name)
         validation = Validation(snapshot, collection)
         if not metadata_only:

@@ -13,7 +13,7 @@ from tailrace.mongod.server.emulation.version import GIT_VERSION
 async def run(context: Context) -> Reply:
     """The MongoDB version it presents, and what it really is."""
     context.arguments().finish()
-    release = context.server.release
+    release = context.node.release
     return {
         "version": release.version,
         "gitVersion": GIT_VERSION,

@@ -17,6 +17,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.release import CONNECTION_IDS, STREAMING_HELLO
+from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION
 from tailrace.mongod.server.replica_set.replication import Replication
 from tailrace.mongod.wire import MAX_MESSAGE_SIZE, negotiate
@@ -38,7 +39,7 @@ async def run(context: Context) -> Reply:
         "hostInfo", "hangUpOnStepDown", "forShell", "shardingTaskExecutor",
     )  # fmt: skip
     arguments.finish()
-    replication = context.server.replication
+    replication = context.node.replication
     if metadata is not None:
         context.client.introduce(metadata)
     if known is not None and max_await_ms is not None:
@@ -57,7 +58,7 @@ async def run(context: Context) -> Reply:
 
 def _awaited(context: Context, arguments: Arguments) -> tuple[tuple[ObjectId, int] | None, int | None]:
     """The topology that the client knows, and for how many milliseconds it waits for a newer one."""
-    if not context.server.release.has(STREAMING_HELLO):
+    if not context.node.release.has(STREAMING_HELLO):
         arguments.ignore("topologyVersion", "maxAwaitTimeMS")
         return None, None
     known = _known_topology(arguments)
@@ -92,7 +93,7 @@ def _check_awaitable(context: Context, known: tuple[ObjectId, int] | None, max_a
         raise CommandError(31372, "topologyVersion must have a non-negative counter")
     if max_await_ms < 0:
         raise CommandError(31373, "maxAwaitTimeMS must be a non-negative integer")
-    current = context.server.replication
+    current = context.node.replication
     if process_id == current.process_id and counter > current.counter:
         reason = (
             f"Received a topology version with counter: {counter} "
@@ -108,16 +109,16 @@ async def _wait_for_news(replication: Replication, known: tuple[ObjectId, int], 
 
 
 def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
-    server = context.server
-    replication = server.replication
-    release = server.release
+    node = context.node
+    replication = node.replication
+    release = node.release
     reply: dict[str, Any] = {"helloOk": True} if knows_hello and release.has_command("hello") else {}
     writable = "ismaster" if context.name in _LEGACY_NAMES else "isWritablePrimary"
     if release.has(STREAMING_HELLO):
         reply["topologyVersion"] = replication.topology_version()
-    if replication.is_replica_set:
-        reply |= _describe_member(context, writable)
-    elif server.is_router:
+    if isinstance(node, Member) and replication.is_replica_set:
+        reply |= _describe_member(node, writable)
+    elif node.is_router:
         reply |= {writable: True, "msg": "isdbgrid"}
     else:
         reply[writable] = True
@@ -126,8 +127,8 @@ def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
         "maxBsonObjectSize": MAX_USER_SIZE,
         "maxMessageSizeBytes": MAX_MESSAGE_SIZE,
         "maxWriteBatchSize": MAX_WRITE_BATCH_SIZE,
-        "localTime": DatetimeMS(server.wall.milliseconds()),
-        "logicalSessionTimeoutMinutes": server.sessions.timeout_minutes,
+        "localTime": DatetimeMS(node.wall.milliseconds()),
+        "logicalSessionTimeoutMinutes": node.sessions.timeout_minutes,
         **connection,
         "minWireVersion": 0,
         "maxWireVersion": release.wire_version,
@@ -135,24 +136,23 @@ def _describe(context: Context, *, knows_hello: bool) -> dict[str, Any]:
     }
 
 
-def _describe_member(context: Context, writable: str) -> Mapping[str, Any]:
-    server = context.server
-    replication = server.replication
-    primary = server.primary
+def _describe_member(node: Member, writable: str) -> Mapping[str, Any]:
+    replication = node.replication
+    primary = node.primary
     member: dict[str, Any] = {
-        "hosts": [other.member for other in server.members],
+        "hosts": [other.address for other in node.members],
         "setName": replication.set_name,
         "setVersion": CONFIG_VERSION,
         writable: replication.is_primary,
         "secondary": not replication.is_primary,
     }
     if primary is not None:
-        member["primary"] = primary.member
-    member["me"] = server.member
+        member["primary"] = primary.address
+    member["me"] = node.address
     if replication.is_primary:
         member["electionId"] = replication.election_id()
     return member | {
-        "lastWrite": _last_write(server.last_write_time(), server.last_write_date(), replication.term)
+        "lastWrite": _last_write(node.last_write_time(), node.last_write_date(), replication.term)
     }
 
 

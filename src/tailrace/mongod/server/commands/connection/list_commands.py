@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.context import Context
 async def run(context: Context) -> Reply:
     """The table of commands."""
     context.arguments().finish()
-    table = context.server.commands
+    table = context.node.commands
     enabled = context.parameters["enableTestCommands"]
     own = {command.name: command for command in table.values() if enabled or not command.is_test_command}
     return {"commands": {name: _described(command) for name, command in sorted(own.items())}}

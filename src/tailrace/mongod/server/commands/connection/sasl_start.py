@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 async def run(context: Context) -> Reply:
     """Fail as a server fails that does not know the user."""
-    context.server.log.info("ACCESS", "Authentication refused: there are no users", context.client.name)
+    context.node.log.info("ACCESS", "Authentication refused: there are no users", context.client.name)
     reason = "Authentication failed: this server has no users; connect without a user name"
     raise CommandError(ErrorCode.AuthenticationFailed, reason)
 

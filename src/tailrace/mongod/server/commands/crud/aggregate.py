@@ -21,7 +21,7 @@ async def run(context: Context) -> Reply:
     if isinstance(pipeline, list) and is_change_stream(pipeline):
         return await open_change_stream(context, pipeline)
     arguments = context.arguments()
-    check_whole_deployment(context.server, arguments)
+    check_whole_deployment(context.node, arguments)
     request = AggregateRequest.parse(arguments)
     check_pipeline_is_stable(context.command, request.pipeline)
     if request.explain:

@@ -10,7 +10,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 from tailrace.mongod.server.reads.listing import batch_size, listing_reply
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
@@ -24,7 +24,7 @@ _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """A cursor over what each operation did, and the sums."""
     raw_operations = context.documents("ops")
     check_batch_size(len(raw_operations))

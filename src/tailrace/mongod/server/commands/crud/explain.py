@@ -51,7 +51,7 @@ async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) ->
         stream.command = {**inner, "explain": True}
         return await open_change_stream(stream, pipeline)
     arguments = Arguments("aggregate", inner)
-    check_whole_deployment(context.server, arguments)
+    check_whole_deployment(context.node, arguments)
     request = AggregateRequest.parse(arguments, is_explained=True)
     return await explain_aggregate(context, request, verbosity)
 

@@ -9,14 +9,14 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, find_and_modify
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.unit import run_write
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """The document as it was or as it is now, and what happened to it."""
     arguments = context.arguments()
     name = context.collection_name()

@@ -34,7 +34,7 @@ async def run(context: Context) -> Reply:
     if not collection:
         raise CommandError(ErrorCode.InvalidNamespace, "the collection of a getMore cannot be empty")
     max_time_ms = context.command.get("maxTimeMS")
-    cursors = context.server.cursors
+    cursors = context.node.cursors
     known = cursors.get(cursor_id)
     if max_time_ms and known is not None and not known.cursor.is_tailable_await:
         raise CommandError(
@@ -42,7 +42,7 @@ async def run(context: Context) -> Reply:
         )
     with cursors.use(context, cursor_id, f"{context.database}.{collection}") as entry:
         wait_ms = int(max_time_ms or _DEFAULT_WAIT_MS) if entry.cursor.is_tailable_await else 0
-        fail_points = context.server.fail_points
+        fail_points = context.node.fail_points
         fail_points.raise_if_active(FAIL_GET_MORE, "errorCode")
         fail_points.raise_if_active(FAIL_GET_NEXT, "code")
         if fail_points.active(NEVER_AWAIT_DATA) is not None:

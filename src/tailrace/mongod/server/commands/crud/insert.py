@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """How many documents were inserted, and which were not and why."""
     documents = context.documents("documents")
     arguments = context.arguments()

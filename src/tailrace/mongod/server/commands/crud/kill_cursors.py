@@ -24,7 +24,7 @@ async def run(context: Context) -> Reply:
                 "expected type 'long'"
             )
             raise CommandError(ErrorCode.TypeMismatch, reason)
-    cursors = context.server.cursors
+    cursors = context.node.cursors
     killed: list[Int64] = []
     not_found: list[Int64] = []
     for cursor_id in ids:

@@ -7,7 +7,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
@@ -17,7 +17,7 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 _PATH: Final = "update.updates"
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """How many documents matched, were changed and were inserted, and which statements failed and why."""
     specs = [read_statement(decode(raw)) for raw in context.documents("updates")]
     arguments = context.arguments()

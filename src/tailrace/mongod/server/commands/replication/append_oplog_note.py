@@ -4,26 +4,27 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, in_words
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.replica_set.no_ops import write_no_op
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Write the note; with `maxClusterTime` only if that time is not reached yet."""
     arguments = context.arguments()
     data = arguments.document("data")
     limit = arguments.timestamp("maxClusterTime", None)
     arguments.finish()
-    server = context.server
-    if not server.replication.is_replica_set:
+    node = context.node
+    if not node.replication.is_replica_set:
         reason = 'Must have replication set up to run "appendOplogNote"'
         raise CommandError(ErrorCode.NoReplicationEnabled, reason)
-    if limit is not None and from_timestamp(limit) <= server.last_write_time():
+    if limit is not None and from_timestamp(limit) <= node.last_write_time():
         reason = (
             f"Requested maxClusterTime {in_words(from_timestamp(limit))} is less or equal to the last "
-            f"primary OpTime {in_words(server.last_write_time())}"
+            f"primary OpTime {in_words(node.last_write_time())}"
         )
         raise CommandError(ErrorCode.StaleClusterTime, reason)
-    await server.write_no_op(data)
+    await write_no_op(node.store, data)
     return {}
 
 

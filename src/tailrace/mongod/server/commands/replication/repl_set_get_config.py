@@ -1,17 +1,17 @@
 """`replSetGetConfig`: the set's configuration."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set, configuration
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """The configuration; with `commitmentStatus`, that it is committed."""
     arguments = context.arguments()
     show_status = arguments.boolean("commitmentStatus", False)
     arguments.finish()
-    check_replica_set(context.server)
-    reply = {"config": configuration(context.server)}
+    check_replica_set(context.node)
+    reply = {"config": configuration(context.node)}
     return {**reply, "commitmentStatus": True} if show_status else reply
 
 

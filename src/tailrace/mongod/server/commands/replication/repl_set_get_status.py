@@ -7,11 +7,11 @@ from bson import DatetimeMS, Int64
 
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION, check_replica_set
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.server import Server
+    from tailrace.mongod.server.replica_set.member import Member
 
 _PRIMARY: Final = 1
 _SECONDARY: Final = 2
@@ -19,23 +19,23 @@ _DOWN: Final = 8
 _STATE_NAMES: Final = {_PRIMARY: "PRIMARY", _SECONDARY: "SECONDARY", _DOWN: "(not reachable/healthy)"}
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Its state, positions and members."""
     arguments = context.arguments()
     arguments.ignore("initialSync")
     arguments.finish()
-    server, replication = context.server, context.server.replication
-    check_replica_set(server)
-    count = len(server.members)
+    node, replication = context.node, context.node.replication
+    check_replica_set(node)
+    count = len(node.members)
     majority = count // 2 + 1
-    position = {"ts": to_timestamp(server.last_write_time()), "t": Int64(replication.term)}
-    date = DatetimeMS(server.last_write_date())
+    position = {"ts": to_timestamp(node.last_write_time()), "t": Int64(replication.term)}
+    date = DatetimeMS(node.last_write_date())
     return {
         "set": replication.set_name,
-        "date": DatetimeMS(server.wall.milliseconds()),
+        "date": DatetimeMS(node.wall.milliseconds()),
         "myState": _PRIMARY if replication.is_primary else _SECONDARY,
         "term": Int64(replication.term),
-        **_sync_source(server, server),
+        **_sync_source(node, node),
         "heartbeatIntervalMillis": Int64(2000),
         "majorityVoteCount": majority,
         "writeMajorityCount": majority,
@@ -61,26 +61,26 @@ async def run(context: Context) -> Reply:
             "priorityAtElection": 1.0,
             "electionTimeoutMillis": Int64(10000),
         },
-        "members": [_member(server, number, position, date) for number in range(count)],
+        "members": [_member(node, number, position, date) for number in range(count)],
     }
 
 
-def _sync_source(server: "Server", member: "Server") -> dict[str, Any]:
+def _sync_source(node: "Member", member: "Member") -> dict[str, Any]:
     """Whom a member follows: the primary, unless it is that itself or cannot reach it."""
-    primary = server.primary
+    primary = node.primary
     if primary is None or primary is member or member.is_cut_off:
         return {"syncSourceHost": "", "syncSourceId": -1}
-    return {"syncSourceHost": primary.member, "syncSourceId": server.members.index(primary)}
+    return {"syncSourceHost": primary.address, "syncSourceId": node.members.index(primary)}
 
 
-def _member(server: "Server", number: int, position: dict[str, Any], date: DatetimeMS) -> dict[str, Any]:
-    described = server.members[number]
+def _member(node: "Member", number: int, position: dict[str, Any], date: DatetimeMS) -> dict[str, Any]:
+    described = node.members[number]
     replication = described.replication
-    is_lost = described.is_cut_off and described is not server
+    is_lost = described.is_cut_off and described is not node
     state = _DOWN if is_lost else _PRIMARY if replication.is_primary else _SECONDARY
     member = {
         "_id": number,
-        "name": described.member,
+        "name": described.address,
         "health": 0.0 if is_lost else 1.0,
         "state": state,
         "stateStr": _STATE_NAMES[state],
@@ -92,7 +92,7 @@ def _member(server: "Server", number: int, position: dict[str, Any], date: Datet
         "lastAppliedWallTime": date,
         "lastDurableWallTime": date,
         "lastWrittenWallTime": date,
-        **_sync_source(server, described),
+        **_sync_source(node, described),
         "infoMessage": "",
     }
     if state == _PRIMARY:
@@ -102,7 +102,7 @@ def _member(server: "Server", number: int, position: dict[str, Any], date: Datet
             "electionDate": DatetimeMS(elected * 1000),
         }
     member |= {"configVersion": CONFIG_VERSION, "configTerm": replication.term}
-    if described is server:
+    if described is node:
         member["self"] = True
     return member | {"lastHeartbeatMessage": ""}
 

@@ -9,7 +9,7 @@ from tailrace.mongod.server.replica_set.replica_set_config import check_replica_
 
 async def run(context: Context) -> Reply:
     """Refuse, with the code by which scripts know that there is nothing to do."""
-    check_replica_set(context.server)
+    check_replica_set(context.node)
     raise CommandError(ErrorCode.AlreadyInitialized, "already initialized")
 
 

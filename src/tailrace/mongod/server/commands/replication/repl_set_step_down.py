@@ -10,21 +10,21 @@ from typing import Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
 
 _DEFAULT_SECONDS: Final = 60
 _DEFAULT_CATCH_UP_SECONDS: Final = 10
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Step down now; the reply comes at once, and the connection stays open."""
     arguments = context.arguments()
     seconds = arguments.integer(context.name, 0)
     force = arguments.boolean("force", False)
     catch_up = arguments.integer("secondaryCatchUpPeriodSecs", 0 if force else _DEFAULT_CATCH_UP_SECONDS)
     arguments.finish()
-    check_replica_set(context.server)
+    check_replica_set(context.node)
     if seconds < 0:
         raise CommandError(ErrorCode.BadValue, "stepdown period must be a positive integer")
     seconds = seconds or _DEFAULT_SECONDS
@@ -34,7 +34,7 @@ async def run(context: Context) -> Reply:
     if seconds < catch_up:
         reason = "stepdown period must be longer than secondaryCatchUpPeriodSecs"
         raise CommandError(ErrorCode.BadValue, reason)
-    await context.server.step_down(seconds)
+    await context.node.step_down(seconds)
     return {}
 
 

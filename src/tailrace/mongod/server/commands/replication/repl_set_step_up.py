@@ -1,17 +1,17 @@
 """`replSetStepUp`: the member that is asked becomes primary, if the others can be reached."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Have an election that this member wins."""
     arguments = context.arguments()
     arguments.ignore(context.name, "skipDryRun")
     arguments.finish()
-    check_replica_set(context.server)
-    await context.server.step_up()
+    check_replica_set(context.node)
+    await context.node.step_up()
     return {}
 
 

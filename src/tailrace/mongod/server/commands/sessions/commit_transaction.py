@@ -16,7 +16,7 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     if context.transaction is None:
         raise CommandError(ErrorCode.CommandFailed, "commitTransaction must be run within a transaction")
-    await context.server.transactions.commit(
+    await context.node.transactions.commit(
         context.transaction, None if commit_time is None else from_timestamp(commit_time)
     )
     return {}

@@ -8,7 +8,7 @@ from tailrace.mongod.server.sessions.session_ids import session_ids
 async def run(context: Context) -> Reply:
     """End them with what they left open; ids that are not known are passed over."""
     for lsid in session_ids(context):
-        context.server.sessions.end(lsid)
+        context.node.sessions.end(lsid)
     return {}
 
 

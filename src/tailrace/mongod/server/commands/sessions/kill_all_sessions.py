@@ -19,7 +19,7 @@ async def run(context: Context) -> Reply:
         fields.text("db")
         fields.finish()
     if not users:
-        for session in context.server.sessions:
+        for session in context.node.sessions:
             kill_session(context, session.lsid)
     return {}
 

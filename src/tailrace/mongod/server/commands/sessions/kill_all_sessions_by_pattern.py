@@ -17,7 +17,7 @@ async def run(context: Context) -> Reply:
         if not isinstance(pattern, dict):
             raise arguments.wrong_type(context.name, pattern, "object")
     checked = [_Pattern(pattern) for pattern in patterns]
-    for session in context.server.sessions:
+    for session in context.node.sessions:
         if not checked or any(pattern.matches(session) for pattern in checked):
             kill_session(context, session.lsid)
     return {}

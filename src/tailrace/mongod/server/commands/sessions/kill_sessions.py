@@ -7,7 +7,7 @@ from tailrace.mongod.server.sessions.session_ids import kill_session, session_id
 
 async def run(context: Context) -> Reply:
     """Kill the sessions named, or all if none is."""
-    named = session_ids(context) or [session.lsid for session in context.server.sessions]
+    named = session_ids(context) or [session.lsid for session in context.node.sessions]
     for lsid in named:
         kill_session(context, lsid)
     return {}

@@ -4,16 +4,16 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.sessions.transaction import StoredTransaction
 
 
-async def run(context: Context) -> Reply:
+async def run(context: MemberContext) -> Reply:
     """Log a transaction's changes and keep them until the decision; sent again, it is told the same."""
     context.arguments().finish()
     if not isinstance(context.transaction, StoredTransaction):
         raise CommandError(ErrorCode.CommandFailed, "prepareTransaction must be run within a transaction")
-    prepared = await context.server.transactions.prepare(context.transaction)
+    prepared = await context.node.transactions.prepare(context.transaction)
     return {
         "prepareTimestamp": to_timestamp(prepared.time.ts),
         "affectedNamespaces": list(prepared.namespaces),

@@ -8,7 +8,7 @@ from tailrace.mongod.server.sessions.session_ids import session_ids
 async def run(context: Context) -> Reply:
     """As if each had just been used; one that is not known begins."""
     for lsid in session_ids(context):
-        context.server.sessions.use(lsid)
+        context.node.sessions.use(lsid)
     return {}
 
 

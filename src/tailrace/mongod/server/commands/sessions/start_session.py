@@ -9,7 +9,7 @@ from tailrace.mongod.server.sessions.sessions import new_session_id
 async def run(context: Context) -> Reply:
     """Its id, and how long it lives without use."""
     context.arguments().finish()
-    sessions = context.server.sessions
+    sessions = context.node.sessions
     session = sessions.use(new_session_id())
     return {"id": {"id": decode(session.lsid)["id"]}, "timeoutMinutes": sessions.timeout_minutes}
 

@@ -12,7 +12,7 @@ from tailrace.query.variables import variables_at
 
 def read_variables(context: Context, let: Mapping[str, Any] | None) -> dict[str, Any]:
     """The times of the command, and what its `let` says."""
-    clock = context.server.states.clock
+    clock = context.node.states.clock
     wall = clock.wall.milliseconds()
     # An idle deployment's newest cluster time may be seconds old; the next one will be of this second.
     cluster_time = max(clock.now, wall // 1000 << 32 | 1)

@@ -1,0 +1,177 @@
+"""The transactions of a replica-set member: on its store, prepared ones included.
+
+A prepared transaction takes no further statements, and only its commit or abort ends it. The store keeps it;
+a session that uses it again, on this member or on another, finds it there.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import in_words
+from tailrace.mongod.server.dispatch.concerns import check_not_ahead
+from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.sessions.transaction import State, StoredTransaction, Transaction
+from tailrace.mongod.server.sessions.transaction_rules import check_commit_time
+from tailrace.mongod.server.sessions.transactions import Transactions
+from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.transactions.prepared import Prepared
+from tailrace.mongod.store.transactions.sessions import ABORTED, PREPARED, SessionWrites, session_key
+from tailrace.mongod.store.transactions.transaction import TransactionUnit
+from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.sessions.sessions import Session
+
+
+class StoredTransactions(Transactions):
+    """All open transactions of a member."""
+
+    def __init__(self, store: Store, *of_node: Any) -> None:
+        super().__init__(*of_node)
+        self._store = store
+        self._lent: dict[tuple[bytes, int], TransactionUnit] = {}
+
+    @property
+    def prepared_count(self) -> int:
+        return len(self._store.prepared)
+
+    def _recall(self, session: "Session") -> None:
+        """What the session did before the server started, or before it was forgotten."""
+        if session.txn_number >= 0:
+            return
+        with self._store.snapshot() as snapshot:
+            record = snapshot.session_record(session_key(session.lsid))
+        if record is None:
+            return
+        writes = SessionWrites.from_bson(record)
+        session.txn_number = writes.txn_number
+        if writes.state is not None:
+            session.transaction = self._recalled(session, writes)
+
+    def _recalled(self, session: "Session", writes: SessionWrites) -> Transaction:
+        state = State.ABORTED if writes.state == ABORTED else State.COMMITTED
+        prepared = self._store.prepared.of_session(session.lsid) if writes.state == PREPARED else None
+        if prepared is None:
+            return StoredTransaction.recalled(session, writes.txn_number, state, None)
+        transaction = StoredTransaction.recalled(session, writes.txn_number, State.PREPARED, prepared)
+        self._open[transaction] = None
+        return transaction
+
+    async def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
+        if not context.starts_transaction:
+            self._take_up(session, number)
+        return await super()._enter(context, session, number)
+
+    async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
+        unit = _unit_at(self._store, context.read_concern.at_cluster_time)
+        return StoredTransaction.opened(session, number, unit, **facts)
+
+    # -- what routers begin -----------------------------------------------------------------------------
+
+    def lend(self, lsid: bytes, number: int, unit: TransactionUnit) -> None:
+        """Have a transaction ready that a router has begun; the first statement that comes takes it up.
+
+        The router looks after it: how long it may live, and what becomes of it.
+        """
+        self._lent[lsid, number] = unit
+
+    def take_back(self, lsid: bytes, number: int) -> None:
+        """Let go of a transaction that a router has begun, unless it is committed or prepared."""
+        unit = self._lent.pop((lsid, number), None)
+        if unit is not None:
+            unit.abort()
+            return
+        session = self._sessions.get(lsid)
+        if session is not None and session.txn_number == number and session.transaction is not None:
+            self.abort(session.transaction)
+
+    def _take_up(self, session: "Session", number: int) -> None:
+        unit = self._lent.pop((session.lsid, number), None)
+        if unit is None:
+            return
+        if number <= session.txn_number:
+            unit.abort()  # the session was used here directly, and has come further
+        else:
+            now = self._wall.seconds()
+            self._enter_as_open(
+                StoredTransaction.opened(session, number, unit, started=now, expires=math.inf)
+            )
+
+    async def _wait_for_read_time(self, context: Context) -> None:
+        """See to it that nothing can be written any more that belongs to the moment asked for."""
+        wanted = context.read_concern.at_cluster_time
+        store = self._store
+        if wanted is None or wanted <= store.last_committed:
+            return
+        check_not_ahead("atClusterTime", wanted, store.clock.now)
+        # The clock has passed that time. Jobs that asked it before are finished when this one is.
+        await store.write(lambda _unit: None)
+
+    # -- ends ---------------------------------------------------------------------------------------
+
+    async def prepare(self, transaction: StoredTransaction) -> Prepared:
+        """Prepare for a decision that others make; once more for one that is prepared does nothing."""
+        if transaction.prepared is not None:
+            return transaction.prepared
+        session = transaction.session
+        unit = transaction.unit
+        self._begin_end(transaction)
+        try:
+            prepared = await unit.prepare(session.lsid, transaction.number)
+        except Exception:
+            self._ended(transaction, State.ABORTED)
+            raise
+        transaction.end_as(State.PREPARED)
+        transaction.prepared = prepared
+        self._counters.prepared += 1
+        return prepared
+
+    async def commit(self, transaction: Transaction, commit_time: int | None = None) -> None:
+        """Commit; once more for one that is committed does nothing.
+
+        A prepared one needs the time that it commits at everywhere. It stays prepared if it cannot commit.
+        """
+        if transaction.state is State.COMMITTED:
+            return
+        prepared = _prepared_of(transaction)
+        check_commit_time(commit_time, prepared)
+        if prepared is not None and commit_time is not None:
+            await prepared.commit(commit_time)
+        else:
+            unit = transaction.unit
+            self._begin_end(transaction)
+            try:
+                await unit.commit(transaction.session.lsid, transaction.number)
+            except Exception:
+                self._ended(transaction, State.ABORTED)
+                raise
+        self._ended(transaction, State.COMMITTED)
+
+    async def give_up(self, transaction: Transaction) -> None:
+        """Abort at the client's wish, also one that is prepared."""
+        prepared = _prepared_of(transaction)
+        if prepared is None:
+            self.abort(transaction)
+        else:
+            await prepared.abort()
+            self._ended(transaction, State.ABORTED)
+
+
+def _unit_at(store: Store, time: int | None) -> TransactionUnit:
+    """A unit on the newest state; SnapshotTooOld (239) if something was written behind the time asked for."""
+    unit = TransactionUnit(store)
+    if time is not None and time < unit.read_time:
+        unit.abort()
+        raise CommandError(
+            ErrorCode.SnapshotTooOld,
+            f"the state at {in_words(time)} is no longer available; a transaction can read that at "
+            f"{in_words(unit.read_time)}",
+            [TRANSIENT],
+        )
+    return unit
+
+
+def _prepared_of(transaction: Transaction) -> Prepared | None:
+    return transaction.prepared if isinstance(transaction, StoredTransaction) else None
