@@ -1,4 +1,4 @@
-"""What a module with a cluster of its own, its fixture `cluster`, need not make again."""
+"""Fixtures for modules that define a fixture `cluster`."""
 
 import pytest
 from pymongo import MongoClient
@@ -16,13 +16,13 @@ def client(cluster: ShardedCluster) -> MongoClient[Document]:
 
 @pytest.fixture(scope="module")
 def any_router(cluster: ShardedCluster) -> MongoClient[Document]:
-    """A client of all routers, which asks now one of them and now another."""
+    """A client that uses all routers."""
     return cluster.client()
 
 
 @pytest.fixture
 def database(client: MongoClient[Document], request: pytest.FixtureRequest) -> Database[Document]:
-    """A database of the test's own, on the first shard."""
+    """A database for one test, on the first shard."""
     name = str(request.node.name).partition("[")[0].removeprefix("test_")[:60]
     client.admin.command("enableSharding", name, primaryShard="shard0")
     return client[name]

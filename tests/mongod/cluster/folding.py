@@ -1,4 +1,4 @@
-"""What the events of a stream tell, and the documents that they leave."""
+"""Read the events of a stream, and compute the documents that result from them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from tailrace.testing.in_thread import Document
 
 
 def drained(stream: Any) -> list[Document]:
-    """The events that a stream has at once."""
+    """The events that a stream has now."""
     found: list[Document] = []
     while (event := stream.try_next()) is not None:
         found.append(event)
@@ -15,7 +15,7 @@ def drained(stream: Any) -> list[Document]:
 
 
 def folded(events: Iterable[Document]) -> dict[Any, Document]:
-    """The documents that inserts, updates and deletes leave, by their ids; none is inserted twice."""
+    """The documents that result from inserts, updates and deletes, by their ids; none is inserted twice."""
     documents: dict[Any, Document] = {}
     for event in events:
         identity = event["documentKey"]["_id"]

@@ -1,4 +1,4 @@
-"""A cluster in a process of its own, killed while others are busy with it and served again from its data."""
+"""A cluster in its own process, killed while clients use it and started again on its data."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from tests.mongod.server.served import Document, ServedProcess, served
 def serving(
     folder: Path, *, shards: int = 2, **options: Any
 ) -> Iterator[tuple[ServedProcess, MongoClient[Document]]]:
-    """A cluster on what a folder has of it, with a client that soon gives up on one that is gone."""
+    """A cluster on the data in a folder, and a client whose requests fail soon after a kill."""
     options = {"serverSelectionTimeoutMS": 5000, **options}
     with served(folder, "--shards", str(shards)) as process, process.client(**options) as client:
         yield process, client
@@ -31,9 +31,9 @@ def kill_at_work(
     more: int = 2,
     within: float = 0.05,
 ) -> None:
-    """Kill a cluster at a random moment, when a worker has noted so much more and is busy with the next.
+    """Kill a cluster at a random moment, ``within`` seconds after a worker has recorded more results.
 
-    ``within`` so many seconds of that it dies. The others work beside the worker; nobody answers them either.
+    The other workers run at the same time, until their requests fail.
     """
     known = len(done)
     workers = (*others, worker)

@@ -1,4 +1,4 @@
-"""What is refused, told by the codes of the errors."""
+"""The error codes with which commands are refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tailrace.testing.in_thread import Document
 
 
 def refusal(act: Callable[[], object]) -> int | None:
-    """The code with which an act is refused; it fails if nobody minds."""
+    """The code with which a call is refused; fails if it is not refused."""
     with pytest.raises(OperationFailure) as caught:
         act()
     return caught.value.code

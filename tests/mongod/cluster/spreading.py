@@ -1,4 +1,4 @@
-"""Collections that are spread over the shards of a cluster, and commands sent to it word for word."""
+"""Collections spread over the shards of a cluster, and raw commands."""
 
 import itertools
 import socket
@@ -23,7 +23,7 @@ _databases = (f"orders{number}" for number in itertools.count())
 def spread(
     cluster: ShardedCluster, collection: Collection[Document], key: Mapping[str, Any], *points: Document
 ) -> None:
-    """Shard a collection and give its ranges, which end at the points, to the shards in turn."""
+    """Shard a collection, split it at the points, and move the chunks to the shards in turn."""
     admin = collection.database.client.admin
     admin.command("shardCollection", collection.full_name, key=key)
     for point in points:
@@ -33,7 +33,7 @@ def spread(
 
 
 def spread_orders(cluster: ShardedCluster, client: MongoClient[Document], *points: int) -> Orders:
-    """Orders in a database of their own on the first shard, sharded on `x` and spread at the points."""
+    """Orders in their own database on the first shard, sharded by `x` and split at the points."""
     orders = client[next(_databases)].orders
     cluster.call(cluster.cluster.placement.create_database(orders.database.name, cluster.shards[0]))
     spread(cluster, orders, {"x": 1}, *({"x": point} for point in points))
@@ -43,7 +43,7 @@ def spread_orders(cluster: ShardedCluster, client: MongoClient[Document], *point
 def move(
     cluster: ShardedCluster, collection: Collection[Document], point: Mapping[str, Any], shard: str
 ) -> None:
-    """Give the range that begins at a point to a shard."""
+    """Move the chunk that begins at a point to a shard."""
     sharded = cluster.cluster.placement.sharded(collection.full_name)
     assert sharded is not None
     chunk = sharded.chunks.chunk_of(sharded.key.bound(point))
@@ -54,7 +54,7 @@ def move(
 
 
 def on_shards(cluster: ShardedCluster, collection: Collection[Document]) -> list[list[Any]]:
-    """The ids that each shard has."""
+    """The ids on each shard."""
     found = []
     for shard in cluster.shards:
         own = cluster.shard_client(shard)[collection.database.name][collection.name]
@@ -63,7 +63,7 @@ def on_shards(cluster: ShardedCluster, collection: Collection[Document]) -> list
 
 
 class RetryableWriter:
-    """A session that sends its retryable commands as often as a test wants, to whatever router."""
+    """A session that sends the same retryable command repeatedly, through any router."""
 
     def __init__(self, cluster: ShardedCluster) -> None:
         self._cluster = cluster
@@ -72,16 +72,16 @@ class RetryableWriter:
 
     @property
     def has_sent(self) -> bool:
-        """Whether there is something to repeat."""
+        """Whether there is a command to repeat."""
         return self._number > 0
 
     def send(self, command: Document, database: str, *, router: int = 0) -> Document:
-        """A new command; its reply."""
+        """Send a new command and return its reply."""
         self._number += 1
         return self.repeat(command, database, router=router)
 
     def repeat(self, command: Document, database: str, *, router: int = 0) -> Document:
-        """The same once more."""
+        """Send the last command again."""
         with raw_client(self._cluster, router) as raw:
             session = {"lsid": {"id": self.id}, "txnNumber": Int64(self._number), "$db": database}
             return raw.call({**command, **session})
@@ -95,5 +95,4 @@ def raw_client(cluster: ShardedCluster, router: int = 0) -> Iterator[RawClient]:
 
 
 def outcomes(reply: Mapping[str, Any], *names: str) -> Sequence[Any]:
-    """Some fields of a reply."""
     return [reply.get(name) for name in names]

@@ -1,4 +1,4 @@
-"""The balancer moves ranges from the fullest shard to the emptiest, if somebody turns it on."""
+"""When it is on, the balancer moves ranges from the fullest shard to the emptiest."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +36,7 @@ def held(cluster: ShardedCluster, name: str) -> list[int]:
 
 
 def balance(cluster: ShardedCluster) -> int:
-    """Let the balancer come to its end, without the pauses between its rounds; how much it moved."""
+    """Run rounds without pauses until nothing is moved; returns how many ranges were moved."""
 
     async def rounds() -> int:
         number = 0
@@ -74,8 +74,8 @@ def test_balances(cluster: ShardedCluster, client: "MongoClient[Document]") -> N
     assert sorted(found["_id"] for found in client.shop.items.find()) == list(range(300))
 
 
-def test_runs_by_itself(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """Nobody has to call it: a stream on the config server's log of changes sees it work."""
+def test_runs_in_the_background(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    """A stream on config.changelog shows its moves."""
     whole: list[Document] = [
         {"$changeStream": {"allowToRunOnConfigDB": True}},
         {"$match": {"operationType": "insert"}},
@@ -86,10 +86,10 @@ def test_runs_by_itself(cluster: ShardedCluster, client: "MongoClient[Document]"
     assert what == {"moveChunk.start", "moveChunk.commit", "moveChunk.from"}
 
 
-def test_what_cannot_be_moved_stops_nothing_else(
+def test_a_range_that_cannot_be_moved_does_not_stop_others(
     cluster: ShardedCluster, client: "MongoClient[Document]"
 ) -> None:
-    """Two documents with one `_id` keep a collection from being drained; the others are drained."""
+    """Two documents with the same `_id` prevent one collection from being drained; the others are drained."""
     client.admin.command("split", "shop.items", middle={"k": 1000})
     client.admin.command("moveRange", "shop.items", min={"k": 1000}, max={"k": 2000}, toShard="shard1")
     client.admin.command("moveRange", "shop.items", min={"k": 2000}, max={"k": 3000}, toShard="shard2")

@@ -1,4 +1,4 @@
-"""Chunks: owners are found, ranges split, moved and merged without a gap or an overlap."""
+"""Chunks: owners are found; splits, moves and merges leave no gap and no overlap."""
 
 import random
 from itertools import pairwise
@@ -53,7 +53,7 @@ def test_splitting_changes_no_owner() -> None:
 
 
 @pytest.mark.parametrize("value", [10, 20, MinKey(), MaxKey()])
-def test_no_split_where_a_chunk_ends_already(value: Any) -> None:
+def test_no_split_at_the_end_of_a_chunk(value: Any) -> None:
     with pytest.raises(CommandError) as caught:
         three().split([{"a": value}])
     assert caught.value.code_name == "InvalidOptions"
@@ -69,7 +69,7 @@ def test_moving_a_part_of_a_chunk_cuts_it_off() -> None:
     assert chunks.version_of("three") == ChunkVersion(0, 0)
 
 
-def test_moving_everything_leaves_nothing_behind() -> None:
+def test_moving_every_chunk_leaves_one_owner() -> None:
     chunks = three().move(KEY.least, KEY.greatest, "three", at=9)
     assert chunks.owners == ("three",)
     versions = [chunk.version for chunk in chunks]
@@ -115,7 +115,7 @@ def test_a_refined_key_keeps_documents_where_they_are() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_changes_leave_a_map_without_gaps(seed: int) -> None:
-    """Random splits, moves and merges against a plain list of owners."""
+    """Random splits, moves and merges compared with a plain list of owners."""
     rng = random.Random(seed)
     chunks = ChunkMap.whole(KEY, "s0", at=1)
     model = ["s0"] * 50

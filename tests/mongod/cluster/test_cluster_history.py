@@ -1,4 +1,4 @@
-"""A cluster with a history: streams through routers go further back than the shards' oplogs."""
+"""A cluster with a history: streams on routers reach further back than the shards' oplogs."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 
 def spread(client: MongoClient[Document]) -> Collection[Document]:
-    """A collection sharded by `k`, whose documents are on the second shard from 100 on."""
+    """A collection sharded by `k`, with the documents from 100 on on the second shard."""
     client.admin.command("enableSharding", "shop", primaryShard="shard0")
     client.admin.command("shardCollection", "shop.orders", key={"k": 1})
     client.admin.command("split", "shop.orders", middle={"k": 100})
@@ -31,7 +31,7 @@ def take(stream: Any, count: int) -> list[Document]:
 
 
 def write(client: MongoClient[Document], first: int) -> int:
-    """Inserts, updates, a transaction over shards, deletes; how many events that makes."""
+    """Inserts, updates, a transaction over shards, deletes; returns the number of events."""
     orders = client.shop.orders
     orders.insert_many([{"_id": n, "k": n * 70 % 200, "v": 0} for n in range(first, first + 20)])
     orders.update_many({"_id": {"$gte": first}}, {"$inc": {"v": 1}})
@@ -42,14 +42,14 @@ def write(client: MongoClient[Document], first: int) -> int:
 
 
 async def look(cluster: ShardedCluster) -> None:
-    """Let the cluster know what was put into its history."""
+    """Make the cluster read its history again."""
     history = cluster.cluster.config.history
     assert history is not None
     await history.look()
 
 
 def keep(cluster: ShardedCluster, path: Path) -> None:
-    """Have everything so far in the history, and nothing of it in the oplogs."""
+    """Put everything into the history and truncate the oplogs."""
     HistoryBuilder(cluster_source(cluster.cluster), path).build()
     cluster.call(look(cluster))
     for shard in cluster.shards:
@@ -59,7 +59,7 @@ def keep(cluster: ShardedCluster, path: Path) -> None:
 OPTIONS: Document = {"full_document": "whenAvailable", "full_document_before_change": "whenAvailable"}
 
 
-def test_streams_go_back_to_what_only_the_history_has(tmp_path: Path) -> None:
+def test_streams_read_events_that_are_only_in_the_history(tmp_path: Path) -> None:
     with ShardedCluster(shards=2, history=tmp_path) as cluster:
         client = cluster.client()
         orders = spread(client)
@@ -79,7 +79,7 @@ def test_streams_go_back_to_what_only_the_history_has(tmp_path: Path) -> None:
             assert take(resumed, len(events) - 1) == events[1:]
 
 
-def test_no_shard_removes_what_the_history_does_not_hold(tmp_path: Path) -> None:
+def test_shards_retain_entries_until_they_are_in_the_history(tmp_path: Path) -> None:
     with ShardedCluster(shards=2, history=tmp_path) as cluster:
         client = cluster.client()
         orders = spread(client)
@@ -92,8 +92,8 @@ def test_no_shard_removes_what_the_history_does_not_hold(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_transaction_stays_whole_that_the_history_holds_half(tmp_path: Path, *, restarts: bool) -> None:
-    """Entries that prepared it stand before what the history holds, those that committed it behind."""
+def test_a_transaction_of_which_the_history_has_a_part_stays_whole(tmp_path: Path, *, restarts: bool) -> None:
+    """The entries that prepared it are before the end of the history, those that committed it after."""
     with ShardedCluster(shards=2, history=tmp_path) as cluster:
         client = cluster.client()
         orders = spread(client)
@@ -134,8 +134,8 @@ def test_streams_can_be_served_from_the_history_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-def test_the_history_holds_what_a_shard_did_that_left(tmp_path: Path, *, is_read: bool) -> None:
-    """Also across a restart, whether the pipeline has read it by then or not."""
+def test_the_history_has_the_events_of_a_removed_shard(tmp_path: Path, *, is_read: bool) -> None:
+    """Also after a restart, whether the pipeline has read the shard by then or not."""
     with ShardedCluster(shards=2, history=tmp_path) as cluster:
         client = cluster.client()
         orders = spread(client)
@@ -160,7 +160,7 @@ def test_the_history_holds_what_a_shard_did_that_left(tmp_path: Path, *, is_read
         assert shown == [*range(3, 10), "behind"]
 
 
-def test_what_nobody_holds_is_lost(tmp_path: Path) -> None:
+def test_events_neither_in_oplogs_nor_in_the_history_are_lost(tmp_path: Path) -> None:
     with ShardedCluster(shards=2) as cluster:
         orders = spread(cluster.client())
         with orders.watch() as stream:

@@ -1,4 +1,4 @@
-"""Clusters that are started, stopped and started again, on ports and folders that are free or not."""
+"""Clusters are started, stopped and started again, with free and used ports and folders."""
 
 import socket
 from pathlib import Path
@@ -11,7 +11,7 @@ from tailrace.testing.sharded_cluster import ShardedCluster
 
 
 def free_ports(count: int) -> int:
-    """The first of some consecutive ports that nobody listens on now."""
+    """The first of several consecutive free ports."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -39,7 +39,7 @@ def test_shards_listen_elsewhere_if_a_port_is_in_use() -> None:
             assert any(line["msg"] == "A shard listens on another port" for line in cluster.log())
 
 
-def test_a_cluster_comes_back_with_its_shards_and_its_data(tmp_path: Path) -> None:
+def test_a_restarted_cluster_has_its_shards_and_its_data(tmp_path: Path) -> None:
     with ShardedCluster(shards=2, data=tmp_path) as cluster:
         client = cluster.client()
         client.admin.command("shardCollection", "shop.orders", key={"_id": "hashed"})
@@ -53,7 +53,7 @@ def test_a_cluster_comes_back_with_its_shards_and_its_data(tmp_path: Path) -> No
         assert client.shop.orders.count_documents({}) == 20
 
 
-def test_what_holds_a_replica_set_is_no_cluster_and_what_holds_a_cluster_no_replica_set(
+def test_data_of_a_replica_set_and_of_a_cluster_are_not_confused(
     tmp_path: Path,
 ) -> None:
     with ReplicaSet(data=tmp_path / "set"):
@@ -67,6 +67,6 @@ def test_what_holds_a_replica_set_is_no_cluster_and_what_holds_a_cluster_no_repl
 
 
 @pytest.mark.parametrize(("shards", "routers"), [(101, 1), (1, 0), (1, 51)])
-def test_a_cluster_has_some_shards_and_some_routers(shards: int, routers: int) -> None:
+def test_a_cluster_needs_shards_and_routers(shards: int, routers: int) -> None:
     with pytest.raises(UsageError, match="a cluster has 1 to"):
         ShardedCluster(shards=shards, routers=routers).start()

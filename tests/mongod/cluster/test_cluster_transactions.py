@@ -1,4 +1,4 @@
-"""Transactions through routers: one state of all shards, and an end that is the same on all of them."""
+"""Transactions on routers: one state of all shards, and the same outcome on all of them."""
 
 import random
 import socket
@@ -28,7 +28,7 @@ SEED = 61
 
 
 def two_databases(cluster: ShardedCluster) -> "MongoClient[Document]":
-    """A client of a new cluster, whose shards have a database each."""
+    """A client of a new cluster with a database on each shard."""
     client = cluster.client(0)
     for name, shard in (("left", "shard0"), ("right", "shard1")):
         client.admin.command("enableSharding", name, primaryShard=shard)
@@ -76,7 +76,7 @@ def raw_router(cluster: ShardedCluster, number: int) -> Iterator[RawClient]:
 
 
 class Tail:
-    """What shards log from now on."""
+    """The entries that shards log from now on."""
 
     def __init__(self, cluster: ShardedCluster) -> None:
         self._cluster = cluster
@@ -117,7 +117,7 @@ class TestCommit:
         assert first["o"] == second["o"]
         assert first["ts"] != second["ts"]
         assert (first["lsid"], first["txnNumber"]) == (second["lsid"], second["txnNumber"])
-        # The decision is crossed out behind the answer, by a job before this one.
+        # The decision is removed after the reply, by a job that is before this one in the queue.
         cluster.call(cluster.cluster.config.store.write(lambda _unit: None))
         assert list(client.config.transaction_coordinators.find()) == []
 
@@ -132,7 +132,7 @@ class TestCommit:
         assert list(entry["o"]) == ["applyOps"]
         assert tail.entries("shard1") == []
 
-    def test_one_that_only_reads_leaves_nothing(
+    def test_a_transaction_that_only_reads_logs_nothing(
         self, cluster: ShardedCluster, client: "MongoClient[Document]"
     ) -> None:
         tail = Tail(cluster)
@@ -153,7 +153,7 @@ class TestCommit:
             assert spread.count_documents({}) == 0
         assert spread.count_documents({"x": 1}) == 30
 
-    def test_a_collection_that_it_makes(self, client: "MongoClient[Document]") -> None:
+    def test_a_collection_created_in_a_transaction(self, client: "MongoClient[Document]") -> None:
         client.right.drop_collection("made")
         with client.start_session() as session, session.start_transaction():
             client.left.items.insert_one({"_id": 10}, session=session)
@@ -186,7 +186,7 @@ class TestStreams:
                 write_both(client, session)
             assert next(stream)["ns"] == {"db": "right", "coll": "items"}
 
-    def test_its_end_is_an_event_where_that_is_wanted(self) -> None:
+    def test_its_end_is_an_event_if_the_parameter_is_on(self) -> None:
         with ShardedCluster(shards=2, parameters={END_OF_TRANSACTION_FLAG: True}) as own:
             client = two_databases(own)
             with client.watch(show_expanded_events=True) as stream:
@@ -198,14 +198,14 @@ class TestStreams:
 
 
 class TestSnapshot:
-    def test_it_is_of_its_beginning_on_all_shards(self, client: "MongoClient[Document]") -> None:
+    def test_it_is_taken_at_the_beginning_on_all_shards(self, client: "MongoClient[Document]") -> None:
         with client.start_session() as session, session.start_transaction():
             assert client.left.items.count_documents({}, session=session) == 2
             client.left.items.insert_one({"_id": 20})
             client.right.items.insert_one({"_id": 20})
             assert ids(client, session) == [[1, 2], [1, 2]]
 
-    def test_what_was_changed_since_is_a_conflict(self, client: "MongoClient[Document]") -> None:
+    def test_a_document_changed_since_is_a_conflict(self, client: "MongoClient[Document]") -> None:
         with client.start_session() as session:
             session.start_transaction()
             client.left.items.insert_one({"_id": 10}, session=session)
@@ -216,7 +216,7 @@ class TestSnapshot:
             session.abort_transaction()
         assert ids(client) == [[1, 2], [1, 2]]
 
-    def test_a_time_that_can_be_read(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    def test_at_cluster_time(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
         def begin(time: Timestamp) -> Document:
             concern = {"level": "snapshot", "atClusterTime": time}
             find = {"find": "items", "$db": "right", "readConcern": concern}
@@ -256,7 +256,7 @@ class TestAbort:
         client.left.items.insert_one({"_id": 10})
         assert ids(client) == [[1, 2, 10], [1, 2]]
 
-    def test_a_shard_that_has_ended_it_by_itself(
+    def test_a_shard_that_has_aborted_it(
         self, cluster: ShardedCluster, client: "MongoClient[Document]"
     ) -> None:
         for end_it in ("find", "commit"):
@@ -271,7 +271,7 @@ class TestAbort:
         client.left.items.insert_one({"_id": 10})
         client.right.items.insert_one({"_id": 10})
 
-    def test_time_ends_it_on_all_shards(self) -> None:
+    def test_expiry_aborts_it_on_all_shards(self) -> None:
         with ShardedCluster(shards=2) as own:
             client = two_databases(own)
             with client.start_session() as session:
@@ -302,7 +302,7 @@ class TestAbort:
         client.left.items.insert_one({"_id": 10})
         client.right.items.insert_one({"_id": 10})
 
-    def test_a_shard_that_hears_the_decision_late(
+    def test_a_shard_that_gets_the_decision_late(
         self, cluster: ShardedCluster, client: "MongoClient[Document]"
     ) -> None:
         with client.start_session() as session:
@@ -325,7 +325,7 @@ class TestMigrations:
         client.left.spread.insert_many([{"_id": k, "k": k} for k in range(-2, 2)])
         return client.left.spread
 
-    def test_what_is_moved_meanwhile_is_read_where_it_was(
+    def test_a_range_moved_meanwhile_is_read_from_its_old_shard(
         self, client: "MongoClient[Document]", spread: Any
     ) -> None:
         with client.start_session() as session:
@@ -340,7 +340,7 @@ class TestMigrations:
             spread.update_one({"k": -1}, {"$set": {"x": 1}}, session=session)
         assert spread.find_one({"x": 1}) == {"_id": -1, "k": -1, "x": 1}
 
-    def test_a_range_that_is_written_to_stays_until_the_end(
+    def test_a_range_that_was_written_to_is_not_moved_before_the_end(
         self, cluster: ShardedCluster, client: "MongoClient[Document]", spread: Any
     ) -> None:
         move = {"moveChunk": "left.spread", "find": {"k": -1}, "to": "shard1", "_waitForDelete": True}
@@ -367,7 +367,7 @@ def is_under_way(cluster: ShardedCluster, command: str) -> bool:
 
 
 def begun(raw: RawClient, lsid: Document, *databases: str) -> Document:
-    """Begin a transaction with inserts in some databases; its recovery token."""
+    """Begin a transaction with inserts in some databases; returns its recovery token."""
     reply: Document = {}
     for number, name in enumerate(databases):
         insert = {"insert": "items", "documents": [{"_id": 10}], "$db": name}
@@ -378,7 +378,7 @@ def begun(raw: RawClient, lsid: Document, *databases: str) -> Document:
 
 
 class TestRetry:
-    """Raw commands: drivers choose their router themselves."""
+    """With raw commands, because drivers choose the router themselves."""
 
     @pytest.fixture
     def raw(self, cluster: ShardedCluster, client: "MongoClient[Document]") -> Iterator[RawClient]:
@@ -391,7 +391,7 @@ class TestRetry:
             yield opened
 
     @pytest.mark.parametrize("databases", [("right",), ("right", "left")])
-    def test_any_router_knows_how_it_ended(
+    def test_any_router_can_find_out_how_it_ended(
         self, raw: RawClient, other: RawClient, databases: tuple[str, ...]
     ) -> None:
         lsid = new_lsid()
@@ -401,7 +401,7 @@ class TestRetry:
             assert end(router, lsid, 1, "commitTransaction", recoveryToken=token)["ok"] == 1.0
         assert end(other, lsid, 1, "abortTransaction", recoveryToken=token)["code"] == 256
 
-    def test_one_that_has_lost_its_router_is_aborted(
+    def test_a_transaction_without_its_router_is_aborted(
         self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
     ) -> None:
         lsid = new_lsid()
@@ -412,7 +412,7 @@ class TestRetry:
         assert end(raw, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
         assert ids(client) == [[1, 2], [1, 2, 10]]
 
-    def test_one_of_several_shards_that_has_lost_its_router(
+    def test_a_transaction_on_several_shards_without_its_router_is_aborted(
         self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
     ) -> None:
         lsid = new_lsid()
@@ -421,7 +421,7 @@ class TestRetry:
         assert end(raw, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
         assert ids(client) == [[1, 2], [1, 2]]
 
-    def test_without_a_token_nobody_knows(
+    def test_without_a_token_the_transaction_is_unknown(
         self, client: "MongoClient[Document]", raw: RawClient, other: RawClient
     ) -> None:
         lsid = new_lsid()
@@ -430,7 +430,7 @@ class TestRetry:
         assert end(raw, lsid, 1, "commitTransaction")["ok"] == 1.0
         assert ids(client) == [[1, 2], [1, 2, 10]]
 
-    def test_a_token_that_makes_no_sense(self, raw: RawClient) -> None:
+    def test_an_invalid_token(self, raw: RawClient) -> None:
         for token in ({}, {"recoveryShardId": "nowhere"}, {"recoveryShardId": 5}):
             assert end(raw, new_lsid(), 1, "commitTransaction", recoveryToken=token)["code"] == 251
 
@@ -443,7 +443,7 @@ class TestRetry:
 
 
 def test_sums_stay_the_same(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """Transfers between shards on both routers, while others add up: every sum is that of the beginning."""
+    """Transfers between shards through both routers, while readers sum: every sum is the initial one."""
     rounds, writers = 25, 3
     problems: list[str] = []
     done = threading.Event()
@@ -515,7 +515,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("phase", DONE)
 def test_a_kill_between_the_phases(folder: Path, phase: str) -> None:
-    """One shard has done it and the other has not: all or nothing is there afterwards, by the decision."""
+    """One shard has committed and the other has not: the stored decision determines both after a restart."""
     options = ("--shards", "2", "--log-level", "warning")
     lsid = new_lsid()
     with served(folder, *options) as process, process.client() as client:

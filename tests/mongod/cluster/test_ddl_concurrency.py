@@ -1,4 +1,4 @@
-"""DDL, migrations and writes at the same time on two routers: what is left is whole on every shard."""
+"""DDL, migrations and writes at the same time on two routers: collections stay the same on every shard."""
 
 import random
 import threading
@@ -23,7 +23,7 @@ NAMES = ("a", "b", "c")
 EXPECTED_CODES = frozenset(
     {2, 20, 23, 26, 27, 48, 61, 67, 70, 72, 85, 86, 117, 118, 125, 361, 370, 11000, 28769}
 )
-"""What commands may answer that others have overtaken"""
+"""Errors of commands that lost a race"""
 
 
 def any_name(rng: random.Random) -> str:
@@ -69,7 +69,7 @@ def work(client: "MongoClient[Document]", seed: int, faults: list[str]) -> None:
 
 
 def described(collection: Collection) -> tuple[Any, ...]:
-    """What has to be the same on all shards."""
+    """The part that must be the same on all shards."""
     indexes = {index.name: encode(dict(index.spec)) for index in collection.indexes}
     return collection.uuid, encode(dict(collection.options)), indexes, collection.shard_key
 

@@ -1,4 +1,4 @@
-"""A cluster that is killed when some shards have run a command and others have not: it is finished."""
+"""A cluster killed after some shards have run a command finishes it when it starts."""
 
 import random
 import threading
@@ -37,7 +37,7 @@ def run(client: "MongoClient[Document]", database: str, command: Document) -> No
         return
 
 
-def test_what_one_shard_has_done_the_other_does_after_a_kill(tmp_path: Path) -> None:
+def test_after_a_kill_the_other_shard_finishes_the_command(tmp_path: Path) -> None:
     with serving(tmp_path) as (process, client):
         for name in NAMES:
             client.admin.command("shardCollection", f"shop.{name}", key={"_id": "hashed"})
@@ -88,7 +88,7 @@ def make_and_drop_until_it_fails(
 
 
 def ends_of_databases(client: "MongoClient[Document]") -> Counter[str]:
-    """How often streams are told of the end of each database."""
+    """The number of dropDatabase events of each database."""
     found: Counter[str] = Counter()
     for shard in shards_of(client):
         entries = shard.local.oplog.rs.find({"o.dropDatabase": 1, "fromMigrate": False})
@@ -97,7 +97,7 @@ def ends_of_databases(client: "MongoClient[Document]") -> Counter[str]:
     return found
 
 
-def test_databases_end_once_and_as_a_whole(tmp_path: Path) -> None:
+def test_databases_are_dropped_once_and_completely(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     numbers, done, begun = count(), list[str](), list[str]()
     for _ in range(ROUNDS):

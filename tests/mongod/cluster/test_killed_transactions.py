@@ -1,4 +1,4 @@
-"""A cluster that is killed while transactions over its shards commit: each is whole, and shown once."""
+"""A cluster killed while transactions over its shards commit: each is whole, and shown once."""
 
 import random
 import threading
@@ -39,7 +39,7 @@ def test_transactions_under_kills(tmp_path: Path) -> None:
             ]
             for writer in writers:
                 writer.start()
-            # The moment is random, not a wait for something: transactions come and go all the time.
+            # The moment is random, not a wait for something: transactions begin and end all the time.
             stop.wait(rng.uniform(0.2, 0.8))
             process.kill()
             stop.set()
@@ -55,7 +55,7 @@ def test_transactions_under_kills(tmp_path: Path) -> None:
 
 
 def prepared(client: "MongoClient[Document]") -> Document:
-    """Make a database on each shard; where streams begin."""
+    """Create a database on each shard; returns the start of streams."""
     for name, shard in (("left", "shard0"), ("right", "shard1")):
         client.admin.command("enableSharding", name, primaryShard=shard)
         client[name].create_collection("items")
@@ -66,7 +66,7 @@ def prepared(client: "MongoClient[Document]") -> Document:
 
 
 def write(client: "MongoClient[Document]", name: str, acknowledged: set[str], stop: threading.Event) -> None:
-    """Transactions with a document for each shard, one after the other, until the server is gone."""
+    """Transactions with a document for each shard, one after the other, until the server is killed."""
     number = 0
     with client:
         while not stop.is_set():
@@ -77,12 +77,12 @@ def write(client: "MongoClient[Document]", name: str, acknowledged: set[str], st
                     client.left.items.insert_one(document, session=session)
                     client.right.items.insert_one(document, session=session)
             except PyMongoError:
-                return  # the server is gone; what became of this one only the data tells
+                return  # the server is gone; the data shows the outcome
             acknowledged.add(document["_id"])
 
 
 def check_whole(client: "MongoClient[Document]", acknowledged: set[str]) -> set[str]:
-    """Both shards have the same, and everything that was acknowledged; what they have."""
+    """Both shards have the same documents, including everything acknowledged; returns them."""
     left, right = ({found["_id"] for found in client[name].items.find()} for name in ("left", "right"))
     assert left == right, f"{SEED=}"
     assert acknowledged <= left, f"{SEED=}"

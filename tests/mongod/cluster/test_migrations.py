@@ -1,4 +1,4 @@
-"""Ranges that move between shards: no document is lost or doubled, and no stream shows it."""
+"""Ranges move between shards: no document is lost or duplicated, and no stream shows it."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def ns(client: "MongoClient[Document]", database: Database[Document]) -> str:
-    """A collection of the test's own: sharded by `k`, split at 100, all on the first shard."""
+    """A collection for one test: sharded by `k`, split at 100, all on the first shard."""
     ns = f"{database.name}.items"
     client.admin.command("shardCollection", ns, key={"k": 1})
     client.admin.command("split", ns, middle={"k": 100})
@@ -40,7 +40,7 @@ def items(client: "MongoClient[Document]", ns: str) -> Any:
 
 
 def held(cluster: ShardedCluster, shard: str, ns: str) -> int:
-    """How many documents a shard has, its own or not."""
+    """The number of documents on a shard, owned or not."""
     return int(items(cluster.shard_client(shard), ns).count_documents({}))
 
 
@@ -71,7 +71,7 @@ def test_a_chunk_moves(cluster: ShardedCluster, client: "MongoClient[Document]",
 
 
 def test_entries(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
-    """What the shards log, and what a stream on a shard shows of it if it is asked to."""
+    """The entries of the shards, and what a stream with showMigrationEvents on a shard shows."""
     collection = items(client, ns)
     collection.insert_many([{"_id": n, "k": n} for n in range(98, 102)])
     shard = cluster.shard_client("shard2")[collection.database.name]
@@ -111,7 +111,7 @@ def _kind(entry: Document) -> str:
 def test_cursors_see_each_document_once(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:
-    """A cursor goes on where it began, whatever moves; what it reads stays until it is through."""
+    """A cursor reads the documents from their old shard, which keeps them until the cursor is closed."""
     collection = items(client, ns)
     collection.insert_many([{"_id": n, "k": n, "v": -n} for n in range(200)])
     move(client, ns, 150, "shard1")
@@ -129,12 +129,12 @@ def test_cursors_see_each_document_once(
     for cursor, already in zip(cursors, seen, strict=True):
         assert sorted(already + [found["_id"] for found in cursor]) == list(range(200))
     assert collection.count_documents({}) == 200
-    move(client, ns, 150, "shard0")  # waits for what is left there
+    move(client, ns, 150, "shard0")  # waits for the old copies to be removed
     assert held(cluster, "shard0", ns) == 100
 
 
 def test_moves_under_writers(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
-    """Writers change documents while their ranges go round; the stream shows what they did and no more."""
+    """Writers change documents while their ranges move; the stream shows their changes and nothing else."""
     collection = items(client, ns)
     writers = [_Writer(cluster.client(), ns, number) for number in range(3)]
     with collection.watch(max_await_time_ms=100) as stream:
@@ -156,7 +156,7 @@ def test_moves_under_writers(cluster: ShardedCluster, client: "MongoClient[Docum
 
 
 class _Writer(threading.Thread):
-    """Inserts, changes and deletes documents of its own, and knows what is there."""
+    """Inserts, changes and deletes its own documents, and stores what should exist."""
 
     def __init__(self, client: "MongoClient[Document]", ns: str, number: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class _Writer(threading.Thread):
 
 
 def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
-    """A document that is on two shards for a while is deleted by its owner alone."""
+    """A document on two shards is deleted by its owner only."""
     collection = items(client, ns)
     collection.create_index("t", expireAfterSeconds=60)
     now = datetime.now(tz=UTC)
@@ -215,7 +215,7 @@ def test_documents_expire_once(cluster: ShardedCluster, client: "MongoClient[Doc
     assert collection.count_documents({}) == 0
 
 
-def test_an_open_transaction_stops_the_move_alone(
+def test_an_open_transaction_delays_only_the_move(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:
     """The last step waits for a transaction that has written; other writers do not wait with it."""
@@ -246,7 +246,7 @@ def test_an_open_transaction_stops_the_move_alone(
 def test_transactions_over_shards_while_ranges_move(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:
-    """Amounts go from one account to another in transactions; at no moment is there more or less in all."""
+    """Transactions transfer amounts between accounts; the sum never changes."""
     collection = items(client, ns)
     collection.insert_many([{"_id": n, "k": n * 40, "amount": 100} for n in range(5)])
     stopping = threading.Event()
@@ -294,10 +294,10 @@ def test_transactions_over_shards_while_ranges_move(
     assert sum(amounts.values()) == 500
 
 
-def test_unique_keys_that_change_hands(
+def test_unique_values_that_pass_between_documents(
     cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
 ) -> None:
-    """Documents that take over each other's unique values while they are moved."""
+    """Documents exchange their unique values while they are moved."""
     collection = items(client, ns)
     collection.create_index([("k", 1), ("u", 1)], unique=True)
     collection.insert_many([{"_id": n, "k": 1, "u": n} for n in range(50)])
@@ -323,7 +323,7 @@ def test_unique_keys_that_change_hands(
 
 
 def test_ranges(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
-    """A range that is a part of a chunk is cut out of it."""
+    """A range that is a part of a chunk is split off first."""
     items(client, ns).insert_many([{"_id": n, "k": n} for n in range(100)])
     client.admin.command("moveRange", ns, min={"k": 10}, max={"k": 20}, toShard="shard1", waitForDelete=True)
     assert held(cluster, "shard1", ns) == 10
@@ -353,8 +353,10 @@ def test_what_is_refused(client: "MongoClient[Document]", ns: str) -> None:
     assert move(client, ns, 1, "shard0")["ok"] == 1
 
 
-def test_a_copy_in_the_way(cluster: ShardedCluster, client: "MongoClient[Document]", ns: str) -> None:
-    """Two documents with one `_id` cannot come together; what was copied is taken back."""
+def test_a_conflicting_document_on_the_recipient(
+    cluster: ShardedCluster, client: "MongoClient[Document]", ns: str
+) -> None:
+    """Two documents with the same `_id` cannot be on one shard; the copies are removed."""
     items(client, ns).insert_many([{"_id": n, "k": n} for n in range(100)])
     move(client, ns, 100, "shard1")
     items(client, ns).insert_one({"_id": 50, "k": 150})

@@ -1,4 +1,4 @@
-"""A cluster that is killed while it moves data: nothing is lost, nothing doubled, no stream shows it."""
+"""A cluster killed while it moves data: nothing is lost or duplicated, and no stream shows it."""
 
 import threading
 from pathlib import Path
@@ -23,7 +23,7 @@ KEYS: tuple[Document, ...] = ({"k": 1}, {"z": 1}, {"k": "hashed"})
 def write_until_it_fails(
     client: "MongoClient[Document]", rng: Random, documents: dict[Any, Document], unsure: set[Any]
 ) -> None:
-    """Insert, change and delete; whoever is killed in between leaves one document that may be either way."""
+    """Insert, change and delete; a kill leaves at most one document in an unknown state."""
     while True:
         name = rng.choice(("items", "plain"))
         known = [key for key in documents if key[0] == name and key not in unsure]
@@ -61,7 +61,7 @@ def move_until_it_fails(client: "MongoClient[Document]", rng: Random, done: list
         try:
             client.admin.command(command)
         except OperationFailure as error:
-            # A range that the last key has cut, or of another key.
+            # A range that was split since, or of another key.
             if error.code not in (2, 72):
                 done.append(str(error))
                 return
@@ -96,7 +96,7 @@ def test_killed_while_moving(tmp_path: Path) -> None:
 def check(
     client: "MongoClient[Document]", documents: dict[Any, Document], unsure: set[Any], begin: Timestamp
 ) -> None:
-    """Compare what is there, and what a stream from the beginning tells, with what was acknowledged."""
+    """Compare the documents, and the events of a stream from the beginning, with what was acknowledged."""
     found = [
         ((name, document["_id"]), document)
         for name in ("items", "plain")
@@ -116,7 +116,7 @@ def check(
 
 
 def folded(client: "MongoClient[Document]", begin: Timestamp) -> dict[Any, Document]:
-    """The documents that all events so far leave."""
+    """The documents that result from all events so far."""
     documents: dict[Any, Document] = {}
     last = client.shop.last.insert_one({}).inserted_id
     with client.shop.watch(start_at_operation_time=begin) as stream:

@@ -1,4 +1,4 @@
-"""The placement: what it says, what it writes for others to read, and what it is after a restart."""
+"""The placement: its answers, the documents that it writes, and its state after a restart."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ UUID = b"0123456789abcdef"
 
 
 def on_placement(folder: Path, work: Callable[[Placement], Awaitable[None]]) -> dict[str, list[Document]]:
-    """Run something on a placement with two shards; the config server's documents behind it."""
+    """Run a function on a placement with two shards; returns the config server's documents afterwards."""
 
     async def main() -> dict[str, list[Document]]:
         store = Store.open(folder)
@@ -93,7 +93,7 @@ def test_documents_as_clients_read_them(tmp_path: Path) -> None:
     assert found["tags"] == []
 
 
-def test_after_a_restart_it_says_the_same(tmp_path: Path) -> None:
+def test_it_is_the_same_after_a_restart(tmp_path: Path) -> None:
     kept: list[Placement] = []
 
     async def first(placement: Placement) -> None:
@@ -145,7 +145,7 @@ def test_databases_go_to_the_shard_with_the_fewest(tmp_path: Path) -> None:
     assert [document.get("draining") for document in found["shards"]] == [None, True]
 
 
-def test_many_at_once_make_one_database(tmp_path: Path) -> None:
+def test_concurrent_requests_create_one_database(tmp_path: Path) -> None:
     async def work(placement: Placement) -> None:
         primaries = await asyncio.gather(*(placement.create_database("shop") for _ in range(20)))
         assert len(set(primaries)) == 1
@@ -153,7 +153,7 @@ def test_many_at_once_make_one_database(tmp_path: Path) -> None:
     assert len(on_placement(tmp_path, work)["databases"]) == 1
 
 
-def test_drops_and_renames_take_the_chunks_along(tmp_path: Path) -> None:
+def test_drops_and_renames_include_the_chunks(tmp_path: Path) -> None:
     async def work(placement: Placement) -> None:
         await shard(placement, "shop.orders")
         await placement.rename("shop.orders", "shop.sold")
@@ -184,7 +184,7 @@ def test_drops_and_renames_take_the_chunks_along(tmp_path: Path) -> None:
     assert (found["databases"], found["collections"], found["chunks"]) == ([], [], [])
 
 
-def test_a_removed_shard_is_remembered(tmp_path: Path) -> None:
+def test_the_removal_of_a_shard_is_stored(tmp_path: Path) -> None:
     async def work(placement: Placement) -> None:
         await placement.remove_shard("shard1")
         assert list(placement.shards) == ["shard0"]
@@ -208,7 +208,7 @@ def test_a_refined_key_is_a_new_epoch(tmp_path: Path) -> None:
     assert found["chunks"][0]["min"] == {"a": MinKey(), "b": MinKey()}
 
 
-def test_what_others_put_into_a_document_stays(tmp_path: Path) -> None:
+def test_fields_that_clients_add_to_a_document_are_preserved(tmp_path: Path) -> None:
     async def work(placement: Placement) -> None:
         await shard(placement)
         assert placement.takes_part_in_balancing("shop.orders")
@@ -265,7 +265,7 @@ def test_a_change_waits_for_users_and_new_users_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_locks_hold_what_they_promise_whoever_is_cancelled(seed: int) -> None:
+def test_locks_stay_correct_when_waiters_are_cancelled(seed: int) -> None:
     rng = random.Random(seed)
     names = ["a", "a.x", "a.y", "b", "b.x"]
     users = dict.fromkeys(names, 0)

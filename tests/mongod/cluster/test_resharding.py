@@ -1,4 +1,4 @@
-"""Collections that get another key, another place, or another primary, while they are used."""
+"""Collections get another key, another shard, or another primary, while they are used."""
 
 import threading
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def ns_of(database: Any) -> str:
 
 
 def held(cluster: ShardedCluster, database: Any, name: str = "items") -> list[int]:
-    """How many documents each shard has."""
+    """The number of documents on each shard."""
     clients = [cluster.shard_client(shard) for shard in SHARDS]
     return [client[database.name][name].count_documents({}) for client in clients]
 
@@ -40,7 +40,7 @@ def uuid_of(database: Any, name: str = "items") -> Any:
 
 @contextmanager
 def writing(collection: Any, seed: int) -> Iterator[dict[int, Document]]:
-    """Somebody who writes before, during and behind the block; the documents that are there in the end."""
+    """A writer that runs before, during and after the block; yields the documents that result."""
     documents: dict[int, Document] = {}
     begun, stopping = threading.Event(), threading.Event()
     failures: list[BaseException] = []
@@ -181,7 +181,7 @@ def test_reshard_entries(cluster: ShardedCluster, client: "MongoClient[Document]
     }  # fmt: skip
 
 
-def test_reshard_what_is_refused(client: "MongoClient[Document]", database: Any) -> None:
+def test_refused_resharding(client: "MongoClient[Document]", database: Any) -> None:
     ns = ns_of(database)
 
     def reshard(**fields: Any) -> Document:
@@ -192,7 +192,7 @@ def test_reshard_what_is_refused(client: "MongoClient[Document]", database: Any)
     assert refusal(lambda: reshard(key={})) == 2
     assert refusal(lambda: reshard(key={"z": 1}, unique=True)) == 2
     database.items.insert_one({"_id": 1, "k": 1, "z": [1]})
-    assert refusal(lambda: reshard(key={"z": 1})) == 61  # an array has no place
+    assert refusal(lambda: reshard(key={"z": 1})) == 61  # arrays are not allowed
     assert database.items.count_documents({}) == 1
     assert client.config.migrations.count_documents({}) == 0
     before = uuid_of(database)
@@ -257,7 +257,7 @@ def test_move_primary(cluster: ShardedCluster, client: "MongoClient[Document]", 
     assert set(cluster.shard_client("shard1")[database.name].list_collection_names()) >= {
         "items", "ring", "few", "late", "system.views",
     }  # fmt: skip
-    client.admin.command("movePrimary", database.name, to="shard0")  # waits for what is left there
+    client.admin.command("movePrimary", database.name, to="shard0")  # waits for the old copies to be removed
     client.admin.command("movePrimary", database.name, to="shard0")
     assert held(cluster, database)[0] == len(expected)
     assert sorted(found["_id"] for found in database.few.find()) == list(range(5))

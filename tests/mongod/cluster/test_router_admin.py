@@ -1,4 +1,4 @@
-"""Statistics, settings and operations through a router, and what a router does not have."""
+"""Statistics, settings and operations on a router, and commands that a router does not have."""
 
 import threading
 from collections.abc import Iterator
@@ -154,7 +154,7 @@ def test_operations_of_the_router_and_of_shards(cluster: ShardedCluster, shop: D
 # -- settings -----------------------------------------------------------------------------------------------
 
 
-def test_cluster_parameters_hold_on_all_shards(
+def test_cluster_parameters_apply_to_all_shards(
     cluster: ShardedCluster, client: "MongoClient[Document]"
 ) -> None:
     wanted = {"preAndPostImages": {"expireAfterSeconds": 100}}
@@ -174,7 +174,7 @@ def test_cluster_parameters_hold_on_all_shards(
     client.admin.command("setClusterParameter", {"changeStreamOptions": off})
 
 
-def test_default_concerns_hold_on_all_routers(
+def test_default_concerns_apply_to_all_routers(
     cluster: ShardedCluster, client: "MongoClient[Document]"
 ) -> None:
     client.admin.command("setDefaultRWConcern", defaultReadConcern={"level": "majority"})
@@ -183,7 +183,7 @@ def test_default_concerns_hold_on_all_routers(
     assert code_of(client.admin, "setDefaultRWConcern") == 2
 
 
-def test_parameters_are_each_routers_own(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+def test_parameters_apply_to_one_router(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
     other = cluster.client(router=1)
     client.admin.command("setParameter", 1, cursorTimeoutMillis=1_234_567)
     assert client.admin.command("getParameter", 1, cursorTimeoutMillis=1)["cursorTimeoutMillis"] == 1_234_567
@@ -236,7 +236,7 @@ def test_a_write_concern_that_cannot_be_met(shop: Database[Document]) -> None:
 # -- fail points --------------------------------------------------------------------------------------------
 
 
-def test_a_fail_point_is_one_routers(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+def test_a_fail_point_applies_to_one_router(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
     other = cluster.client(router=1)
     fail = {"failCommands": ["find"], "errorCode": 8}
     client.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=fail)
@@ -267,7 +267,7 @@ def test_errors_of_a_fail_point_have_labels(
     assert found == labels
 
 
-def test_a_stream_goes_on_behind_an_error_of_its_router(
+def test_a_stream_continues_after_an_error_of_its_router(
     cluster: ShardedCluster, shop: Database[Document]
 ) -> None:
     with (

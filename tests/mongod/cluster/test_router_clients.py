@@ -1,4 +1,4 @@
-"""The Node.js driver and mongosh on routers: what they do on a replica set, and what sharding adds."""
+"""The Node.js driver and mongosh on routers: the programs for replica sets, and some for sharding."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

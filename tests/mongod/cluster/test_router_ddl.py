@@ -1,4 +1,4 @@
-"""Collections, indexes and views made, changed, renamed and dropped through a router."""
+"""Collections, indexes and views are created, changed, renamed and dropped on a router."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ def on_shard(cluster: ShardedCluster, name: str, database: Database[Document]) -
 
 
 def logged(cluster: ShardedCluster, name: str, database: Database[Document]) -> list[tuple[str, bool]]:
-    """The commands in a shard's oplog that are about a database, and whether they are hidden."""
+    """The commands on a database in a shard's oplog, and whether streams show them."""
     return [
         (next(iter(entry["o"])), bool(entry.get("fromMigrate")))
         for entry in cluster.oplog(name)
@@ -44,7 +44,7 @@ def logged(cluster: ShardedCluster, name: str, database: Database[Document]) -> 
 
 
 def events(database: Database[Document], start: Any) -> list[Document]:
-    """What a stream of the database shows from a time on."""
+    """The events of a stream of the database since a time."""
     end = database.client.admin.command("ping")["operationTime"]
     found = []
     with database.watch(
@@ -73,7 +73,7 @@ def now(database: Database[Document]) -> Any:
 # -- create -------------------------------------------------------------------------------------------------
 
 
-def test_a_new_database_gets_a_primary_and_its_collections_live_there(
+def test_a_new_database_gets_a_primary_with_its_collections(
     cluster: ShardedCluster, client: "MongoClient[Document]"
 ) -> None:
     database = client["quite_new"]
@@ -87,7 +87,7 @@ def test_a_new_database_gets_a_primary_and_its_collections_live_there(
     assert client.list_database_names().count("quite_new") == 1
 
 
-def test_create_of_what_is_there_depends_on_its_options(database: Database[Document]) -> None:
+def test_create_of_an_existing_collection_compares_options(database: Database[Document]) -> None:
     shard(database, "spread")
     database.command("create", "spread")
     assert code_of(database, "create", "spread", capped=True, size=4096) == 48
@@ -108,7 +108,7 @@ def test_a_view_of_a_sharded_collection(cluster: ShardedCluster, database: Datab
     assert database.list_collection_names(filter={"type": "view"}) == []
 
 
-def test_a_collection_made_in_a_transaction(
+def test_a_collection_created_in_a_transaction(
     client: "MongoClient[Document]", database: Database[Document]
 ) -> None:
     with client.start_session() as session, session.start_transaction():
@@ -180,7 +180,7 @@ def test_the_index_of_the_shard_key_stays(database: Database[Document]) -> None:
     assert set(database.spread.index_information()) == {"_id_", "k_1_a_1"}
 
 
-def test_what_is_not_there(client: "MongoClient[Document]") -> None:
+def test_missing_collections(client: "MongoClient[Document]") -> None:
     nowhere = client["nowhere"]
     assert code_of(nowhere, "dropIndexes", "nothing", index="*") == 26
     assert code_of(nowhere, "collMod", "nothing", validator={}) == 26
@@ -222,7 +222,7 @@ def test_a_sharded_collection_cannot_be_capped(database: Database[Document]) -> 
 # -- rename -------------------------------------------------------------------------------------------------
 
 
-def test_a_sharded_collection_gets_another_name(
+def test_renaming_a_sharded_collection(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: Database[Document]
 ) -> None:
     shard(database, "spread")
@@ -242,7 +242,7 @@ def test_a_sharded_collection_gets_another_name(
     assert on_shard(cluster, "shard1", database).renamed.count_documents({}) == 2
 
 
-def test_a_collection_in_the_way(cluster: ShardedCluster, database: Database[Document]) -> None:
+def test_renaming_over_an_existing_collection(cluster: ShardedCluster, database: Database[Document]) -> None:
     shard(database, "spread")
     database.spread.insert_many([{"k": -1}, {"k": 1}])
     database.single.insert_one({"_id": 1})
@@ -257,9 +257,7 @@ def test_a_collection_in_the_way(cluster: ShardedCluster, database: Database[Doc
     database.client.admin.command("shardCollection", database.spread.full_name, key={"_id": 1})
 
 
-def test_how_far_a_collection_can_be_renamed(
-    client: "MongoClient[Document]", database: Database[Document]
-) -> None:
+def test_renaming_to_another_database(client: "MongoClient[Document]", database: Database[Document]) -> None:
     other = f"{database.name}_2"
     client.admin.command("enableSharding", other, primaryShard="shard1")
     shard(database, "spread")
@@ -308,7 +306,7 @@ def test_a_drop_shows_once_for_each_owner(cluster: ShardedCluster, database: Dat
     assert not on_shard(cluster, "shard1", database).list_collection_names()
 
 
-def test_what_has_left_a_shard_is_dropped_there_without_an_event(
+def test_a_copy_that_a_shard_does_not_own_is_dropped_without_an_event(
     cluster: ShardedCluster, database: Database[Document]
 ) -> None:
     shard(database, "spread")
@@ -336,7 +334,7 @@ def test_a_drop_waits_for_the_transactions_that_use_the_collection(
     assert database.list_collection_names() == []
 
 
-def test_a_database_ends_once(
+def test_drop_database_appears_once(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: Database[Document]
 ) -> None:
     shard(database, "spread")
@@ -348,7 +346,7 @@ def test_a_database_ends_once(
     assert ("dropDatabase", False) in logged(cluster, "shard0", database)
 
 
-def test_a_dropped_database_may_come_back_elsewhere(
+def test_a_dropped_database_can_be_created_on_another_shard(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: Database[Document]
 ) -> None:
     shard(database, "spread")
@@ -357,7 +355,7 @@ def test_a_dropped_database_may_come_back_elsewhere(
     assert client.config.databases.find_one({"_id": database.name}) is None
     assert client.config.collections.find_one({"_id": f"{database.name}.spread"}) is None
     client.admin.command("enableSharding", database.name, primaryShard="shard1")
-    # Another router knows it at once.
+    # Another router shows it at once.
     again = cluster.client(router=1)[database.name]
     again.spread.insert_one({"k": -1})
     assert on_shard(cluster, "shard1", database).spread.count_documents({}) == 1
@@ -365,12 +363,12 @@ def test_a_dropped_database_may_come_back_elsewhere(
 
 
 @pytest.mark.parametrize("name", ["admin", "config"])
-def test_the_servers_own_databases_stay(client: "MongoClient[Document]", name: str) -> None:
+def test_internal_databases_cannot_be_dropped(client: "MongoClient[Document]", name: str) -> None:
     assert code_of(client[name], "dropDatabase") == 20
 
 
-def test_whoever_waits_for_a_move_may_give_up(database: Database[Document]) -> None:
-    """What an open cursor still reads is not removed, so the range cannot come back before."""
+def test_a_client_that_waits_for_a_move_can_give_up(database: Database[Document]) -> None:
+    """Documents that an open cursor reads are not removed, so the range cannot be moved back before."""
     shard(database, "spread")
     database.spread.insert_many([{"k": k} for k in range(10)])
     admin, ns = database.client.admin, f"{database.name}.spread"
@@ -430,7 +428,7 @@ def test_merge_finds_documents_on_their_shards(cluster: ShardedCluster, database
     assert database.gathered.count_documents({}) == 5
 
 
-def test_a_rename_of_nothing_leaves_the_target_alone(database: Database[Document]) -> None:
+def test_renaming_a_missing_collection_does_not_change_the_target(database: Database[Document]) -> None:
     shard(database, "kept")
     database.kept.insert_many([{"_id": 1, "k": -1}, {"_id": 2, "k": 1}])
     with pytest.raises(OperationFailure) as caught:

@@ -1,6 +1,6 @@
-"""Commands as nobody should send them, to a router: each is answered, and never by a fault of the router.
+"""Malformed commands on a router: each gets a reply, and never an internal error.
 
-What is broken, and how, is as in `mongod/server/test_command_fuzz.py`; the collection is on both shards.
+The mutations are those of `mongod/server/test_command_fuzz.py`; the collection is on both shards.
 """
 
 from collections.abc import Iterator
@@ -68,12 +68,12 @@ def test_there_is_a_sample_of_every_command() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(ALL)), ids=lambda n: f"{next(iter(ALL[n]))}-{n}")
-def test_a_broken_command_is_answered(raw: RawClient, number: int) -> None:
+def test_a_malformed_command_gets_a_reply(raw: RawClient, number: int) -> None:
     documents = [{"_id": n, "a": n, "b": [n], "k": n - 25} for n in range(20, 30)]
     for name in ("c", "r", "f"):
         raw.call({"insert": name, "documents": documents, "ordered": False, "$db": "fuzz"})
     check_answers(raw, ALL, number, admin=ADMINS, rounds=ROUNDS, max_time_ms=300)
 
 
-def test_no_fault_was_logged(cluster: ShardedCluster) -> None:
+def test_no_internal_error_was_logged(cluster: ShardedCluster) -> None:
     assert not [line for line in cluster.log() if line["s"] == "E"]

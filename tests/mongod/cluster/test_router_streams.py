@@ -1,4 +1,4 @@
-"""Change streams through a router: one ordered stream of all shards, on any router."""
+"""Change streams on a router: one ordered stream of all shards, on any router."""
 
 import itertools
 import threading
@@ -93,7 +93,7 @@ def test_writers_on_all_routers_at_once(client: Client, other: Client, orders: C
     assert by_writer == [list(range(one, 300, 2)) for one in (0, 1)]
 
 
-def test_a_stream_shows_what_is_written_behind_its_opening(orders: Collection[Document]) -> None:
+def test_a_stream_shows_writes_after_its_opening(orders: Collection[Document]) -> None:
     for number in range(30):
         orders.insert_one({"_id": f"before {number}", "k": number * 10})
         with orders.watch() as stream:
@@ -101,7 +101,7 @@ def test_a_stream_shows_what_is_written_behind_its_opening(orders: Collection[Do
             assert stream.next()["documentKey"]["_id"] == number
 
 
-def test_a_transaction_over_shards_shows_once(client: Client, orders: Collection[Document]) -> None:
+def test_a_transaction_over_shards_appears_once(client: Client, orders: Collection[Document]) -> None:
     with orders.watch() as stream, client.start_session() as session:
         with session.start_transaction():
             for number in range(6):
@@ -113,7 +113,7 @@ def test_a_transaction_over_shards_shows_once(client: Client, orders: Collection
     assert len({(e["lsid"]["id"], e["txnNumber"]) for e in events[:6]}) == 1
 
 
-def test_moving_a_range_does_not_show_but_on_the_shards(
+def test_only_streams_on_shards_show_moves_of_ranges(
     cluster: ShardedCluster, client: Client, orders: Collection[Document]
 ) -> None:
     orders.insert_many([{"_id": number, "k": number} for number in range(5)])
@@ -142,7 +142,9 @@ def test_any_token_resumes_on_any_router(other: Client, orders: Collection[Docum
             assert take(resumed, len(events) - position - 1) == events[position + 1 :]
 
 
-def test_the_position_of_an_empty_stream_resumes(other: Client, orders: Collection[Document]) -> None:
+def test_a_stream_resumes_from_the_position_of_an_empty_one(
+    other: Client, orders: Collection[Document]
+) -> None:
     with orders.watch(max_await_time_ms=1) as stream:
         orders.insert_one({"_id": 1, "k": 1})
         assert stream.next()["documentKey"]["_id"] == 1
@@ -180,7 +182,7 @@ def test_a_sharded_collection_is_dropped_on_each_of_its_shards(orders: Collectio
     assert len({event["ns"]["coll"] for event in events}) == 1
 
 
-def test_invalidation_is_seen_once(other: Client, orders: Collection[Document]) -> None:
+def test_invalidation_appears_once(other: Client, orders: Collection[Document]) -> None:
     with orders.watch() as stream:
         orders.insert_many([{"_id": number, "k": number * 100} for number in range(3)])
         orders.drop()
@@ -191,7 +193,7 @@ def test_invalidation_is_seen_once(other: Client, orders: Collection[Document]) 
     with pytest.raises(OperationFailure) as raised:
         again.watch(resume_after=token)
     assert raised.value.code == 260
-    # The drops on the other shards happened later, so each of them ends a stream of its own.
+    # The drops on the other shards happened later, so each of them invalidates a resumed stream.
     for _ in range(2):
         with again.watch(start_after=token) as stream:
             assert types(list(itertools.islice(stream, 2))) == ["drop", "invalidate"]
@@ -201,7 +203,7 @@ def test_invalidation_is_seen_once(other: Client, orders: Collection[Document]) 
         assert stream.next()["documentKey"] == {"_id": "anew"}
 
 
-def test_dropping_a_database_shows_once(orders: Collection[Document]) -> None:
+def test_the_drop_of_a_database_appears_once(orders: Collection[Document]) -> None:
     orders.insert_many([{"k": number * 100} for number in range(3)])
     with orders.database.watch() as stream:
         orders.database.client.drop_database(orders.database.name)
@@ -213,7 +215,7 @@ def test_dropping_a_database_shows_once(orders: Collection[Document]) -> None:
 # -- images -----------------------------------------------------------------------------------------------
 
 
-def test_images_are_those_of_the_right_shard(orders: Collection[Document]) -> None:
+def test_images_come_from_the_right_shard(orders: Collection[Document]) -> None:
     orders.database.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
     orders.insert_many([{"_id": number, "k": number * 100, "v": 0} for number in range(3)])
     with orders.watch(full_document="required", full_document_before_change="required") as stream:
@@ -230,7 +232,7 @@ def test_images_are_those_of_the_right_shard(orders: Collection[Document]) -> No
     assert [event["fullDocument"]["v"] for event in events[:3]] == [1, 1, 1]
 
 
-def test_the_newest_version_is_looked_up_by_the_whole_key(orders: Collection[Document]) -> None:
+def test_update_lookup_uses_the_whole_key(orders: Collection[Document]) -> None:
     for k in (1, 150, 250):
         orders.insert_one({"_id": "the same", "k": k})
     with orders.watch(full_document="updateLookup") as stream:
@@ -241,7 +243,7 @@ def test_the_newest_version_is_looked_up_by_the_whole_key(orders: Collection[Doc
     assert [event["fullDocument"]["v"] for event in events] == [250, 1, 150]
 
 
-def test_a_document_is_looked_up_where_it_has_moved_to(client: Client, orders: Collection[Document]) -> None:
+def test_update_lookup_finds_a_moved_document(client: Client, orders: Collection[Document]) -> None:
     orders.insert_one({"_id": 1, "k": 1})
     with orders.watch(full_document="updateLookup") as stream:
         orders.update_one({"k": 1}, {"$set": {"v": 1}})
@@ -254,7 +256,7 @@ def test_a_document_is_looked_up_where_it_has_moved_to(client: Client, orders: C
 # -- what is refused, what is told --------------------------------------------------------------------------
 
 
-def test_migrations_cannot_be_asked_for_on_a_router(client: Client) -> None:
+def test_show_migration_events_is_refused_on_a_router(client: Client) -> None:
     with pytest.raises(OperationFailure) as raised:
         client.shop.aggregate([{"$changeStream": {"showMigrationEvents": True}}])
     assert raised.value.code == 31123
@@ -275,7 +277,7 @@ def test_the_router_counts_its_own_streams(
 # -- shards that come and go ------------------------------------------------------------------------------
 
 
-def test_nothing_is_lost_while_shards_come_and_go() -> None:
+def test_nothing_is_lost_while_shards_join_and_leave() -> None:
     with ShardedCluster(shards=2) as cluster:
         client = cluster.client()
         client.admin.command("enableSharding", "shop", primaryShard="shard0")
@@ -309,7 +311,7 @@ def test_nothing_is_lost_while_shards_come_and_go() -> None:
             assert take(resumed, 2) == events[-2:]
 
 
-def test_what_one_shard_has_lost_is_lost() -> None:
+def test_entries_that_one_shard_has_truncated_are_lost() -> None:
     with ShardedCluster(shards=2) as cluster:
         client = cluster.client()
         with client.shop.watch() as stream:

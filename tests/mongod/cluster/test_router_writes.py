@@ -1,4 +1,4 @@
-"""Writes through a router: where they go, what is told of them, and that nothing is done twice."""
+"""Writes on a router: their shards, their replies, and that nothing is done twice."""
 
 import itertools
 import threading
@@ -43,7 +43,7 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def orders(cluster: ShardedCluster, any_router: MongoClient[Document]) -> Orders:
-    """Sharded on `x`: below 10 on the first shard, below 20 on the second, the rest on the third."""
+    """Sharded by `x`: below 10 on the first shard, below 20 on the second, the rest on the third."""
     return spread_orders(cluster, any_router, 10, 20)
 
 
@@ -67,7 +67,7 @@ class TestInserts:
         assert on_shards(cluster, thirty) == [list(range(start, start + 10)) for start in (0, 10, 20)]
         assert thirty.count_documents({}) == 30
 
-    def test_a_missing_field_is_null_and_an_array_has_no_place(
+    def test_a_missing_field_is_null_and_an_array_is_refused(
         self, cluster: ShardedCluster, orders: Orders
     ) -> None:
         orders.insert_one({"_id": "none"})
@@ -76,7 +76,7 @@ class TestInserts:
         assert code == 61
         assert "array" in message
 
-    def test_the_first_write_makes_the_database(
+    def test_the_first_write_creates_the_database(
         self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
         name = next(_names)
@@ -95,7 +95,7 @@ class TestInserts:
             (4, 11000)
         ]
 
-    def test_the_errors_of_an_unordered_batch_have_the_places_of_the_command(self, orders: Orders) -> None:
+    def test_errors_of_an_unordered_batch_have_the_indexes_of_the_command(self, orders: Orders) -> None:
         documents: list[Document] = [{"_id": number % 4, "x": number % 4 * 10} for number in range(8)]
         documents.insert(2, {"x": {"y": [1]}, "_id": 20})
         documents.insert(3, {"x": [1], "_id": 21})
@@ -105,7 +105,7 @@ class TestInserts:
         errors = [(error["index"], error["code"]) for error in raised.value.details["writeErrors"]]
         assert errors == [(3, 61), (6, 11000), (7, 11000), (8, 11000), (9, 11000)]
 
-    def test_an_id_that_is_the_shard_key_is_given_before_its_owner_is_known(
+    def test_a_generated_id_can_be_the_shard_key(
         self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
         items = any_router[next(_names)].items
@@ -121,7 +121,7 @@ class TestInserts:
 
 
 class TestUpdatesAndDeletes:
-    def test_all_that_match_are_changed_on_all_shards(self, thirty: Orders) -> None:
+    def test_all_matches_are_changed_on_all_shards(self, thirty: Orders) -> None:
         result = thirty.update_many({"_id": {"$gte": 5}}, {"$set": {"n": 1}})
         assert (result.matched_count, result.modified_count) == (25, 25)
         result = thirty.update_many({"x": {"$gte": 8, "$lt": 12}}, {"$inc": {"n": 1}})
@@ -133,7 +133,7 @@ class TestUpdatesAndDeletes:
     @pytest.mark.parametrize(
         "query", [{"x": 15}, {"_id": 15}, {"x": {"$gt": 14, "$lt": 16}}, {"_id": 15, "n": 0}]
     )
-    def test_one_document_is_found_wherever_it_is(self, thirty: Orders, query: Document) -> None:
+    def test_one_document_is_found_on_any_shard(self, thirty: Orders, query: Document) -> None:
         result = thirty.update_one(query, {"$set": {"found": True}})
         assert (result.matched_count, result.modified_count) == (1, 1)
         assert [document["_id"] for document in thirty.find({"found": True})] == [15]
@@ -155,14 +155,12 @@ class TestUpdatesAndDeletes:
         orders.update_one({"a": 16}, {"$set": {"a.$": "here"}})
         assert orders.find_one({"_id": 15}) == {"_id": 15, "x": 15, "a": [15, "here"]}
 
-    def test_what_makes_no_sense_is_refused_although_nothing_matches(self, orders: Orders) -> None:
+    def test_an_invalid_statement_is_refused_although_nothing_matches(self, orders: Orders) -> None:
         assert failure(lambda: orders.update_one({"a": 1}, {"$nonsense": {"b": 1}}))[0] == 9
         assert failure(lambda: orders.update_many({"a": {"$nonsense": 1}}, {"$set": {"b": 1}}))[0] == 2
         assert failure(lambda: orders.delete_one({"a": {"$nonsense": 1}}))[0] == 2
 
-    def test_documents_that_are_not_the_shards_own_are_left_alone(
-        self, cluster: ShardedCluster, thirty: Orders
-    ) -> None:
+    def test_orphans_are_not_changed(self, cluster: ShardedCluster, thirty: Orders) -> None:
         cluster.call(cluster.cluster.placement.mark_orphans(thirty.full_name, may_have=True))
         first = cluster.shard_client(cluster.shards[0])[thirty.database.name].orders
         first.insert_one({"_id": "stray", "x": 25, "n": 0})
@@ -174,7 +172,7 @@ class TestUpdatesAndDeletes:
 
 
 class TestUpserts:
-    def test_with_the_key_it_is_the_owner_that_inserts(self, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_with_the_key_the_owner_inserts(self, cluster: ShardedCluster, orders: Orders) -> None:
         result = orders.update_one({"x": 15}, {"$set": {"a": 1}}, upsert=True)
         again = orders.update_one({"x": 15}, {"$set": {"a": 2}}, upsert=True)
         assert (again.matched_count, again.upserted_id) == (1, None)
@@ -193,7 +191,7 @@ class TestUpserts:
         assert (len(first), second, third) == (1, ["a"], ["b"])
         assert orders.update_one({"_id": "a"}, {"$set": {"n": 1}}, upsert=True).matched_count == 1
 
-    def test_for_many_documents_it_needs_the_key(self, orders: Orders) -> None:
+    def test_an_upsert_with_multi_needs_the_key(self, orders: Orders) -> None:
         assert failure(lambda: orders.update_many({"a": 1}, {"$set": {"b": 1}}, upsert=True))[0] == 61
         result = orders.update_many({"x": 11, "a": 1}, {"$set": {"b": 1}}, upsert=True)
         assert result.upserted_id is not None
@@ -209,7 +207,7 @@ class TestUpserts:
 
 
 class TestFindAndModify:
-    def test_the_document_is_told_as_it_was_or_is(self, thirty: Orders) -> None:
+    def test_the_old_or_the_new_document_is_returned(self, thirty: Orders) -> None:
         assert thirty.find_one_and_update({"_id": 12}, {"$inc": {"n": 1}}) == {"_id": 12, "x": 12, "n": 0}
         new = thirty.find_one_and_update({"_id": 12}, {"$inc": {"n": 1}}, {"n": 1}, return_document=True)
         assert new == {"_id": 12, "n": 2}
@@ -219,7 +217,7 @@ class TestFindAndModify:
             "_id": 3, "x": 3, "r": 1,
         }  # fmt: skip
 
-    def test_an_upsert_tells_the_new_document(self, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_an_upsert_returns_the_new_document(self, cluster: ShardedCluster, orders: Orders) -> None:
         change = {"$set": {"x": 14, "a": {"b": 1, "c": 2}}}
         new = orders.find_one_and_update({"_id": 7}, change, {"a.b": 1}, upsert=True, return_document=True)
         assert new == {"_id": 7, "a": {"b": 1}}
@@ -279,7 +277,7 @@ class TestBulks:
         assert {index: gone.deleted_count for index, gone in result.delete_results.items()} == {4: 1, 5: 4}
 
     @pytest.mark.parametrize(("ordered", "failed", "inserted"), [(True, [2], 2), (False, [2, 4], 3)])
-    def test_a_clients_errors_have_the_places_of_its_bulk(
+    def test_errors_have_the_indexes_of_the_clients_bulk(
         self,
         any_router: MongoClient[Document],
         orders: Orders,
@@ -301,7 +299,7 @@ class TestBulks:
         assert raised.value.partial_result is not None
         assert raised.value.partial_result.inserted_count == inserted == orders.count_documents({})
 
-    def test_what_is_told_of_a_bulk_may_take_more_than_one_reply(
+    def test_the_results_of_a_bulk_may_need_several_replies(
         self, any_router: MongoClient[Document], orders: Orders
     ) -> None:
         long = "x" * 50_000
@@ -319,7 +317,7 @@ class TestBulks:
 
 
 class TestDatabasesOfTheCluster:
-    def test_the_config_servers_databases_are_its_own(
+    def test_admin_and_config_are_on_the_config_server(
         self, cluster: ShardedCluster, any_router: MongoClient[Document]
     ) -> None:
         any_router.config.own_things.insert_one({"_id": 1})
@@ -328,17 +326,17 @@ class TestDatabasesOfTheCluster:
         assert config.config.own_things.find_one() == {"_id": 1}
         assert config.admin.things.find_one() == {"_id": 2, "a": 1}
 
-    def test_local_is_nobodys(self, any_router: MongoClient[Document]) -> None:
+    def test_local_is_refused(self, any_router: MongoClient[Document]) -> None:
         assert failure(lambda: any_router.local.things.insert_one({"_id": 1}))[0] == 20
 
-    def test_a_write_concern_that_cannot_be_met_is_told_once(self, thirty: Orders) -> None:
+    def test_a_write_concern_that_cannot_be_met_is_reported_once(self, thirty: Orders) -> None:
         concerned = thirty.with_options(write_concern=WriteConcern(w=5))
         with pytest.raises(WriteConcernError) as raised:
             concerned.update_many({}, {"$set": {"n": 5}})
         assert raised.value.code == 100
         assert thirty.count_documents({"n": 5}) == 30
 
-    def test_the_write_concern_error_of_a_shard_is_told(
+    def test_the_write_concern_error_of_a_shard_is_reported(
         self, cluster: ShardedCluster, thirty: Orders
     ) -> None:
         data = {"failCommands": ["update"], "writeConcernError": {"code": 64, "errmsg": "late"}}
@@ -368,7 +366,7 @@ class TestRetries:
         assert outcomes(again, "n", "nModified", "retriedStmtIds") == [3, 3, [0, 1, 2]]
         assert thirty.count_documents({"n": 1}) == 3
 
-    def test_what_a_moved_range_has_done_is_not_done_again(
+    def test_a_statement_is_not_repeated_after_its_range_moved(
         self, cluster: ShardedCluster, thirty: Orders, writer: RetryableWriter
     ) -> None:
         database = thirty.database.name
@@ -399,7 +397,7 @@ class TestRetries:
         assert writer.repeat(delete, database, router=1)["n"] == 1
         assert thirty.count_documents({}) == 30
 
-    def test_only_what_was_not_done_is_done(
+    def test_only_statements_that_were_not_executed_are_executed(
         self, cluster: ShardedCluster, thirty: Orders, writer: RetryableWriter
     ) -> None:
         database = thirty.database.name
@@ -413,7 +411,7 @@ class TestRetries:
         assert outcomes(writer.repeat(command, database), "n", "retriedStmtIds") == [3, [0]]
         assert thirty.count_documents({"n": 1}) == 3
 
-    def test_a_driver_retries_by_itself(self, cluster: ShardedCluster, thirty: Orders) -> None:
+    def test_a_driver_retries(self, cluster: ShardedCluster, thirty: Orders) -> None:
         data = {"failCommands": ["update"], "errorCode": 91}
         with cluster.fail_point(data=data, mode={"times": 1}, shard=cluster.shards[2]):
             assert thirty.update_one({"_id": 25}, {"$inc": {"n": 1}}).modified_count == 1
@@ -426,9 +424,7 @@ class TestRetries:
         writer._number -= 1
         assert writer.repeat(command, thirty.database.name, router=1)["code"] == 225
 
-    def test_many_documents_cannot_be_changed_retryably(
-        self, thirty: Orders, writer: RetryableWriter
-    ) -> None:
+    def test_multi_updates_are_not_retryable(self, thirty: Orders, writer: RetryableWriter) -> None:
         updates = [
             {"q": {"x": 1}, "u": {"$inc": {"n": 1}}},
             {"q": {}, "u": {"$inc": {"n": 1}}, "multi": True},
@@ -436,7 +432,7 @@ class TestRetries:
         assert writer.send({"update": "orders", "updates": updates}, thirty.database.name)["code"] == 72
         assert thirty.count_documents({"n": 0}) == 30
 
-    def test_a_restart_forgets_nothing(self) -> None:
+    def test_executed_statements_are_known_after_a_restart(self) -> None:
         with ShardedCluster(shards=2) as cluster:
             items = cluster.client().shop.items
             spread(cluster, items, {"x": 1}, {"x": 10})

@@ -1,7 +1,7 @@
-"""The law of writes: what a client does to a cluster leaves what it leaves on a replica set.
+"""A law: the same writes leave the same documents on a cluster as on a replica set.
 
-The same random operations run on both, while ranges of the sharded collection move between the shards. Every
-reply is the same, and so are the documents at the end. `TAILRACE_SEED` chooses other operations.
+The same random operations run on both, while ranges of the sharded collection move between the shards. All
+replies are the same, and so are the documents at the end. `TAILRACE_SEED` selects other operations.
 """
 
 import os
@@ -31,7 +31,7 @@ KEYS: tuple[tuple[Document, list[Document]], ...] = (
 
 
 class Writes:
-    """Random writes; two that are made with the same seed are the same, as long as the replies are."""
+    """Random writes; equal seeds give equal writes, as long as the replies are equal."""
 
     def __init__(self, seed: int, collection: Collection[Document]) -> None:
         self._random = random.Random(seed)
@@ -39,25 +39,25 @@ class Writes:
         self._next_id = 0
 
     def run(self) -> object:
-        """Do one thing; what the client was told."""
+        """Run one operation; returns the client's result."""
         choose = self._random.choice((self._one, self._many, self._modify, self._bulk, self._transaction))
         return choose()
 
     # -- operations ---------------------------------------------------------------------------------------
 
     def _one(self) -> object:
-        return self._told([self._single()])
+        return self._result([self._single()])
 
     def _many(self) -> object:
-        return self._told([self._multiple()])
+        return self._result([self._multiple()])
 
     def _bulk(self) -> object:
-        # A bulk with statements for many documents is not retryable, and may change no shard key.
+        # A bulk with multi statements is not retryable, and cannot change shard keys.
         make = self._random.choice((self._single, self._single, self._multiple))
         models = [make() for _ in range(6)]
         if self._random.random() < 0.5:
-            return self._told(models)
-        return self._told_to_client(models)
+            return self._result(models)
+        return self._client_result(models)
 
     def _modify(self) -> object:
         query, sort = self._query(), [("_id", self._random.choice((1, -1)))]
@@ -73,7 +73,7 @@ class Writes:
     def _transaction(self) -> object:
         with self._collection.database.client.start_session() as session:
             session.start_transaction()
-            told = [self._told([self._single()], session) for _ in range(4)]
+            told = [self._result([self._single()], session) for _ in range(4)]
             found = list(self._collection.find({}, sort=[("_id", 1)], session=session))
             if self._random.random() < 0.3:
                 session.abort_transaction()
@@ -81,13 +81,13 @@ class Writes:
                 session.commit_transaction()
         return told, found
 
-    def _told(self, models: list[Model], session: Any = None) -> object:
+    def _result(self, models: list[Model], session: Any = None) -> object:
         result: BulkWriteResult = self._collection.bulk_write(
             models, session=session, ordered=self._random.random() < 0.7 or len(models) > 1
         )
         return {name: value for name, value in result.bulk_api_result.items() if name != "writeConcernErrors"}
 
-    def _told_to_client(self, models: list[Model]) -> object:
+    def _client_result(self, models: list[Model]) -> object:
         for model in models:
             model._namespace = self._collection.full_name
         result: ClientBulkWriteResult = self._collection.database.client.bulk_write(
@@ -178,7 +178,7 @@ def single() -> Iterator[MongoClient[Document]]:
 
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
-def test_a_cluster_does_what_a_replica_set_does(
+def test_a_cluster_behaves_like_a_replica_set(
     cluster: ShardedCluster, single: MongoClient[Document], number: int
 ) -> None:
     key, points = KEYS[number]

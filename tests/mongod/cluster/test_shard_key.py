@@ -1,4 +1,4 @@
-"""Shard keys: what may be one, and where documents belong."""
+"""Shard keys: valid patterns, and the keys of documents."""
 
 import random
 from typing import Any
@@ -40,7 +40,7 @@ def key_of(pattern: Document, document: Document) -> bytes:
         {f"f{number}": 1 for number in range(33)},
     ],
 )
-def test_what_cannot_be_a_shard_key(pattern: Document) -> None:
+def test_invalid_patterns(pattern: Document) -> None:
     with pytest.raises(CommandError) as caught:
         ShardKey(pattern)
     assert caught.value.code == 2
@@ -50,7 +50,7 @@ def test_what_cannot_be_a_shard_key(pattern: Document) -> None:
     "pattern",
     [{"a": 1}, {"a": 1.0}, {"a": Int64(1)}, {"a": Decimal128("1")}, {"a.b": 1, "c": "hashed", "d": 1}],
 )
-def test_patterns_are_kept_as_they_were_written(pattern: Document) -> None:
+def test_patterns_are_stored_unchanged(pattern: Document) -> None:
     key = ShardKey(pattern)
     assert key.pattern == pattern
     assert key == ShardKey({path: "hashed" if kind == "hashed" else 1 for path, kind in pattern.items()})
@@ -66,21 +66,21 @@ def test_missing_fields_are_null() -> None:
 
 
 @pytest.mark.parametrize("document", [{"a": []}, {"a": [1]}, {"a": [{"b": 1}]}, {"a": {"b": [1]}}])
-def test_arrays_have_no_place(document: Document) -> None:
+def test_arrays_are_refused(document: Document) -> None:
     with pytest.raises(CommandError) as caught:
         key_of({"a.b": 1}, document)
     assert caught.value.code_name == "ShardKeyNotFound"
 
 
-def test_equal_numbers_belong_together() -> None:
+def test_equal_numbers_have_equal_keys() -> None:
     for pattern in ({"a": 1}, {"a": "hashed"}):
         expected = key_of(pattern, {"a": 7})
         for value in (7.0, Int64(7), Decimal128("7.00")):
             assert key_of(pattern, {"a": value}) == expected
 
 
-def test_a_hashed_field_counts_by_its_hash() -> None:
-    """The value is the one that MongoDB's shell gives for 1."""
+def test_a_hashed_field_is_replaced_by_its_hash() -> None:
+    """The expected value is the one that MongoDB's shell returns for 1."""
     key = ShardKey({"a": 1, "b": "hashed"})
     expected = key.bound({"a": "x", "b": Int64(5902408780260971510)})
     assert key.key_of(encode({"a": "x", "b": 1})) == expected
@@ -108,14 +108,14 @@ def test_keys_sort_like_their_values(seed: int) -> None:
     assert order == sorted(order), seed
 
 
-def test_everything_lies_between_the_ends() -> None:
+def test_every_key_is_between_the_ends() -> None:
     key = ShardKey({"a": 1, "b": 1})
     least, greatest = key.bound(key.least), key.bound(key.greatest)
     for value in (None, -1e308, "", "x", ObjectId(), True, {"x": 1}, MinKey(), MaxKey()):
         assert least <= key.key_of(encode({"a": value, "b": value})) <= greatest
 
 
-def test_a_bound_is_the_beginning_of_a_key() -> None:
+def test_a_bound_may_have_the_first_fields_only() -> None:
     key = ShardKey({"a": 1, "b": 1})
     assert key.full_bound({"a": 5}) == {"a": 5, "b": MinKey()}
     assert key.bound({"a": 5}) < key.key_of(encode({"a": 5, "b": None})) < key.bound({"a": 6})
@@ -127,7 +127,7 @@ def test_a_bound_is_the_beginning_of_a_key() -> None:
         key.check_bound({"a": 5}, whole=True)
 
 
-def test_an_index_that_serves_begins_with_the_key() -> None:
+def test_a_supporting_index_begins_with_the_key() -> None:
     key = ShardKey({"a": 1, "b": "hashed"})
     assert key.is_prefix_of({"a": 1.0, "b": "hashed"})
     assert key.is_prefix_of({"a": 1, "b": "hashed", "c": -1})

@@ -1,4 +1,4 @@
-"""Updates that change a shard key: where the document is then, and what the oplog and streams say of it."""
+"""Updates that change a shard key: the document's new shard, the oplog entries and the events."""
 
 import random
 import threading
@@ -24,7 +24,7 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def orders(cluster: ShardedCluster, any_router: MongoClient[Document]) -> Orders:
-    """Sharded on `x`, below 10 on the first shard; document 1 is there, document 2 on the second."""
+    """Sharded by `x`, below 10 on the first shard; document 1 is there, document 2 on the second."""
     orders = spread_orders(cluster, any_router, 10)
     orders.insert_many([{"_id": 1, "x": 1, "n": 0}, {"_id": 2, "x": 12, "n": 0}])
     return orders
@@ -73,7 +73,7 @@ def test_a_stream_shows_a_delete_and_an_insert_of_one_transaction(orders: Orders
     assert events["insert"]["txnNumber"] == events["delete"]["txnNumber"]
 
 
-def test_a_document_without_the_field_belongs_with_null(cluster: ShardedCluster, orders: Orders) -> None:
+def test_a_missing_field_counts_as_null(cluster: ShardedCluster, orders: Orders) -> None:
     orders.update_one({"_id": 2}, {"$unset": {"x": 1}})
     assert on_shards(cluster, orders) == [[1, 2], []]
     orders.update_one({"x": None}, {"$set": {"x": 20}})
@@ -99,7 +99,9 @@ class TestRefusals:
             session.start_transaction()
             assert refusal(lambda: orders.replace_one({"_id": 1}, {"x": [1]}, session=session)) == 54
 
-    def test_an_id_that_the_new_owner_has_already(self, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_an_id_that_already_exists_on_the_new_owner(
+        self, cluster: ShardedCluster, orders: Orders
+    ) -> None:
         orders.insert_one({"_id": 1, "x": 30})
         bulk: list[InsertOne[Document] | UpdateOne] = [
             InsertOne({"_id": 5, "x": 5}),
@@ -114,7 +116,7 @@ class TestRefusals:
 
 
 class TestFindAndModify:
-    def test_the_document_is_told(self, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_the_document_is_returned(self, cluster: ShardedCluster, orders: Orders) -> None:
         old = orders.find_one_and_update({"_id": 1}, {"$set": {"x": 15}})
         assert old == {"_id": 1, "x": 1, "n": 0}
         new = orders.find_one_and_update({"_id": 1}, {"$set": {"x": 2}}, {"x": 1}, return_document=True)
@@ -122,7 +124,7 @@ class TestFindAndModify:
         assert on_shards(cluster, orders) == [[1], [2]]
 
     @pytest.mark.parametrize("new", [False, True])
-    def test_it_is_told_again(self, new: bool, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_it_is_returned_again(self, new: bool, cluster: ShardedCluster, orders: Orders) -> None:
         writer = RetryableWriter(cluster)
         command = {"findAndModify": "orders", "query": {"_id": 1}, "update": {"$inc": {"x": 14}}, "new": new}
         first = writer.send(command, orders.database.name)
@@ -153,7 +155,7 @@ class TestTransactions:
         assert orders.find_one({"_id": 1}) == {"_id": 1, "x": 3, "n": 1}
         assert on_shards(cluster, orders) == [[1, 2], [7]]
 
-    def test_a_transaction_in_the_way_is_waited_for(self, orders: Orders) -> None:
+    def test_a_conflicting_transaction_is_waited_for(self, orders: Orders) -> None:
         client = orders.database.client
         done = threading.Event()
 
@@ -207,7 +209,9 @@ class TestRetries:
             assert [told["n"] for told in reply["cursor"]["firstBatch"]] == [1, 1, 1, 1]
         assert on_shards(cluster, orders) == [[2], [1]]
 
-    def test_what_cannot_be_sent_again_is_forgotten(self, cluster: ShardedCluster, orders: Orders) -> None:
+    def test_records_of_superseded_commands_are_removed(
+        self, cluster: ShardedCluster, orders: Orders
+    ) -> None:
         writer = RetryableWriter(cluster)
         change = {"x": {"$mod": [{"$add": ["$x", 10]}, 20]}}
         command = {"findAndModify": "orders", "query": {"_id": 1}, "update": [{"$set": change}]}
@@ -221,9 +225,7 @@ class TestRetries:
             assert config.image_collection.count_documents({"_id.id": writer.id}) <= 1
 
     @pytest.mark.parametrize("fault", ["insert", "prepareTransaction", "commitTransaction"])
-    def test_what_fails_on_the_way_is_tried_again(
-        self, cluster: ShardedCluster, orders: Orders, fault: str
-    ) -> None:
+    def test_transient_errors_are_retried(self, cluster: ShardedCluster, orders: Orders, fault: str) -> None:
         data = {"failCommands": [fault], "errorCode": 112, "errorLabels": ["TransientTransactionError"]}
         with cluster.fail_point(data=data, mode={"times": 1}, shard=cluster.shards[1]):
             assert orders.update_one({"_id": 1}, {"$inc": {"x": 14}}).modified_count == 1
@@ -232,7 +234,7 @@ class TestRetries:
 
 
 @pytest.mark.parametrize("seed", [7, 8])
-def test_documents_that_move_all_the_time_lose_no_update(
+def test_documents_that_change_owners_repeatedly_lose_no_update(
     cluster: ShardedCluster, orders: Orders, seed: int
 ) -> None:
     orders.insert_many([{"_id": number, "x": number, "n": 0} for number in range(10, 14)])

@@ -1,4 +1,4 @@
-"""What a shard's oplog calls the documents of a sharded collection."""
+"""Document keys in the oplog of a shard with sharded collections."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -60,7 +60,7 @@ def test_document_keys_begin_with_the_fields_of_the_shard_key() -> None:
         assert next(list(key) for kind, key in _keys(shard) if kind == "i") == ["at.place", "kind", "_id"]
 
 
-def test_a_shard_keeps_the_key_until_it_is_taken_away() -> None:
+def test_a_shard_stores_the_key_until_it_is_removed() -> None:
     with ReplicaSet() as shard:
         shard.client().shop.create_collection("orders")
         _set_key(shard, "x")

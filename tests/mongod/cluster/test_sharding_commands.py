@@ -1,4 +1,4 @@
-"""The commands that shard collections and tell what is where, through a driver and a router."""
+"""Commands that shard collections and show the placement, on a router."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def database(database: Database[Document]) -> str:
-    """The name of a database of the test's own, on the first shard."""
+    """The name of a database for one test, on the first shard."""
     return database.name
 
 
@@ -97,10 +97,8 @@ def test_a_hashed_key_without_a_number(client: "MongoClient[Document]", database
     assert [chunk[2] for chunk in chunks_of(client, f"{database}.second")] == ["shard0"]
 
 
-def test_what_cannot_be_sharded(
-    cluster: ShardedCluster, client: "MongoClient[Document]", database: str
-) -> None:
-    """Collections are made on the shard itself, so that only sharding is tested here."""
+def test_refused_sharding(cluster: ShardedCluster, client: "MongoClient[Document]", database: str) -> None:
+    """Collections are created on the shard directly, so that only sharding is tested here."""
     there = cluster.shard_client("shard0")[database]
     there.create_collection("capped", capped=True, size=4096)
     there.create_collection("collated", collation={"locale": "de"})
@@ -138,7 +136,7 @@ def test_what_cannot_be_sharded(
     assert client.config.collections.count_documents({"_id": {"$regex": f"^{database}\\."}}) == 0
 
 
-def test_what_is_there_is_used(
+def test_existing_collections_and_indexes_are_used(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: str
 ) -> None:
     there = cluster.shard_client("shard0")[database]
@@ -162,10 +160,10 @@ def test_what_is_there_is_used(
     assert config(client, "collections", f"{database}.mail")["unique"] is True
 
 
-def test_streams_hear_of_it_once(
+def test_it_is_logged_once_for_streams(
     cluster: ShardedCluster, client: "MongoClient[Document]", database: str
 ) -> None:
-    """The entries on the shards: a stream shows those of the home shard, the others are a migration's."""
+    """Streams show the entries of the home shard; those of other shards are part of a migration."""
     ns = f"{database}.orders"
     client.admin.command("shardCollection", ns, key={"a": "hashed"}, numInitialChunks=2)
     home = [
@@ -194,7 +192,7 @@ def test_streams_hear_of_it_once(
     assert all(entry["fromMigrate"] and entry["ui"] == home[0]["ui"] for entry in other)
 
 
-def test_one_stream_shows_it_once(client: "MongoClient[Document]", database: str) -> None:
+def test_a_stream_shows_it_once(client: "MongoClient[Document]", database: str) -> None:
     with client[database].watch(show_expanded_events=True) as stream:
         client.admin.command("shardCollection", f"{database}.orders", key={"a": "hashed"})
         client[database].orders.insert_many({"_id": n, "a": n} for n in range(10))
@@ -216,7 +214,7 @@ def test_one_stream_shows_it_once(client: "MongoClient[Document]", database: str
     assert all(list(event["documentKey"]) == ["a", "_id"] for event in events[3:])
 
 
-def test_who_is_there(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+def test_shards_and_routers_are_shown(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
     shards = client.admin.command("listShards")["shards"]
     assert [shard["_id"] for shard in shards] == ["shard0", "shard1"]
     assert shards == list(client.config.shards.find())
@@ -239,7 +237,7 @@ def sharded_numbers(client: "MongoClient[Document]", cluster: ShardedCluster, da
 
 
 def ends_of(client: "MongoClient[Document]", ns: str) -> list[Any]:
-    """The lower ends of all chunks but the first."""
+    """The lower ends of all chunks except the first."""
     return [low["x"] for low, _, _ in chunks_of(client, ns)[1:]]
 
 

@@ -1,4 +1,4 @@
-"""A cluster that is killed while it shards collections: each is sharded, and announced once, or neither."""
+"""A cluster killed while it shards collections: each is sharded and logged once, or neither."""
 
 import random
 import threading
@@ -30,7 +30,7 @@ def shard_until_it_fails(client: "MongoClient[Document]", numbers: "count[int]",
 
 
 def announcements(client: "MongoClient[Document]") -> Counter[str]:
-    """How often the shards' oplogs say of a collection that it was sharded."""
+    """The number of shardCollection entries for a collection in the shards' oplogs."""
     found: Counter[str] = Counter()
     hosts = [shard["host"] for shard in client.admin.command("listShards")["shards"]]
     for name, _, member in (host.partition("/") for host in hosts):
@@ -40,7 +40,7 @@ def announcements(client: "MongoClient[Document]") -> Counter[str]:
     return found
 
 
-def test_sharded_and_announced_once_or_neither(tmp_path: Path) -> None:
+def test_sharded_and_logged_once_or_neither(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     numbers, done = count(), list[str]()
     for _ in range(ROUNDS):

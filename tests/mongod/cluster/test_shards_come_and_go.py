@@ -1,4 +1,4 @@
-"""Shards that join and leave a running cluster: data, streams and routers go on."""
+"""Shards join and leave a running cluster: data, streams and routers keep working."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def client(cluster: ShardedCluster) -> "MongoClient[Document]":
 
 
 def remove(client: "MongoClient[Document]", name: str) -> list[Document]:
-    """Ask for a shard's removal until it is gone; all replies."""
+    """Call removeShard until the shard is gone; returns all replies."""
     replies: list[Document] = []
     while not replies or replies[-1]["state"] != "completed":
         replies.append(client.admin.command("removeShard", name))
@@ -72,8 +72,8 @@ class Writer(threading.Thread):
         assert self.failure is None, self.failure
 
 
-def test_streams_go_on(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """A shard joins, takes a range, gives it back and leaves, while a writer writes and streams are open."""
+def test_streams_continue(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    """A shard joins, gets a range, gives it back and leaves, while a writer writes and streams are open."""
     client.admin.command("enableSharding", "shop", primaryShard="shard0")
     client.admin.command("shardCollection", "shop.items", key={"k": 1})
     client.admin.command("split", "shop.items", middle={"k": 50})
@@ -99,14 +99,14 @@ def test_streams_go_on(cluster: ShardedCluster, client: "MongoClient[Document]")
         middle = shown[len(shown) // 2]["_id"]
     assert shards_of(client) == ["shard0", "shard1"]
     assert client.shop.items.count_documents({}) == len({number for _, number in expected})
-    # The past has a shard in it that is gone: a new stream cannot be sure to find everything.
+    # A new stream from before the removal could miss events of the removed shard.
     with pytest.raises(OperationFailure) as caught, client.watch(resume_after=middle) as stream:
         stream.next()
     assert caught.value.code == 286
 
 
 def test_remove(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """What the replies say on the way, and what has to be moved by hand."""
+    """The replies, and what a client has to move."""
     client.admin.command("enableSharding", "shop", primaryShard="shard1")
     client.shop.items.insert_many([{"_id": n, "k": n} for n in range(10)])
     client.shop.placed.insert_one({"_id": 1})
@@ -136,8 +136,8 @@ def test_remove(cluster: ShardedCluster, client: "MongoClient[Document]") -> Non
     assert what == ["removeShard.start", "removeShard"]
 
 
-def test_a_removed_shard_comes_again(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """It goes on as a replica set, and what it has got meanwhile comes with it."""
+def test_a_removed_shard_joins_again(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
+    """It keeps running as a replica set, and its new databases become part of the cluster."""
     client.admin.command("enableSharding", "shop", primaryShard="shard1")
     client.shop.items.insert_one({"_id": 1})
     host = next(shard["host"] for shard in client.config.shards.find() if shard["_id"] == "shard1")
@@ -162,7 +162,7 @@ def test_a_removed_shard_comes_again(cluster: ShardedCluster, client: "MongoClie
 
 
 def test_after_a_restart(cluster: ShardedCluster, client: "MongoClient[Document]") -> None:
-    """A cluster starts with the shards that it had, and goes on with what it was doing."""
+    """A cluster starts with its shards, and continues to drain one."""
     client.admin.command("addShard", "")
     assert shards_of(client) == ["shard0", "shard1", "shard2"]
     client.admin.command("enableSharding", "shop", primaryShard="shard0")
@@ -182,10 +182,10 @@ def test_after_a_restart(cluster: ShardedCluster, client: "MongoClient[Document]
     assert client.admin.command("addShard", "")["shardAdded"] == "shard3"
 
 
-def test_what_a_shard_wrote_while_it_was_away_stays_its_own(
+def test_writes_on_a_removed_shard_are_not_in_streams(
     cluster: ShardedCluster, client: "MongoClient[Document]"
 ) -> None:
-    """Streams do not show it, neither at once nor after a restart, wherever they begin."""
+    """Neither at once nor after a restart, wherever the streams begin."""
     host = next(shard["host"] for shard in client.config.shards.find() if shard["_id"] == "shard1")
     alone = cluster.shard_client("shard1")
     remove(client, "shard1")
@@ -193,7 +193,7 @@ def test_what_a_shard_wrote_while_it_was_away_stays_its_own(
     alone.own.things.insert_one({"_id": "away"})
     client.admin.command("addShard", host)
     client.own.things.insert_one({"_id": "back"})
-    client.admin.command("removeShard", "shard1")  # to drain is not to join anew
+    client.admin.command("removeShard", "shard1")  # draining does not make it join again
 
     def shown() -> list[Any]:
         with cluster.client().own.watch(start_at_operation_time=start, max_await_time_ms=100) as stream:

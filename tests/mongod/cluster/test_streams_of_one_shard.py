@@ -1,4 +1,4 @@
-"""Change streams on one shard, opened through a router by `$_passthroughToShard`."""
+"""Change streams on one shard, opened on a router with `$_passthroughToShard`."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -31,7 +31,7 @@ def cluster() -> Iterator[ShardedCluster]:
 
 @pytest.fixture
 def orders(cluster: ShardedCluster, database: Database[Document]) -> Collection[Document]:
-    """A collection by `k`: below 100 on the first shard, below 200 on the second, then the third."""
+    """A collection sharded by `k`: below 100 on the first shard, below 200 on the second, then the third."""
     spread(cluster, database.orders, {"k": 1}, {"k": 100}, {"k": 200})
     return database.orders
 
@@ -75,7 +75,7 @@ def test_shows_what_a_client_of_the_shard_sees(
         assert drained(whole) == together
 
 
-def test_waits_for_its_shard_alone(orders: Collection[Document]) -> None:
+def test_waits_for_its_shard_only(orders: Collection[Document]) -> None:
     with watch(orders, "shard1") as stream:
         orders.insert_one({"_id": 1, "k": 1})
         orders.insert_one({"_id": 2, "k": 250})
@@ -84,7 +84,7 @@ def test_waits_for_its_shard_alone(orders: Collection[Document]) -> None:
         assert stream.next()["documentKey"] == {"k": 150, "_id": 3}
 
 
-def test_goes_on_behind_a_token(client: Client, orders: Collection[Document]) -> None:
+def test_resumes_after_a_token(client: Client, orders: Collection[Document]) -> None:
     start = now(client)
     write(orders)
     with watch(orders, "shard2", startAtOperationTime=start) as stream:
@@ -93,8 +93,8 @@ def test_goes_on_behind_a_token(client: Client, orders: Collection[Document]) ->
         assert drained(stream) == events[4:]
 
 
-def test_can_show_what_moves(client: Client, orders: Collection[Document]) -> None:
-    """On a router that is refused: moves are about one shard."""
+def test_can_show_moves(client: Client, orders: Collection[Document]) -> None:
+    """Refused for streams of a router, because moves are events of shards."""
     orders.insert_one({"_id": 1, "k": 250})
     start = now(client)
     client.admin.command("moveChunk", orders.full_name, find={"k": 250}, to="shard0")
@@ -121,18 +121,18 @@ def test_is_explained(orders: Collection[Document]) -> None:
         ("shard0", 14),
     ],
 )
-def test_the_shard_must_be_one(client: Client, place: Any, code: int) -> None:
+def test_the_shard_must_exist(client: Client, place: Any, code: int) -> None:
     fields = {"pipeline": [{"$changeStream": {}}], "cursor": {}, ONE_SHARD: place}
     assert code_of(client.shop, "aggregate", "orders", **fields) == code
 
 
-def test_is_for_streams_alone(client: Client) -> None:
+def test_is_for_streams_only(client: Client) -> None:
     fields = {"pipeline": [{"$match": {"a": 1}}], "cursor": {}, ONE_SHARD: {"shard": "shard0"}}
     assert code_of(client.shop, "aggregate", "orders", **fields) == 6273801
     assert code_of(client.shop, "explain", {"aggregate": "orders", **fields}) == 6273801
 
 
-def test_a_replica_set_is_a_whole() -> None:
+def test_a_replica_set_ignores_the_shard() -> None:
     with ReplicaSet() as replica_set:
         orders = replica_set.client().shop.orders
         with watch(orders, "shard0") as stream:

@@ -1,4 +1,4 @@
-"""Targeting: a query is sent where something can match, and, if it says enough, nowhere else."""
+"""Targeting: a query goes to all shards with matches, and to no others if its conditions suffice."""
 
 import random
 from typing import Any
@@ -26,7 +26,7 @@ def sharded(pattern: Document, *points: Document) -> ShardedCollection:
 
 
 def owners(collection: ShardedCollection, query: Document, collation: Collation | None = None) -> str | None:
-    """The numbers of the shards that a query goes to; None if that is all of them."""
+    """The numbers of the shards that a query goes to; None for all."""
     found = target(collection, query, collation)
     return None if found is None else "".join(sorted(shard[1:] for shard in found))
 
@@ -101,7 +101,7 @@ def test_paths() -> None:
     assert owners(NESTED, {"a": 5}) is None
 
 
-def test_hashed_keys_are_found_by_equality_alone() -> None:
+def test_hashed_keys_are_targeted_by_equality_only() -> None:
     middle = hashed_index_key(1)
     hashed = sharded({"a": "hashed"}, {"a": middle})
     assert owners(hashed, {"a": 1}) == "1"
@@ -117,7 +117,7 @@ def test_hashed_keys_are_found_by_equality_alone() -> None:
     assert owners(compound, {"x": 4}) == "0"
 
 
-def test_strings_under_a_collation_may_be_anywhere() -> None:
+def test_strings_under_a_collation_are_not_targeted() -> None:
     collation = Collation.parse({"locale": "en", "strength": 2})
     assert owners(RANGED, {"a": "x"}, collation) is None
     assert owners(RANGED, {"a": 5}, collation) == "0"
@@ -159,7 +159,7 @@ def _query(rng: random.Random, depth: int = 2) -> Document:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_matches_is_always_where_the_query_goes(seed: int) -> None:
+def test_all_matches_are_on_the_targeted_shards(seed: int) -> None:
     rng = random.Random(seed)
     hashed = sharded({"b": 1, "a": "hashed"}, {"b": 10}, {"b": 10, "a": 0}, {"b": "a"})
     for collection in (RANGED, COMPOUND, hashed):

@@ -1,4 +1,4 @@
-"""A cluster that is killed while documents change their shard: what is sent again is done once."""
+"""A cluster killed while documents change their owners: retries are executed once."""
 
 import random
 import socket
@@ -20,15 +20,15 @@ SEED = 11
 ROUNDS, ANSWERED = 3, 5
 LSID = {"id": Binary(uuid.UUID(int=SEED).bytes, 4)}
 CHANGE = {"x": {"$mod": [{"$add": ["$x", 10]}, 20]}, "n": {"$add": ["$n", 1]}}
-"""Each time the document goes to the other shard"""
+"""Each time the document moves to the other shard"""
 
 
 def send_until_it_fails(
     client: "MongoClient[Document]", numbers: "count[int]", first: int | None, killer: threading.Timer
 ) -> int:
-    """Send one command after another; the number of that to which no answer came.
+    """Send one command after another; returns the number of the first one without a reply.
 
-    The killer gets going when some were answered, however long that takes.
+    The kill begins after some replies, however long they take.
     """
     assert client.address is not None
     with socket.create_connection(client.address, timeout=TIMEOUT_SECONDS) as endpoint:
@@ -69,6 +69,6 @@ def test_a_move_between_shards_is_done_once(tmp_path: Path) -> None:
     assert unanswered is not None
     with serving(tmp_path) as (_, client):
         (found,) = client.shop.things.find()
-        # The last one may have been done or not; nobody sent it again.
+        # The last one may have been executed or not; it was not retried.
         assert found["n"] in (unanswered, unanswered + 1), SEED
         assert found["n"] >= ROUNDS * ANSWERED
