@@ -406,8 +406,8 @@ class TestRetry:
     ) -> None:
         lsid = new_lsid()
         token = begun(raw, lsid, "right")
-        told = end(other, lsid, 1, "commitTransaction", recoveryToken=token)
-        assert (told["code"], told["errorLabels"]) == (251, [TRANSIENT])
+        reply = end(other, lsid, 1, "commitTransaction", recoveryToken=token)
+        assert (reply["code"], reply["errorLabels"]) == (251, [TRANSIENT])
         client.right.items.insert_one({"_id": 10})
         assert end(raw, lsid, 1, "commitTransaction", recoveryToken=token)["code"] == 251
         assert ids(client) == [[1, 2], [1, 2, 10]]
@@ -543,8 +543,8 @@ def test_a_kill_between_the_phases(folder: Path, phase: str) -> None:
         expected = [{"_id": 10}] if is_decided else []
         assert [list(client[name].items.find()) for name in ("left", "right")] == [expected, expected]
         with raw_client(process) as raw:
-            told = end(raw, lsid, 1, "commitTransaction", recoveryToken=token)
-        assert told.get("code") == (None if is_decided else 251)
+            reply = end(raw, lsid, 1, "commitTransaction", recoveryToken=token)
+        assert reply.get("code") == (None if is_decided else 251)
         assert list(client.config.transaction_coordinators.find()) == []
         # Nothing is locked any more.
         for name in ("left", "right"):

@@ -202,7 +202,7 @@ def test_a_note_is_in_the_oplog_of_every_shard(
     assert all(part["code"] == 209 for part in late["raw"].values())
 
 
-# -- what a router is not -----------------------------------------------------------------------------------
+# -- commands that routers lack -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

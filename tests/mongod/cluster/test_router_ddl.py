@@ -381,7 +381,7 @@ def test_a_client_that_waits_for_a_move_can_give_up(database: Database[Document]
     assert database.spread.count_documents({}) == 10
 
 
-# -- results that are written -------------------------------------------------------------------------------
+# -- $out and $merge ----------------------------------------------------------------------------------------
 
 
 def test_out_replaces_a_collection_that_is_not_sharded(

@@ -106,10 +106,10 @@ def test_a_transaction_over_shards_appears_once(client: Client, orders: Collecti
         with session.start_transaction():
             for number in range(6):
                 orders.insert_one({"_id": number, "k": number * 50}, session=session)
-        orders.insert_one({"_id": "behind", "k": 1})
+        orders.insert_one({"_id": "after", "k": 1})
         events = take(stream, 7)
     assert sorted(event["documentKey"]["_id"] for event in events[:6]) == list(range(6))
-    assert events[6]["documentKey"]["_id"] == "behind"
+    assert events[6]["documentKey"]["_id"] == "after"
     assert len({(e["lsid"]["id"], e["txnNumber"]) for e in events[:6]}) == 1
 
 
@@ -121,8 +121,8 @@ def test_only_streams_on_shards_show_moves_of_ranges(
     options = {"$changeStream": {"showMigrationEvents": True}}
     with orders.watch() as stream, on_shard.aggregate([options]) as migrating:
         client.admin.command("moveChunk", orders.full_name, find={"k": 1}, to="shard1", _waitForDelete=True)
-        orders.insert_one({"_id": "behind", "k": 1})
-        assert stream.next()["documentKey"]["_id"] == "behind"
+        orders.insert_one({"_id": "after", "k": 1})
+        assert stream.next()["documentKey"]["_id"] == "after"
         moved = [next(migrating) for _ in range(5)]
     assert [event["documentKey"]["_id"] for event in moved] == list(range(5))
 
@@ -199,8 +199,8 @@ def test_invalidation_appears_once(other: Client, orders: Collection[Document]) 
             assert types(list(itertools.islice(stream, 2))) == ["drop", "invalidate"]
             token = stream.resume_token
     with again.watch(start_after=token) as stream:
-        again.insert_one({"_id": "anew"})
-        assert stream.next()["documentKey"] == {"_id": "anew"}
+        again.insert_one({"_id": "new"})
+        assert stream.next()["documentKey"] == {"_id": "new"}
 
 
 def test_the_drop_of_a_database_appears_once(orders: Collection[Document]) -> None:
@@ -253,7 +253,7 @@ def test_update_lookup_finds_a_moved_document(client: Client, orders: Collection
     assert [event["fullDocument"]["v"] for event in events] == [2, 2]
 
 
-# -- what is refused, what is told --------------------------------------------------------------------------
+# -- refusals and statistics ------------------------------------------------------------------------------
 
 
 def test_show_migration_events_is_refused_on_a_router(client: Client) -> None:
@@ -274,7 +274,7 @@ def test_the_router_counts_its_own_streams(
     assert (opened(client), opened(other)) == (before[0] + 1, before[1])
 
 
-# -- shards that come and go ------------------------------------------------------------------------------
+# -- shards that join and leave ---------------------------------------------------------------------------
 
 
 def test_nothing_is_lost_while_shards_join_and_leave() -> None:

@@ -73,13 +73,13 @@ class Writes:
     def _transaction(self) -> object:
         with self._collection.database.client.start_session() as session:
             session.start_transaction()
-            told = [self._result([self._single()], session) for _ in range(4)]
+            results = [self._result([self._single()], session) for _ in range(4)]
             found = list(self._collection.find({}, sort=[("_id", 1)], session=session))
             if self._random.random() < 0.3:
                 session.abort_transaction()
             else:
                 session.commit_transaction()
-        return told, found
+        return results, found
 
     def _result(self, models: list[Model], session: Any = None) -> object:
         result: BulkWriteResult = self._collection.bulk_write(
@@ -95,8 +95,8 @@ class Writes:
         )
         updates = result.update_results.items()
         return (
-            {index: (told.matched_count, told.modified_count, told.upserted_id) for index, told in updates},
-            {index: told.deleted_count for index, told in result.delete_results.items()},
+            {index: (one.matched_count, one.modified_count, one.upserted_id) for index, one in updates},
+            {index: one.deleted_count for index, one in result.delete_results.items()},
             (result.inserted_count, result.upserted_count, result.modified_count),
         )
 
@@ -190,6 +190,6 @@ def test_a_cluster_behaves_like_a_replica_set(
     for operation in range(OPERATIONS):
         if moves.random() < 0.1:
             move(cluster, sharded, moves.choice(points), moves.choice(cluster.shards))
-        told = ours.run()
-        assert theirs.run() == told, f"operation {operation} of seed {seed}"
+        result = ours.run()
+        assert theirs.run() == result, f"operation {operation} of seed {seed}"
     assert list(sharded.find(sort=[("_id", 1)])) == list(plain.find(sort=[("_id", 1)])), f"seed {seed}"

@@ -129,9 +129,9 @@ class TestFindAndModify:
         command = {"findAndModify": "orders", "query": {"_id": 1}, "update": {"$inc": {"x": 14}}, "new": new}
         first = writer.send(command, orders.database.name)
         again = writer.repeat(command, orders.database.name, router=1)
-        told = outcomes(first, "value", "lastErrorObject")
-        assert told == [{"_id": 1, "x": 15 if new else 1, "n": 0}, {"n": 1, "updatedExisting": True}]
-        assert outcomes(again, "value", "lastErrorObject", "retriedStmtId") == [*told, 0]
+        returned = outcomes(first, "value", "lastErrorObject")
+        assert returned == [{"_id": 1, "x": 15 if new else 1, "n": 0}, {"n": 1, "updatedExisting": True}]
+        assert outcomes(again, "value", "lastErrorObject", "retriedStmtId") == [*returned, 0]
 
 
 class TestTransactions:
@@ -206,7 +206,7 @@ class TestRetries:
         for _ in range(3):
             reply = writer.send(command, "admin") if not writer.has_sent else writer.repeat(command, "admin")
             assert outcomes(reply, "nInserted", "nModified", "nDeleted", "nErrors") == [1, 2, 1, 0]
-            assert [told["n"] for told in reply["cursor"]["firstBatch"]] == [1, 1, 1, 1]
+            assert [result["n"] for result in reply["cursor"]["firstBatch"]] == [1, 1, 1, 1]
         assert on_shards(cluster, orders) == [[2], [1]]
 
     def test_records_of_superseded_commands_are_removed(
@@ -216,8 +216,8 @@ class TestRetries:
         change = {"x": {"$mod": [{"$add": ["$x", 10]}, 20]}}
         command = {"findAndModify": "orders", "query": {"_id": 1}, "update": [{"$set": change}]}
         for _ in range(5):
-            told = writer.send(command, orders.database.name)["value"]
-        assert writer.repeat(command, orders.database.name)["value"] == told
+            returned = writer.send(command, orders.database.name)["value"]
+        assert writer.repeat(command, orders.database.name)["value"] == returned
         for shard in cluster.shards:
             config = cluster.shard_client(shard).config
             records = list(config.transactions.find({"_id.id": writer.id}))

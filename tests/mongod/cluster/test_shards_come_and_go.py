@@ -83,8 +83,8 @@ def test_streams_continue(cluster: ShardedCluster, client: "MongoClient[Document
         try:
             assert client.admin.command("addShard", "extra")["shardAdded"] == "extra"
             client.admin.command("moveChunk", "shop.items", find={"k": 70}, to="extra")
-            behind = len(writer.expected)
-            while len(writer.expected) < behind + 50:
+            before = len(writer.expected)
+            while len(writer.expected) < before + 50:
                 assert writer.is_alive(), writer.failure
             replies = remove(client, "extra")
         finally:

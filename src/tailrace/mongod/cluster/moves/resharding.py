@@ -165,7 +165,7 @@ class Resharding:
         chunks = self._place.chunks
         return chunks.owners[0] if len(chunks) == 1 else chunks.owner_of(self._place.key.key_of(document))
 
-    # -- the end --------------------------------------------------------------------------------------------
+    # -- commit ---------------------------------------------------------------------------------------------
 
     def _check_unchanged(self, original: Collection) -> None:
         current = self._original()

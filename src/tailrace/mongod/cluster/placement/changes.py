@@ -319,7 +319,7 @@ class Placement(PlacementQueries):
             found = document_of(snapshot, config_catalog.COLLECTIONS, ns)
         return found is not None and not found.get("noBalance") and not found.get("unsplittable")
 
-    # -- how it is changed ----------------------------------------------------------------------------------
+    # -- writing a change -----------------------------------------------------------------------------------
 
     def _now(self) -> int:
         return self._store.clock.tick()

@@ -91,7 +91,7 @@ class ChunkMap:
             ],
         )
 
-    # -- looking ------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Chunk]:
         return iter(self._chunks)
@@ -138,7 +138,7 @@ class ChunkMap:
         first = max(bisect_right(self._lowers, lower) - 1, 0)
         return first, len(self._chunks) if upper is None else bisect_left(self._lowers, upper)
 
-    # -- changing -----------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------
 
     def split(self, points: Sequence[Mapping[str, Any]]) -> "ChunkMap":
         """Split chunks at these points; raises InvalidOptions (72) if a point is already an end."""

@@ -191,7 +191,7 @@ def _chunks_of(state: PlacementState, collection: ShardedCollection) -> dict[Obj
     return {} if counterpart is None else {chunk.id: chunk for chunk in counterpart.chunks}
 
 
-# -- the documents ------------------------------------------------------------------------------------------
+# -- documents ----------------------------------------------------------------------------------------------
 
 
 def _shard_document(shard: Shard) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class ClusterTransaction(Transaction):
             self.recovery_shard = next(iter(self.writers), None)
         return {} if self.recovery_shard is None else {"recoveryShardId": self.recovery_shard}
 
-    # -- where it writes --------------------------------------------------------------------------------
+    # -- locks ------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> frozenset[str]:
@@ -126,7 +126,7 @@ class ClusterTransaction(Transaction):
                     [TRANSIENT],
                 )
 
-    # -- its end ----------------------------------------------------------------------------------------
+    # -- commit and end ---------------------------------------------------------------------------------
 
     async def commit(self) -> None:
         """Commit on all shards; if it raises, the transaction is aborted on all of them."""

@@ -143,7 +143,7 @@ class TwoPhaseCommit:
         session = SessionWrites(encode(decision["_id"]["lsid"]), decision["_id"]["txnNumber"])
         await server.store.write(lambda unit: unit.log(entry, session=session))
 
-    # -- after a crash ----------------------------------------------------------------------------------
+    # -- recovery ---------------------------------------------------------------------------------------
 
     async def recover(self) -> None:
         """Carry out stored decisions, and abort every other prepared transaction."""

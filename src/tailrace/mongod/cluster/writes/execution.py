@@ -78,7 +78,7 @@ class Execution:
         else:
             await self._run_in_any_order(statements, names)
 
-    # -- orders ---------------------------------------------------------------------------------------------
+    # -- ordered and unordered ------------------------------------------------------------------------------
 
     async def _run_in_order(self, statements: Sequence[Statement], names: set[str]) -> None:
         place = 0
@@ -231,7 +231,7 @@ class Execution:
             return True
         return False
 
-    # -- documents that the router itself places ------------------------------------------------------------
+    # -- inserts and deletes by the router ------------------------------------------------------------------
 
     async def _insert(
         self, statement: Statement, sharded: ShardedCollection, document: bytes
