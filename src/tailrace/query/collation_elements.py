@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 
-class Group(IntEnum):
+class WeightGroup(IntEnum):
     """Groups of primary weights, in their order."""
 
     NO_BASE = 0
@@ -33,14 +33,14 @@ class Group(IntEnum):
 class Element(NamedTuple):
     """The contribution of one base character and its marks."""
 
-    group: Group
+    group: WeightGroup
     weight: int
     marks: tuple[int, ...]
     is_upper: bool
     is_compatibility: bool
 
 
-_WITHOUT_BASE: Final = Element(Group.NO_BASE, 0, (), is_upper=False, is_compatibility=False)
+_WITHOUT_BASE: Final = Element(WeightGroup.NO_BASE, 0, (), is_upper=False, is_compatibility=False)
 """The element of marks at the start of a text"""
 _ASCII_ORDER: Final = {char: rank for rank, char in enumerate("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$")}
 _AFTER_ASCII: Final = len(_ASCII_ORDER)
@@ -92,25 +92,25 @@ def _elements_of(char: str) -> tuple[Element, ...]:
     return tuple(found)
 
 
-def _primary(char: str) -> tuple[Group, int] | None:
+def _primary(char: str) -> tuple[WeightGroup, int] | None:
     category = unicodedata.category(char)
     kind = category[0]
     rank = _ASCII_ORDER.get(char, _AFTER_ASCII + ord(char))
     if kind == "Z" or char in _BLANK_CONTROLS:
-        return Group.SPACE, ord(char)
+        return WeightGroup.SPACE, ord(char)
     if category in _IGNORED_CATEGORIES:
         return None
     if kind == "P":
-        return Group.PUNCTUATION, rank
+        return WeightGroup.PUNCTUATION, rank
     if category == "Sc":
-        return Group.CURRENCY, rank
+        return WeightGroup.CURRENCY, rank
     if kind == "S":
-        return Group.SYMBOL, rank
+        return WeightGroup.SYMBOL, rank
     digit = unicodedata.digit(char, None)
     if digit is not None:
-        return Group.DIGIT, digit
+        return WeightGroup.DIGIT, digit
     code = ord(char.lower()[0])
-    return Group.LETTER, code - _KATAKANA_TO_HIRAGANA if code in _KATAKANA else code
+    return WeightGroup.LETTER, code - _KATAKANA_TO_HIRAGANA if code in _KATAKANA else code
 
 
 def _mark_weight(char: str) -> int:

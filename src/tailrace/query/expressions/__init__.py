@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.operators import OPERATORS
-from tailrace.query.expressions.scope import Collating, Environment, Expression, Scope
+from tailrace.query.expressions.scope import Collating, Environment, Expression, ExpressionScope
 
 __all__ = ["Environment", "Expression", "environment", "parse_expression"]
 
@@ -24,7 +24,7 @@ def parse_expression(
     """Compile a specification; unknown operators, undefined variables and bad arguments fail here."""
     string_key = None if collation is None else collation.string_key
     try:
-        return Scope(OPERATORS, variables, string_key).parse(spec)
+        return ExpressionScope(OPERATORS, variables, string_key).parse(spec)
     except RecursionError:
         raise CommandError(ErrorCode.Overflow, "the expression is nested too deeply") from None
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tailrace.errors import CommandError
-from tailrace.query.expressions.scope import Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Expression, ExpressionScope, OperatorParser
 
 Function = Callable[..., Any]
 
 
-def parse_list(spec: Any, scope: Scope) -> list[Expression]:
+def parse_list(spec: Any, scope: ExpressionScope) -> list[Expression]:
     """The expressions of a list, or of the one thing that stands for it."""
     return [scope.parse(item) for item in spec] if isinstance(spec, list) else [scope.parse(spec)]
 
 
-def parse_exactly(count: int, name: str, spec: Any, scope: Scope) -> list[Expression]:
+def parse_exactly(count: int, name: str, spec: Any, scope: ExpressionScope) -> list[Expression]:
     """As many expressions as the operator takes."""
     expressions = parse_list(spec, scope)
     if len(expressions) != count:
@@ -27,7 +27,7 @@ def parse_exactly(count: int, name: str, spec: Any, scope: Scope) -> list[Expres
     return expressions
 
 
-def parse_between(low: int, high: int, name: str, spec: Any, scope: Scope) -> list[Expression]:
+def parse_between(low: int, high: int, name: str, spec: Any, scope: ExpressionScope) -> list[Expression]:
     """At least and at most so many expressions."""
     expressions = parse_list(spec, scope)
     if not low <= len(expressions) <= high:
@@ -73,7 +73,7 @@ def between(low: int, high: int, function: Function) -> OperatorParser:
 def variadic(function: Callable[[list[Any]], Any]) -> OperatorParser:
     """An operator on any number of values, which the function gets as one list."""
 
-    def parse(_: str, spec: Any, scope: Scope) -> Expression:
+    def parse(_: str, spec: Any, scope: ExpressionScope) -> Expression:
         expressions = parse_list(spec, scope)
         return lambda env: function([expression(env) for expression in expressions])
 
@@ -108,7 +108,7 @@ def named_specs(
 def named_expressions(
     name: str,
     spec: Any,
-    scope: Scope,
+    scope: ExpressionScope,
     *,
     required: Mapping[str, int],
     optional: Collection[str] = (),

@@ -4,15 +4,15 @@ from typing import Any, Final
 
 from tailrace.query.expressions.arguments import parse_list, unary
 from tailrace.query.expressions.operands import is_truthy
-from tailrace.query.expressions.scope import Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Expression, ExpressionScope, OperatorParser
 
 
-def _parse_and(_: str, spec: Any, scope: Scope) -> Expression:
+def _parse_and(_: str, spec: Any, scope: ExpressionScope) -> Expression:
     conditions = parse_list(spec, scope)
     return lambda env: all(is_truthy(condition(env)) for condition in conditions)
 
 
-def _parse_or(_: str, spec: Any, scope: Scope) -> Expression:
+def _parse_or(_: str, spec: Any, scope: ExpressionScope) -> Expression:
     conditions = parse_list(spec, scope)
     return lambda env: any(is_truthy(condition(env)) for condition in conditions)
 

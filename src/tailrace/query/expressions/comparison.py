@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from tailrace.query.expressions.arguments import parse_exactly
 from tailrace.query.expressions.operands import compare
-from tailrace.query.expressions.scope import Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Expression, ExpressionScope, OperatorParser
 
 
 def _comparison(outcome: Callable[[int], Any]) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         left, right = parse_exactly(2, name, spec, scope)
         string_key = scope.string_key
         return lambda env: outcome(compare(left(env), right(env), string_key))

@@ -11,12 +11,12 @@ from tailrace.query.expressions.arguments import (
     parse_list,
 )
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 _COND_ARGUMENTS: Final = {"if": 17080, "then": 17081, "else": 17082}
 
 
-def _parse_cond(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_cond(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     if isinstance(spec, Mapping):
         named = named_expressions(
             name, spec, scope, required=_COND_ARGUMENTS, not_object=16020, unknown=17083
@@ -27,7 +27,7 @@ def _parse_cond(name: str, spec: Any, scope: Scope) -> Expression:
     return lambda env: then(env) if is_truthy(condition(env)) else otherwise(env)
 
 
-def _parse_if_null(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_if_null(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     *candidates, replacement = parse_list(spec, scope) or [scope.parse(None)]
     if not candidates:
         raise CommandError(1257300, f"{name} needs at least two arguments")
@@ -42,7 +42,7 @@ def _parse_if_null(name: str, spec: Any, scope: Scope) -> Expression:
     return first_present
 
 
-def _parse_switch(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_switch(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name, spec, required={"branches": 40068}, optional=("default",), not_object=40060, unknown=40067
     )
@@ -65,7 +65,7 @@ def _parse_switch(name: str, spec: Any, scope: Scope) -> Expression:
     return first_match
 
 
-def _parse_branch(name: str, branch: Any, scope: Scope) -> tuple[Expression, Expression]:
+def _parse_branch(name: str, branch: Any, scope: ExpressionScope) -> tuple[Expression, Expression]:
     named = named_expressions(
         name, branch, scope, required={"case": 40064, "then": 40065}, not_object=40062, unknown=40063
     )

@@ -4,7 +4,7 @@ from typing import Any, Final, NoReturn
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions.operands import is_string
-from tailrace.query.expressions.scope import OperatorParser, Scope
+from tailrace.query.expressions.scope import ExpressionScope, OperatorParser
 
 _METADATA: Final = frozenset({
     "textScore", "randVal", "searchScore", "searchHighlights", "geoNearDistance", "geoNearPoint", "recordId",
@@ -22,7 +22,7 @@ def no_metadata(argument: Any) -> CommandError:
     return CommandError(40218, f"query requires {argument} metadata, but it is not available")
 
 
-def _refuse_meta(_name: str, spec: Any, _scope: Scope) -> NoReturn:
+def _refuse_meta(_name: str, spec: Any, _scope: ExpressionScope) -> NoReturn:
     raise no_metadata(spec)
 
 

@@ -10,11 +10,17 @@ from tailrace.bson.documents import encode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs, parse_list, unary
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Constant, Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+)
 from tailrace.query.missing import MISSING
 
 
-def _parse_get_field(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_get_field(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     if isinstance(spec, Mapping) and not next(iter(spec), "$").startswith("$"):
         specs = named_specs(
             name, spec, required={"field": 3041702, "input": 3041703}, not_object=3041701, unknown=3041701
@@ -42,19 +48,19 @@ def _checked_name(name: str, value: Any) -> str:
     return value
 
 
-def _parse_set_field(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_set_field(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     required = {"field": 4161102, "value": 4161103, "input": 4161109}
     specs = named_specs(name, spec, required=required, not_object=4161100, unknown=4161101)
     return _set_field(name, specs, scope.parse(specs["value"]), scope)
 
 
-def _parse_unset_field(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_unset_field(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     required = {"field": 4161102, "input": 4161109}
     specs = named_specs(name, spec, required=required, not_object=4161100, unknown=4161101)
     return _set_field(name, specs, Constant(MISSING), scope)
 
 
-def _set_field(name: str, specs: Mapping[str, Any], value: Expression, scope: Scope) -> Expression:
+def _set_field(name: str, specs: Mapping[str, Any], value: Expression, scope: ExpressionScope) -> Expression:
     key = _constant_name(name, specs["field"], scope)
     source = scope.parse(specs["input"])
 
@@ -75,7 +81,7 @@ def _set_field(name: str, specs: Mapping[str, Any], value: Expression, scope: Sc
     return apply
 
 
-def _constant_name(name: str, spec: Any, scope: Scope) -> str:
+def _constant_name(name: str, spec: Any, scope: ExpressionScope) -> str:
     if isinstance(spec, str) and spec.startswith("$"):
         raise CommandError(
             4161108, f"'field' of {name} may not be a path, found '{spec}'; use $literal for the name"
@@ -88,7 +94,7 @@ def _constant_name(name: str, spec: Any, scope: Scope) -> str:
     return field.value
 
 
-def _parse_merge_objects(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_merge_objects(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     expressions = parse_list(spec, scope)
 
     def merge(env: Environment) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""How a specification becomes an expression: literals, paths, objects, arrays, operators.
+"""Parse specifications into expressions: literals, paths, objects, arrays, operators.
 
-An *expression* is a function of an *environment*: the variables by name. ``ROOT`` is the document as it came
-in, ``CURRENT`` where field paths start; ``NOW`` and ``CLUSTER_TIME`` are the same for a whole run. What it
-returns is a BSON value, or `MISSING` where a path leads nowhere. Expressions never change what they get.
+An *expression* is a function of an *environment*: the variables by name. ``ROOT`` is the input document,
+``CURRENT`` is where field paths start; ``NOW`` and ``CLUSTER_TIME`` are the same for a whole run. It returns
+a BSON value, or `MISSING` if a path does not exist. Expressions never change their input.
 
-Everything that can be wrong with a specification is found while parsing. An operator's parser gets its name,
-its argument as written, and the `Scope`, with which it parses the parts that are expressions again. An
-operator that turns out to depend on no variable is computed once, here, and fails here if it fails: MongoDB,
-too, refuses ``{$divide: [1, 0]}`` before it has seen a document, even in a branch that is never taken.
+All errors in a specification are found while parsing. An operator's parser gets its name, its unparsed
+argument, and the `ExpressionScope`, with which it parses nested expressions. An operator that depends on no
+variable is computed once, while parsing, and its errors are raised then: MongoDB, too, refuses
+``{$divide: [1, 0]}`` before it reads a document, even in a branch that is never taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,43 +43,41 @@ class Constant:
     value: Any
 
     def __call__(self, _: Environment) -> Any:
-        """The value, whatever the environment."""
         return self.value
 
 
 class OperatorParser(Protocol):
     """Turns the argument of one operator into an expression."""
 
-    def __call__(self, name: str, spec: Any, scope: "Scope", /) -> Expression:
-        """Parse ``{name: spec}``; the name is given so that relatives can share a parser."""
+    def __call__(self, name: str, spec: Any, scope: "ExpressionScope", /) -> Expression:
+        """Parse ``{name: spec}``; operators that differ little share a parser, which checks the name."""
 
 
 @dataclass(slots=True)
 class _Dependencies:
-    """Counts what makes an expression more than a constant, over a scope and all scopes inside it."""
+    """Counts dependencies on variables, in a scope and all scopes inside it."""
 
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a specification stands: which operators and variables it may use, and how strings compare."""
+class ExpressionScope:
+    """Parses specifications with these operators, variables and string order."""
 
     operators: Mapping[str, OperatorParser]
     variables: frozenset[str] = frozenset()
     string_key: StringKey | None = None
     _dependencies: _Dependencies = field(default_factory=_Dependencies)
 
-    def define(self, *names: str) -> "Scope":
+    def define(self, *names: str) -> "ExpressionScope":
         """The scope inside an operator that binds variables."""
         return replace(self, variables=self.variables | set(names))
 
     def note_dependency(self) -> None:
-        """Say that the expression being parsed can differ from one evaluation to the next."""
+        """Note that the expression being parsed can differ from one evaluation to the next."""
         self._dependencies.count += 1
 
     def parse(self, spec: Any) -> Expression:
-        """The expression that a specification stands for."""
         if isinstance(spec, str) and not isinstance(spec, Code):
             return self._parse_path(spec) if spec.startswith("$") else Constant(spec)
         if isinstance(spec, Mapping):
@@ -91,7 +89,7 @@ class Scope:
         return Constant(spec)
 
     def parse_object(self, spec: Mapping[str, Any]) -> Expression:
-        """A document whose fields are expressions; a field that evaluates to `MISSING` is left out."""
+        """Parse a document of expressions; its value leaves out fields that evaluate to `MISSING`."""
         for name in spec:
             check_field_name(name)
         fields = [(name, self.parse(value)) for name, value in spec.items()]
@@ -100,7 +98,7 @@ class Scope:
         return lambda env: build_object(fields, env)
 
     def parse_array(self, spec: list[Any]) -> Expression:
-        """An array of expressions; an element that evaluates to `MISSING` is null."""
+        """Parse an array of expressions; its value has null for an element that evaluates to `MISSING`."""
         items = [self.parse(item) for item in spec]
         if all(isinstance(item, Constant) for item in items):
             return Constant(build_array(items, {}))
@@ -148,7 +146,7 @@ class Scope:
 
 
 def lookup(env: Environment, variable: str) -> Any:
-    """A variable's value; a builtin that this run was not given is an error."""
+    """The value of a variable; a builtin variable without a value in this run raises an error."""
     try:
         return env[variable]
     except KeyError:
@@ -156,7 +154,7 @@ def lookup(env: Environment, variable: str) -> Any:
 
 
 def build_object(fields: Iterable[tuple[str, Expression]], env: Environment) -> dict[str, Any]:
-    """The document of all fields that are there."""
+    """The document of all fields that do not evaluate to `MISSING`."""
     result = {}
     for name, expression in fields:
         value = expression(env)
@@ -166,17 +164,17 @@ def build_object(fields: Iterable[tuple[str, Expression]], env: Environment) -> 
 
 
 def build_array(items: Iterable[Expression], env: Environment) -> list[Any]:
-    """The array of all items, null where one is missing."""
+    """The array of all items, null for those that evaluate to `MISSING`."""
     return [None if value is MISSING else value for value in (item(env) for item in items)]
 
 
 def check_variable_read(name: str) -> None:
-    """Refuse what can never name a variable."""
+    """Refuse a name that no variable can have."""
     _check_variable(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def check_variable_write(name: str) -> None:
-    """Refuse a name that an operator may not bind; capitals are the system's, but CURRENT may be moved."""
+    """Refuse a name that an operator may not bind: one with a capital initial, except CURRENT."""
     if name != "CURRENT":
         _check_variable(name, "abcdefghijklmnopqrstuvwxyz")
 

@@ -10,13 +10,13 @@ from tailrace.query.expressions.scope import (
     Constant,
     Environment,
     Expression,
+    ExpressionScope,
     OperatorParser,
-    Scope,
     check_variable_write,
 )
 
 
-def _parse_let(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_let(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(name, spec, required={"vars": 16876, "in": 16877}, not_object=16874, unknown=16875)
     if not isinstance(specs["vars"], Mapping):
         raise CommandError(ErrorCode.TypeMismatch, f"{name} expects an object for 'vars'")

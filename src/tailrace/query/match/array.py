@@ -6,19 +6,19 @@ from typing import Any, Final
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import INT32_MAX
 from tailrace.query.match.nodes import Condition, Conjunction, ValueCondition
-from tailrace.query.match.scope import Operation, Scope, bad_value, is_operator_document
+from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value, is_operator_document
 from tailrace.query.paths import as_document
 
-# These hold filters on documents although their names start with a dollar sign.
+# Documents with these operators are filters, although their first field starts with a dollar sign.
 _FILTER_OPERATORS: Final = frozenset({"$and", "$or", "$nor", "$where"})
 
 
-def parse_all(operation: Operation, scope: Scope) -> Condition:
-    """``$all``: every value is there, be it in the array or as the only value; none of none matches nothing.
+def parse_all(call: OperatorCall, scope: FilterScope) -> Condition:
+    """``$all``: the field equals or contains every value; an empty ``$all`` matches nothing.
 
     Either all members are ``$elemMatch`` or none is.
     """
-    members = operation.argument
+    members = call.argument
     if not isinstance(members, list):
         raise bad_value("$all needs an array")
     if not members:
@@ -36,13 +36,13 @@ def _is_elem_match(member: Any) -> bool:
     return isinstance(member, Mapping) and next(iter(member), None) == "$elemMatch"
 
 
-def parse_elem_match(operation: Operation, scope: Scope) -> Condition:
-    """``$elemMatch``: one element of an array passes everything.
+def parse_elem_match(call: OperatorCall, scope: FilterScope) -> Condition:
+    """``$elemMatch``: one element of an array meets all conditions.
 
-    With operators inside, elements are judged as they are; with a filter inside, those that have fields are:
-    documents, and arrays, whose fields are their indexes.
+    Operators apply to every element; a filter applies to elements with fields: documents, and arrays, whose
+    fields are their indexes.
     """
-    argument = operation.argument
+    argument = call.argument
     if not isinstance(argument, Mapping):
         raise bad_value("$elemMatch needs an Object")
     if _is_about_values(argument):
@@ -72,9 +72,9 @@ def _element_condition(test: Callable[[Any], bool]) -> Condition:
     return ValueCondition(lambda value: find(value) is not None, into_last_array=False, find=find)
 
 
-def parse_size(operation: Operation, _scope: Scope) -> Condition:
-    """``$size``: an array of exactly so many elements."""
-    size = integral_value(operation.argument)
+def parse_size(call: OperatorCall, _scope: FilterScope) -> Condition:
+    """``$size``: the exact number of an array's elements."""
+    size = integral_value(call.argument)
     if size is None:
         raise bad_value("Failed to parse $size. Expected an integer")
     if size < 0:

@@ -1,4 +1,4 @@
-"""What a filter demands of every document that matches, field by field.
+"""Conditions of a filter that every matching document meets, by field.
 
 >>> conditions_of({"a": 1, "$and": [{"a": {"$lt": 5}}, {"b": "x"}], "$or": [{"c": 1}, {"d": 2}]})
 {'a': [('$eq', 1), ('$lt', 5)], 'b': [('$eq', 'x')]}
@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from tailrace.query.match.scope import is_operator_document
 
 Condition: TypeAlias = tuple[str, Any]
-"""An operator and what it is given"""
+"""An operator and its argument"""
 
 
 def conditions_of(filter: Mapping[str, Any]) -> dict[str, list[Condition]]:  # noqa: A002 - MongoDB's name
-    """The conditions that all matching documents meet, by path; those in branches are left out."""
+    """The conditions that all matching documents meet, by path; those inside ``$or`` are left out."""
     found: dict[str, list[Condition]] = {}
     _collect(filter, found)
     return found

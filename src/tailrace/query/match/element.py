@@ -9,7 +9,7 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, is_string, is_truthy
 from tailrace.query.match.nodes import Condition, Negation, ValueCondition
-from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
 
@@ -26,15 +26,15 @@ _ALIASES: Final[dict[str, frozenset[str]]] = {
 }
 
 
-def parse_exists(operation: Operation, _scope: Scope) -> Condition:
-    """``$exists``: any value but a false one, zero or null asks for presence."""
-    there = ValueCondition(lambda value: value is not MISSING)
-    return there if is_truthy(operation.argument) else Negation(there)
+def parse_exists(call: OperatorCall, _scope: FilterScope) -> Condition:
+    """``$exists``: every argument except false, zero and null means that the field exists."""
+    exists = ValueCondition(lambda value: value is not MISSING)
+    return exists if is_truthy(call.argument) else Negation(exists)
 
 
-def parse_type(operation: Operation, _scope: Scope) -> Condition:
-    """``$type``: an alias, a code, or an array of them; an array field has its own type and those inside."""
-    argument = operation.argument
+def parse_type(call: OperatorCall, _scope: FilterScope) -> Condition:
+    """``$type``: an alias, a code, or an array of them; an array has its type and those of its elements."""
+    argument = call.argument
     wanted = argument if isinstance(argument, list) else [argument]
     if not wanted:
         raise CommandError(ErrorCode.FailedToParse, "$type must match at least one type")
@@ -42,12 +42,12 @@ def parse_type(operation: Operation, _scope: Scope) -> Condition:
 
 
 def type_test(names: Collection[str]) -> Test:
-    """A test for values of some types."""
+    """A test for values whose type has one of these names."""
     return lambda value: value is not MISSING and type_name(value) in names
 
 
 def types_by_alias(alias: str) -> frozenset[str]:
-    """The types that a name stands for: "number" for four, any other for one."""
+    """The types of an alias: four for "number", one for every other."""
     if alias == "missing":
         raise bad_value("'missing' is not a legal type name. Use {$exists: false} to find missing fields")
     types = _ALIASES.get(alias)

@@ -9,13 +9,13 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions import environment, parse_expression
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value, real
 from tailrace.query.expressions.operands import is_number, is_truthy
-from tailrace.query.match.nodes import ALWAYS, NEVER, Condition, Judgement, Node, ValueCondition
-from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.match.nodes import ALWAYS, NEVER, Condition, DocumentPredicate, Node, ValueCondition
+from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 
 
-def parse_mod(operation: Operation, _scope: Scope) -> Condition:
-    """``$mod: [divisor, remainder]``: fractions are cut off everywhere, the sign is the dividend's."""
-    argument = operation.argument
+def parse_mod(call: OperatorCall, _scope: FilterScope) -> Condition:
+    """``$mod: [divisor, remainder]``: fractions are truncated, and the remainder has the dividend's sign."""
+    argument = call.argument
     if not isinstance(argument, list):
         raise bad_value("malformed mod, needs to be an array")
     if len(argument) < 2:
@@ -49,7 +49,7 @@ def _mod_operand(what: str, value: Any) -> int:
 
 
 def _truncated(value: Any) -> int | None:
-    """A number without its fraction; None if there is none in 64 bits."""
+    """A number without its fraction; None if it does not fit in 64 bits."""
     number = real(value)
     if not isfinite(number):
         return None
@@ -57,39 +57,39 @@ def _truncated(value: Any) -> int | None:
     return whole if fits_int64(whole) else None
 
 
-def parse_expr(operation: Operation, scope: Scope) -> Node:
-    """``$expr``: an aggregation expression that must come out true."""
-    refuse_in_element(operation, scope)
+def parse_expr(call: OperatorCall, scope: FilterScope) -> Node:
+    """``$expr``: an aggregation expression that must evaluate to true."""
+    refuse_in_element(call, scope)
     variables = scope.variables
-    evaluate = parse_expression(operation.argument, variables=frozenset(variables), collation=scope.collation)
-    return Judgement(lambda document: is_truthy(evaluate(environment(document, variables))))
+    evaluate = parse_expression(call.argument, variables=frozenset(variables), collation=scope.collation)
+    return DocumentPredicate(lambda document: is_truthy(evaluate(environment(document, variables))))
 
 
-def parse_sample_rate(operation: Operation, scope: Scope) -> Node:
+def parse_sample_rate(call: OperatorCall, scope: FilterScope) -> Node:
     """``$sampleRate``: each document matches with this probability."""
-    refuse_in_element(operation, scope)
-    if not is_number(operation.argument):
+    refuse_in_element(call, scope)
+    if not is_number(call.argument):
         raise bad_value("argument to $sampleRate must be a numeric type")
-    rate = float(real(operation.argument))
+    rate = float(real(call.argument))
     if not 0 <= rate <= 1:
         raise bad_value("numeric argument to $sampleRate must be in [0, 1]")
-    return (
-        ALWAYS if rate == 1 else NEVER if rate == 0 else Judgement(lambda _document: random.random() < rate)
-    )
+    if rate in (0, 1):
+        return ALWAYS if rate == 1 else NEVER
+    return DocumentPredicate(lambda _document: random.random() < rate)
 
 
-def parse_constant(operation: Operation, _scope: Scope) -> Node:
+def parse_constant(call: OperatorCall, _scope: FilterScope) -> Node:
     """``$alwaysTrue: 1`` and ``$alwaysFalse: 1``."""
-    if integral_value(operation.argument) != 1:
-        raise CommandError(ErrorCode.FailedToParse, f"{operation.name} must be an integer value of 1")
-    return ALWAYS if operation.name == "$alwaysTrue" else NEVER
+    if integral_value(call.argument) != 1:
+        raise CommandError(ErrorCode.FailedToParse, f"{call.name} must be an integer value of 1")
+    return ALWAYS if call.name == "$alwaysTrue" else NEVER
 
 
-def parse_comment(_operation: Operation, _scope: Scope) -> None:
-    """``$comment`` says nothing about the document."""
+def parse_comment(_operation: OperatorCall, _scope: FilterScope) -> None:
+    """``$comment``: any value, without effect."""
 
 
-def refuse_in_element(operation: Operation, scope: Scope) -> None:
-    """Some operators judge the document that the whole filter is about, and no other."""
+def refuse_in_element(call: OperatorCall, scope: FilterScope) -> None:
+    """Refuse an operator inside ``$elemMatch`` that applies only to the whole document."""
     if scope.in_element:
-        raise bad_value(f"{operation.name} can only be applied to the top-level document")
+        raise bad_value(f"{call.name} can only be applied to the top-level document")

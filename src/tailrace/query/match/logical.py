@@ -6,7 +6,7 @@ from typing import Final
 from bson import Regex
 
 from tailrace.query.match.nodes import AnyOf, Condition, Negation, Node, conjunction, none_of
-from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 
 _COMBINATIONS: Final[dict[str, Callable[[Sequence[Node]], Node]]] = {
     "$and": conjunction,
@@ -15,9 +15,9 @@ _COMBINATIONS: Final[dict[str, Callable[[Sequence[Node]], Node]]] = {
 }
 
 
-def parse_combination(operation: Operation, scope: Scope) -> Node:
+def parse_combination(call: OperatorCall, scope: FilterScope) -> Node:
     """``$and $or $nor``: an array of filters."""
-    name, clauses, _ = operation
+    name, clauses, _ = call
     if not isinstance(clauses, list):
         raise bad_value(f"{name} argument must be an array")
     if not clauses:
@@ -28,9 +28,9 @@ def parse_combination(operation: Operation, scope: Scope) -> Node:
     return _COMBINATIONS[name]([scope.filter(clause) for clause in clauses])
 
 
-def parse_not(operation: Operation, scope: Scope) -> Condition:
+def parse_not(call: OperatorCall, scope: FilterScope) -> Condition:
     """``$not``: a regex, or a document of operators."""
-    argument = operation.argument
+    argument = call.argument
     if isinstance(argument, Regex):
         return Negation(scope.value(argument))
     if not isinstance(argument, Mapping):

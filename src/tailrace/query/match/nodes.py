@@ -1,12 +1,11 @@
-"""What a filter compiles to.
+"""The parts of a compiled filter.
 
-A *node* judges a document; a *condition* judges one value and becomes a node when it is bound to a path. The
+A *node* tests a document; a *condition* tests one value and becomes a node when it is bound to a path. The
 operators of ``{a: {$gt: 1, $lt: 5}}`` are conditions; inside a ``$elemMatch`` on plain values the same
-conditions judge each element instead.
+conditions test each element instead.
 
-Nodes answer in two ways: `matches` is a plain function and does no more than it must; `locate` also notes
-which element of an array made the document match, as far as there is one, for the positional operator
-``$``.
+A node has two functions: `matches` only tests and is the fast one; `locate` also finds the array element, if
+any, that made the document match, for the positional operator ``$``.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +17,8 @@ Document: TypeAlias = dict[str, Any]
 DocumentTest: TypeAlias = Callable[[Document], bool]
 
 
-class Position:
-    """Where `Node.locate` leaves the index that it found; a later find replaces an earlier one."""
+class ArrayPosition:
+    """Receives the index that `Node.locate` finds; a later find replaces an earlier one."""
 
     __slots__ = ("index",)
 
@@ -28,41 +27,41 @@ class Position:
 
 
 class Node(Protocol):
-    """Judges a document."""
+    """Tests a document."""
 
     @property
     def matches(self) -> DocumentTest:
-        """Whether the document matches."""
+        """The test of a document."""
 
-    def locate(self, document: Document, position: Position) -> bool:
-        """The same, and the index of the array element that decided it."""
+    def locate(self, document: Document, position: ArrayPosition) -> bool:
+        """Whether the document matches; stores the index of the array element that made it match."""
 
 
 class Condition(Protocol):
-    """Judges a value."""
+    """Tests a value."""
 
     @property
     def holds(self) -> Test:
-        """Judge one value as it is; an array is not looked into."""
+        """The test of one value, without the elements of an array."""
 
     def at(self, path: Path) -> Node:
-        """Judge the values that a path leads to."""
+        """The node that tests the values at a path."""
 
 
-class Judgement:
-    """A node that looks at the document as a whole, and so never finds a position."""
+class DocumentPredicate:
+    """A node that tests the document as a whole, and so never finds a position."""
 
     __slots__ = ("matches",)
 
     def __init__(self, matches: DocumentTest) -> None:
         self.matches = matches
 
-    def locate(self, document: Document, _position: Position) -> bool:
+    def locate(self, document: Document, _position: ArrayPosition) -> bool:
         return self.matches(document)
 
 
-ALWAYS: Node = Judgement(lambda _document: True)
-NEVER: Node = Judgement(lambda _document: False)
+ALWAYS: Node = DocumentPredicate(lambda _document: True)
+NEVER: Node = DocumentPredicate(lambda _document: False)
 
 
 class AllOf:
@@ -74,7 +73,7 @@ class AllOf:
         self._children = children
         self.matches: DocumentTest = every([child.matches for child in children])
 
-    def locate(self, document: Document, position: Position) -> bool:
+    def locate(self, document: Document, position: ArrayPosition) -> bool:
         return all(child.locate(document, position) for child in self._children)
 
 
@@ -87,19 +86,18 @@ class AnyOf:
         self._children = children
         self.matches: DocumentTest = some([child.matches for child in children])
 
-    def locate(self, document: Document, position: Position) -> bool:
-        """See `Node`; the first child that matches decides."""
+    def locate(self, document: Document, position: ArrayPosition) -> bool:
         return any(child.locate(document, position) for child in self._children)
 
 
 def none_of(children: Sequence[Node]) -> Node:
-    """None of the children matches, so that no element can be the one that made it match."""
+    """A node that matches if none of the children does, and so never finds a position."""
     one_matches = some([child.matches for child in children])
-    return Judgement(lambda document: not one_matches(document))
+    return DocumentPredicate(lambda document: not one_matches(document))
 
 
 def conjunction(nodes: Sequence[Node]) -> Node:
-    """One node for all, without a wrapper around a single one."""
+    """A node that matches if all nodes do."""
     return nodes[0] if len(nodes) == 1 else AllOf(nodes) if nodes else ALWAYS
 
 
@@ -132,10 +130,10 @@ def some(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
 
 
 class ValueCondition:
-    """A condition on single values, of which at least one must hold at a path.
+    """A condition that at least one of the values at a path must meet.
 
-    ``into_last_array`` says whether the elements of an array at the end of the path are values too; ``find``
-    gives the index of the element that makes an array hold, for conditions on whole arrays.
+    With ``into_last_array`` the elements of an array at the end of the path are values, too. ``find`` returns
+    the index of the element that makes an array meet a condition on whole arrays.
     """
 
     __slots__ = ("_find", "_into_last_array", "holds")
@@ -165,8 +163,8 @@ class AtPath:
         self._find = find
         self.matches = path.predicate(test, into_last_array=into_last_array)
 
-    def locate(self, document: Document, position: Position) -> bool:
-        """See `Node`; an array the path went through counts more than the array at its end."""
+    def locate(self, document: Document, position: ArrayPosition) -> bool:
+        """See `Node`; an array on the path takes precedence over an array at its end."""
         for value, offset in self._path.values(document, into_last_array=self._into_last_array):
             if self._test(value):
                 if offset is not None:
@@ -192,7 +190,7 @@ class Negation:
 
 
 class Conjunction:
-    """All conditions hold; at a path each of them may hold for another value."""
+    """All conditions hold; at a path, each may hold for a different value."""
 
     __slots__ = ("_parts", "holds")
 

@@ -1,4 +1,4 @@
-"""The two tables of operators."""
+"""The tables of a filter's operators: those on fields and those beside fields."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,17 +6,17 @@ from typing import Final
 from tailrace.query.match import array, bitwise, comparison, element, evaluation, logical, regex, unsupported
 from tailrace.query.match.json_schema import parse_json_schema
 from tailrace.query.match.nodes import Node
-from tailrace.query.match.scope import FieldOperator, Operation, Scope, TopOperator
+from tailrace.query.match.scope import FieldOperatorParser, FilterScope, OperatorCall, TopOperatorParser
 from tailrace.query.paths import Path
 
 
-def _parse_reference_field(operation: Operation, scope: Scope) -> Node:
-    """A field of a DBRef, compared like any other; a collation counts for the id alone."""
-    string_key = scope.string_key if operation.name == "$id" else None
-    return scope.equality(operation.argument, string_key).at(Path(operation.name))
+def _parse_reference_field(call: OperatorCall, scope: FilterScope) -> Node:
+    """A field of a DBRef, compared like any other field; a collation applies only to ``$id``."""
+    string_key = scope.string_key if call.name == "$id" else None
+    return scope.equality(call.argument, string_key).at(Path(call.name))
 
 
-FIELD_OPERATORS: Final[Mapping[str, FieldOperator]] = {
+FIELD_OPERATORS: Final[Mapping[str, FieldOperatorParser]] = {
     "$eq": comparison.parse_eq,
     "$ne": comparison.parse_ne,
     "$gt": comparison.parse_range,
@@ -47,7 +47,7 @@ FIELD_OPERATORS: Final[Mapping[str, FieldOperator]] = {
     "$within": unsupported.refuse_geo,
 }
 
-TOP_OPERATORS: Final[Mapping[str, TopOperator]] = {
+TOP_OPERATORS: Final[Mapping[str, TopOperatorParser]] = {
     "$and": logical.parse_combination,
     "$or": logical.parse_combination,
     "$nor": logical.parse_combination,

@@ -1,7 +1,7 @@
 """``$regex`` with ``$options``.
 
-A regex finds strings and symbols; a field that holds a regex matches if it holds the very same one. A
-collation has no say. See `tailrace.query.pcre` for the dialect.
+A regex searches strings and symbols; a field whose value is a regex matches if it is equal. Collations have
+no effect. See `tailrace.query.pcre` for the syntax.
 """
 
 from bson import Regex
@@ -9,18 +9,18 @@ from bson import Regex
 from tailrace.errors import CommandError
 from tailrace.query.expressions.operands import is_string
 from tailrace.query.match.nodes import Condition, ValueCondition
-from tailrace.query.match.scope import Operation, Scope, bad_value
+from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.match.value_tests import pattern_test
 from tailrace.query.pcre import regex_options, regex_pattern
 
 
-def parse_regex(operation: Operation, _scope: Scope) -> Condition:
+def parse_regex(call: OperatorCall, _scope: FilterScope) -> Condition:
     """``$regex``, with the ``$options`` beside it."""
-    siblings = operation.siblings
+    siblings = call.siblings
     options = siblings.get("$options", "")
     if not is_string(options):
         raise bad_value("$options has to be a string")
-    regex = operation.argument
+    regex = call.argument
     if isinstance(regex, Regex):
         own_options = regex_options(regex)
         if own_options and "$options" in siblings:
@@ -37,7 +37,7 @@ def parse_regex(operation: Operation, _scope: Scope) -> Condition:
     return ValueCondition(pattern_test(pattern, options))
 
 
-def parse_options(operation: Operation, _scope: Scope) -> None:
-    """``$options`` says nothing by itself."""
-    if "$regex" not in operation.siblings:
+def parse_options(call: OperatorCall, _scope: FilterScope) -> None:
+    """``$options``: read by ``$regex``, which must be beside it."""
+    if "$regex" not in call.siblings:
         raise bad_value("$options needs a $regex")

@@ -4,9 +4,8 @@
     operators  {<operator>: <argument>, ...}                                           all must hold
 
 A document is one of operators if its first field starts with ``$``, unless it is a DBRef (``$ref`` and
-``$id``). Which operators there are is not said here: the `Scope` is given two tables of parsers, so that an
-operator with filters or operators inside (``$or``, ``$elemMatch``, ``$not``) parses them with the scope it
-is handed.
+``$id``). The `FilterScope` gets the operators as two tables of parsers; the parser of an operator with nested
+filters or operators (``$or``, ``$elemMatch``, ``$not``) parses them with the scope it is called with.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,49 +24,48 @@ from tailrace.query.match.value_tests import equality_test, regex_test
 from tailrace.query.paths import Path
 
 
-class Operation(NamedTuple):
-    """An operator as it stands in a filter."""
+class OperatorCall(NamedTuple):
+    """The use of an operator in a filter."""
 
     name: str
     argument: Any
     siblings: Mapping[str, Any]
-    """The whole document it stands in."""
+    """The document that contains the operator."""
 
 
-FieldOperator: TypeAlias = Callable[[Operation, "Scope"], Condition | None]
-"""Parses an operator on a field; None if it says nothing about the value (``$options``)."""
-TopOperator: TypeAlias = Callable[[Operation, "Scope"], Node | None]
-"""Parses an operator that stands beside fields; None if it says nothing about the document (``$comment``)."""
+FieldOperatorParser: TypeAlias = Callable[[OperatorCall, "FilterScope"], Condition | None]
+"""Parses an operator on a field; None if it adds no condition (``$options``)."""
+TopOperatorParser: TypeAlias = Callable[[OperatorCall, "FilterScope"], Node | None]
+"""Parses an operator beside fields; None if it adds no condition (``$comment``)."""
 
 
 def bad_value(message: str) -> CommandError:
-    """The error for most of what can be wrong with a filter."""
     return CommandError(ErrorCode.BadValue, message)
 
 
 def refuse_undefined(value: Any) -> None:
-    """Nothing can be compared with undefined; ``$type`` finds it."""
+    """Refuse a comparison with undefined; only ``$type`` finds it."""
     if isinstance(value, Undefined):
         raise bad_value("cannot compare to undefined")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a filter stands: which operators it may use, which variables, and how strings compare."""
+class FilterScope:
+    """Parses filters with these operators, variables and string order."""
 
-    field_operators: Mapping[str, FieldOperator]
-    top_operators: Mapping[str, TopOperator]
+    field_operators: Mapping[str, FieldOperatorParser]
+    top_operators: Mapping[str, TopOperatorParser]
     variables: Mapping[str, Any]
     collation: Collating | None = None
     in_element: bool = False
-    """Whether the filter is about elements of an array, where some top-level operators are refused."""
+    """Whether the filter is inside ``$elemMatch``, where some top-level operators are refused."""
 
     @property
     def string_key(self) -> StringKey:
-        """What strings are compared by, or None for their code points."""
+        """The function for the sort key of a string; None to compare code points."""
         return None if self.collation is None else self.collation.string_key
 
-    def of_element(self) -> "Scope":
+    def of_element(self) -> "FilterScope":
         """The scope inside a ``$elemMatch``."""
         return replace(self, in_element=True)
 
@@ -76,7 +74,7 @@ class Scope:
         nodes = []
         for name, value in spec.items():
             if name.startswith("$"):
-                node = self._top_operator(Operation(name, value, spec))
+                node = self._top_operator(OperatorCall(name, value, spec))
                 if node is not None:
                     nodes.append(node)
             else:
@@ -90,33 +88,33 @@ class Scope:
             parser = self.field_operators.get(name)
             if parser is None:
                 raise bad_value(f"unknown operator: {name}")
-            condition = parser(Operation(name, argument, spec), self)
+            condition = parser(OperatorCall(name, argument, spec), self)
             if condition is not None:
                 conditions.append(condition)
         return conditions[0] if len(conditions) == 1 else Conjunction(conditions)
 
     def value(self, value: Any) -> Condition:
-        """The condition for a value that a field is compared with: a regex searches, others must be equal."""
+        """The condition for a bare value: a regex searches, other values must be equal."""
         if isinstance(value, Regex):
             return ValueCondition(regex_test(value))
         return self.equality(value, self.string_key)
 
     def equality(self, value: Any, string_key: StringKey) -> Condition:
-        """The condition that a field equals a value, or that an array has it as an element."""
+        """The condition that a field equals a value, or is an array with an equal element."""
         refuse_undefined(value)
         return ValueCondition(equality_test(value, string_key))
 
     def _field_condition(self, value: Any) -> Condition:
         return self.operators(value) if is_operator_document(value) else self.value(value)
 
-    def _top_operator(self, operation: Operation) -> Node | None:
-        parser = self.top_operators.get(operation.name)
+    def _top_operator(self, call: OperatorCall) -> Node | None:
+        parser = self.top_operators.get(call.name)
         if parser is None:
             raise bad_value(
-                f"unknown top level operator: {operation.name}. If you have a field name that starts "
+                f"unknown top level operator: {call.name}. If you have a field name that starts "
                 "with a '$' symbol, use $getField in an $expr"
             )
-        return parser(operation, self)
+        return parser(call, self)
 
 
 def is_operator_document(value: Any, *, part_of_reference_suffices: bool = False) -> bool:

@@ -1,10 +1,10 @@
-"""Tests for single values: equal to one, above or below one, one of many, found by a regex.
+"""Tests for single values: equality, ranges, membership, regexes.
 
-Values compare only within their type bracket: ``{$gt: 5}`` never matches a string. The exceptions: null
-stands for a missing field too, MinKey and MaxKey are compared with everything, and NaN equals NaN but is
-neither above nor below any number. Numbers of all types are one bracket, strings and symbols another.
+Values compare only within their type bracket: ``{$gt: 5}`` never matches a string. The exceptions: null also
+equals a missing field, MinKey and MaxKey compare with everything, and NaN equals NaN but is neither above nor
+below any number. Numbers of all types are one bracket, strings and symbols another.
 
-A test is chosen by the type of the value compared with; the usual types have short ones.
+The type of the filter's value decides which test is used; common types have fast ones.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _STRING_BRACKET: Final = type_bracket("")
 
 
 def equality_test(wanted: Any, string_key: StringKey = None) -> Test:
-    """A test for values equal to one; the order of fields counts, the type of a number does not."""
+    """A test for equality; the order of fields is significant, the type of a number is not."""
     if wanted is None:
         return lambda value: value is None or value is MISSING
     kind = type(wanted)
@@ -52,7 +52,7 @@ def equality_test(wanted: Any, string_key: StringKey = None) -> Test:
 
 
 def range_test(operator: str, limit: Any, string_key: StringKey = None) -> Test:
-    """A test for values above or below one."""
+    """A test for values above or below a limit; ``operator`` is ``$gt``, ``$gte``, ``$lt`` or ``$lte``."""
     inclusive = operator in ("$gte", "$lte")
     if limit is None:
         return equality_test(None) if inclusive else _never
@@ -82,7 +82,7 @@ def range_test(operator: str, limit: Any, string_key: StringKey = None) -> Test:
 
 
 def membership_test(values: list[Any], string_key: StringKey = None) -> Test:
-    """A test for values equal to one of many, or matched by one of the regexes among them."""
+    """A test for values that equal one of the values, or are matched by a regex among them."""
     keys = frozenset(sort_key(value, string_key) for value in values if value is not None)
     texts = frozenset(key[1] for key in keys if key[0] == _STRING_BRACKET) if string_key is None else None
     regexes = [regex_test(value) for value in values if isinstance(value, Regex)]
@@ -102,12 +102,12 @@ def membership_test(values: list[Any], string_key: StringKey = None) -> Test:
 
 
 def regex_test(regex: Regex[Any]) -> Test:
-    """A test for strings that a BSON regex finds; a regex value passes if it is the same."""
+    """A test for strings that a BSON regex matches; a value that is a regex passes if it is equal."""
     return pattern_test(regex_pattern(regex), regex_options(regex))
 
 
 def pattern_test(pattern: str, options: str) -> Test:
-    """The same for a pattern and its options."""
+    """Like `regex_test`, for a pattern and its options."""
     search = compile_pattern(pattern, options).search
     same_options = frozenset(options)
 
@@ -136,7 +136,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _number_test(limit: int | float | Decimal, order: _Order) -> Test:
-    """Compare numbers; Python compares them exactly whatever their types, and NaN is never in order."""
+    """Compare numbers, as Python does: exactly, with any types; NaN never passes."""
 
     def holds(value: Any) -> bool:
         if value.__class__ in _REAL:
@@ -148,7 +148,7 @@ def _number_test(limit: int | float | Decimal, order: _Order) -> Test:
 
 
 def _end_test(operator: str, limit: MinKey | MaxKey) -> Test:
-    """Everything, a missing field too, is above MinKey and below MaxKey."""
+    """All values, and a missing field, are above MinKey and below MaxKey."""
     end = type(limit)
     beyond = operator in ("$gt", "$gte") if end is MinKey else operator in ("$lt", "$lte")
     inclusive = operator in ("$gte", "$lte")

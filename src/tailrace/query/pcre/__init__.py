@@ -20,7 +20,7 @@ from bson import Regex
 
 from tailrace.errors import CommandError
 from tailrace.query.pcre.limits import SearchPattern, compile_limited
-from tailrace.query.pcre.options import Options
+from tailrace.query.pcre.options import PatternOptions
 from tailrace.query.pcre.reader import PatternError
 from tailrace.query.pcre.translate import Translator
 
@@ -60,7 +60,7 @@ def _compile(pattern: str, options: str) -> SearchPattern:
         if letter not in _OPTION_LETTERS:
             raise CommandError(INVALID_OPTION, f"invalid flag in regex options: {letter!r}")
         chosen.add(_OPTION_LETTERS[letter])
-    initial = Options(**{name: True for name in chosen if name is not None})
+    initial = PatternOptions(**{name: True for name in chosen if name is not None})
     try:
         if len(pattern.encode()) > _MAX_PATTERN_BYTES:
             raise PatternError(f"the pattern is longer than {_MAX_PATTERN_BYTES} bytes")
@@ -71,7 +71,7 @@ def _compile(pattern: str, options: str) -> SearchPattern:
         raise CommandError(INVALID_PATTERN, message) from None
 
 
-def _translate(pattern: str, options: Options) -> str:
+def _translate(pattern: str, options: PatternOptions) -> str:
     translator = Translator(pattern)
     translated = translator.translate(options)
     if translator.groups > 9 and _LONG_REFERENCE.search(pattern):

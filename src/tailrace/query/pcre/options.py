@@ -8,7 +8,7 @@ from tailrace.query.pcre.reader import PatternError
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PatternOptions:
     """The options in force at one place of a pattern."""
 
     ignore_case: bool = False
@@ -26,7 +26,7 @@ _OPTIONS_BY_LETTER: Final = {
 }  # fmt: skip
 
 
-def with_letters(options: Options, letters: str, value: bool) -> Options:
+def with_letters(options: PatternOptions, letters: str, value: bool) -> PatternOptions:
     """Return the options after ``(?letters)``, or after ``(?-letters)`` with a value of False."""
     for letter in re.findall("xx|.", letters):
         names = _OPTIONS_BY_LETTER.get("xx" if letter == "x" and not value else letter)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tailrace.query.pcre.charsets import char_set, with_other_cases
 from tailrace.query.pcre.classes import read_class, write_set
-from tailrace.query.pcre.options import Options, with_letters
+from tailrace.query.pcre.options import PatternOptions, with_letters
 from tailrace.query.pcre.reader import PatternError, Reader
 
 _MAX_REPEAT: Final = 65535
@@ -65,7 +65,7 @@ class Translator:
         self._depth = 0
         self._quoted = False
 
-    def translate(self, options: Options) -> str:
+    def translate(self, options: PatternOptions) -> str:
         """Return the translation of the whole pattern."""
         reader = self._reader
         while (setting := _SETTING.match(reader.pattern, reader.position)) and self._is_setting(setting[1]):
@@ -80,7 +80,7 @@ class Translator:
             self._reader.unicode_properties = True
         return name in _HARMLESS_SETTINGS
 
-    def _branches(self, options: Options, outer_ignore_case: bool) -> list[str]:
+    def _branches(self, options: PatternOptions, outer_ignore_case: bool) -> list[str]:
         """Read the alternatives up to the end of the group; an option set in one holds in those after it."""
         branches = []
         while True:
@@ -89,7 +89,7 @@ class Translator:
             if not self._reader.take("|"):
                 return branches
 
-    def _sequence(self, options: Options, outer_ignore_case: bool) -> tuple[str, Options]:
+    def _sequence(self, options: PatternOptions, outer_ignore_case: bool) -> tuple[str, PatternOptions]:
         reader = self._reader
         runs: list[tuple[bool, list[str]]] = []
         accepted = False
@@ -101,7 +101,7 @@ class Translator:
                 accepted = True
                 continue
             piece = self._piece(options)
-            if isinstance(piece, Options):
+            if isinstance(piece, PatternOptions):
                 options = piece
             elif piece is not None:
                 text = self._repeated(piece, options)
@@ -118,7 +118,7 @@ class Translator:
             written.append(joined)
         return "".join(written), options
 
-    def _skip_ignored(self, options: Options) -> bool:
+    def _skip_ignored(self, options: PatternOptions) -> bool:
         reader = self._reader
         if self._quoted:
             self._quoted = not reader.take("\\E")
@@ -133,7 +133,7 @@ class Translator:
             return True
         return options.extended and reader.take_match(_IGNORED) is not None
 
-    def _piece(self, options: Options) -> _Piece | Options | None:
+    def _piece(self, options: PatternOptions) -> _Piece | PatternOptions | None:
         reader = self._reader
         if self._quoted:
             return self._literal(reader.take_char(""), options)
@@ -161,13 +161,13 @@ class Translator:
         return self._literal(char, options)
 
     @staticmethod
-    def _literal(char: str, options: Options) -> _Piece:
+    def _literal(char: str, options: PatternOptions) -> _Piece:
         # To `re` the Turkish letters U+0130 and U+0131 are other cases of i, to PCRE they are not.
         if options.ignore_case and char in "iI\u0130\u0131":
             return _Piece(write_set(with_other_cases(char_set(char)), ignore_case=True))
         return _Piece(re.escape(char))
 
-    def _repeated(self, piece: _Piece, options: Options) -> str:
+    def _repeated(self, piece: _Piece, options: PatternOptions) -> str:
         """Return the piece with the quantifier that follows it, if there is one."""
         reader = self._reader
         if self._quoted and not reader.next_is("\\E"):
@@ -208,7 +208,7 @@ class Translator:
 
     # Escapes
 
-    def _escape(self, options: Options) -> _Piece:
+    def _escape(self, options: PatternOptions) -> _Piece:
         reader = self._reader
         char = reader.character_escape()
         if char is not None:
@@ -285,7 +285,7 @@ class Translator:
 
     # Groups
 
-    def _group(self, options: Options) -> _Piece | Options | None:
+    def _group(self, options: PatternOptions) -> _Piece | PatternOptions | None:
         reader = self._reader
         if reader.next_is("(*"):
             return self._verb(options)
@@ -316,11 +316,11 @@ class Translator:
         self.groups += 1
         return "(" if name is None else f"(?P<{name}>"
 
-    def _body(self, opening: str, options: Options, outer_ignore_case: bool | None = None) -> _Piece:
+    def _body(self, opening: str, options: PatternOptions, outer_ignore_case: bool | None = None) -> _Piece:
         outer = options.ignore_case if outer_ignore_case is None else outer_ignore_case
         return _Piece(f"{opening}{'|'.join(self._inner_branches(options, outer))})")
 
-    def _inner_branches(self, options: Options, outer_ignore_case: bool) -> list[str]:
+    def _inner_branches(self, options: PatternOptions, outer_ignore_case: bool) -> list[str]:
         self._depth += 1
         branches = self._branches(options, outer_ignore_case)
         self._depth -= 1
@@ -328,7 +328,7 @@ class Translator:
             raise PatternError("missing closing parenthesis")
         return branches
 
-    def _lookaround(self, opening: str, options: Options) -> _Piece:
+    def _lookaround(self, opening: str, options: PatternOptions) -> _Piece:
         branches = self._inner_branches(options, options.ignore_case)
         if not opening.startswith("<") or len(branches) == 1:
             return _Piece(f"(?{opening}{'|'.join(branches)})", is_assertion=True)
@@ -336,7 +336,7 @@ class Translator:
         parts = [f"(?{opening}{branch})" for branch in branches]
         return _Piece(f"(?:{('|' if opening == '<=' else '').join(parts)})", is_assertion=True)
 
-    def _conditional(self, options: Options) -> _Piece:
+    def _conditional(self, options: PatternOptions) -> _Piece:
         reader = self._reader
         if reader.take("?"):
             return self._conditional_on_lookaround(options)
@@ -366,7 +366,7 @@ class Translator:
             number = self.groups + 1 - number if sign == "-" else self.groups + number
         return str(number)
 
-    def _conditional_on_lookaround(self, options: Options) -> _Piece:
+    def _conditional_on_lookaround(self, options: PatternOptions) -> _Piece:
         reader = self._reader
         groups_before = self.groups
         opening = next((kind for kind in ("=", "!", "<=", "<!") if reader.take(kind)), None)
@@ -381,7 +381,7 @@ class Translator:
         otherwise = branches[1] if len(branches) == 2 else ""
         return _Piece(f"(?:{condition}{branches[0]}|(?!{condition}){otherwise})")
 
-    def _option_group(self, options: Options) -> _Piece | Options:
+    def _option_group(self, options: PatternOptions) -> _Piece | PatternOptions:
         reader = self._reader
         match = reader.take_match(_OPTION_LETTERS)
         end = reader.take_char("missing closing parenthesis")
@@ -390,12 +390,12 @@ class Translator:
         changed = options
         if match[1]:
             # Everything but the ungreedy option.
-            changed = Options(ungreedy=options.ungreedy)
+            changed = PatternOptions(ungreedy=options.ungreedy)
         changed = with_letters(changed, match[2], True)
         changed = with_letters(changed, match[4] or "", False)
         return changed if end == ")" else self._body("(?:", changed, options.ignore_case)
 
-    def _verb(self, options: Options) -> _Piece | None:
+    def _verb(self, options: PatternOptions) -> _Piece | None:
         reader = self._reader
         wordy = reader.take_match(_WORDY_GROUP)
         if wordy is not None:

@@ -29,8 +29,8 @@ from tailrace.query.expressions.scope import (
     Constant,
     Environment,
     Expression,
+    ExpressionScope,
     OperatorParser,
-    Scope,
     StringKey,
 )
 
@@ -38,7 +38,7 @@ _QUANTILE_ARGUMENTS: Final = ("input", "method")
 
 
 def _accumulator(accumulate: Callable[[list[Any], StringKey | None], Any]) -> OperatorParser:
-    def parse(_: str, spec: Any, scope: Scope) -> Expression:
+    def parse(_: str, spec: Any, scope: ExpressionScope) -> Expression:
         expressions = parse_list(spec, scope)
         string_key = scope.string_key
 
@@ -136,7 +136,7 @@ def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey | None], A
     return apply
 
 
-def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_median(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     samples = _parse_samples(name, spec, scope, not_object=7436201)
 
     def apply(env: Environment) -> float | None:
@@ -145,7 +145,7 @@ def _parse_median(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_percentile(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     samples = _parse_samples(name, spec, scope, "p", not_object=7436200)
     fractions = scope.parse(spec["p"])
     if isinstance(fractions, Constant):
@@ -160,7 +160,7 @@ def _parse_percentile(name: str, spec: Any, scope: Scope) -> Expression:
 
 
 def _parse_samples(
-    name: str, spec: Any, scope: Scope, *more: str, not_object: int
+    name: str, spec: Any, scope: ExpressionScope, *more: str, not_object: int
 ) -> Callable[[Environment], list[float]]:
     source = scope.parse(quantile_specs(name, spec, *more, not_object=not_object)["input"])
 

@@ -14,7 +14,7 @@ from tailrace.query.expressions.arguments import (
 )
 from tailrace.query.expressions.numbers.number_types import int32_value
 from tailrace.query.expressions.operands import compare, is_nullish, is_number, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 from tailrace.query.missing import MISSING
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
@@ -68,7 +68,7 @@ def concat_arrays(arrays: list[Any]) -> list[Any] | None:
     return result
 
 
-def _parse_in(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_in(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     needle, haystack = parse_exactly(2, name, spec, scope)
     string_key = scope.string_key
 
@@ -83,7 +83,7 @@ def _parse_in(name: str, spec: Any, scope: Scope) -> Expression:
     return contains
 
 
-def _parse_index_of_array(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_index_of_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     expressions = parse_between(2, 4, name, spec, scope)
     string_key = scope.string_key
 

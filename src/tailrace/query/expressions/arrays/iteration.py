@@ -11,8 +11,8 @@ from tailrace.query.expressions.operands import is_nullish, is_string, is_truthy
 from tailrace.query.expressions.scope import (
     Environment,
     Expression,
+    ExpressionScope,
     OperatorParser,
-    Scope,
     build_array,
     check_variable_write,
 )
@@ -30,7 +30,7 @@ def _element_name(name: str, spec: Any) -> str:
     return spec
 
 
-def _parse_map(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_map(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name, spec, required={"input": 16880, "in": 16882}, optional=("as",), not_object=16878, unknown=16879
     )
@@ -55,7 +55,7 @@ def _parse_map(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_filter(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_filter(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,
@@ -100,7 +100,7 @@ def _checked_limit(name: str, limit: Any) -> int | None:
     return number
 
 
-def _parse_reduce(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_reduce(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,
@@ -129,7 +129,7 @@ def _parse_reduce(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_zip(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_zip(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,

@@ -9,10 +9,16 @@ from tailrace.query.expressions.arguments import named_expressions, named_specs
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_nullish, is_number, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope, StringKey
+from tailrace.query.expressions.scope import (
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+    StringKey,
+)
 
 
-def _parse_sort_array(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name, spec, required={"input": 2942502, "sortBy": 2942503}, not_object=2942500, unknown=2942501
     )
@@ -77,7 +83,7 @@ def _at(value: Any, components: tuple[str, ...]) -> Any:
 
 
 def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], list[Any]]) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         named = named_expressions(
             name,
             spec,

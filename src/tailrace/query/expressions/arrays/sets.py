@@ -10,7 +10,13 @@ from tailrace.bson.compare import SortKey, sort_key
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import parse_exactly, parse_list, unary
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope, StringKey
+from tailrace.query.expressions.scope import (
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+    StringKey,
+)
 
 
 def _keyed(array: list[Any], string_key: StringKey | None) -> dict[SortKey, Any]:
@@ -39,7 +45,7 @@ def _truth(name: str, code: int, judge: Callable[[Any], bool]) -> OperatorParser
 def _combination(
     code: int, combine: Callable[[list[dict[SortKey, Any]]], dict[SortKey, Any]]
 ) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         expressions = parse_list(spec, scope)
         string_key = scope.string_key
 
@@ -73,7 +79,7 @@ def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     return {key: item for key, item in first.items() if all(key in other for other in others)}
 
 
-def _parse_difference(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     left, right = parse_exactly(2, name, spec, scope)
     string_key = scope.string_key
 
@@ -89,7 +95,7 @@ def _parse_difference(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_equals(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_equals(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     expressions = parse_list(spec, scope)
     if len(expressions) < 2:
         raise CommandError(17045, f"{name} needs at least two arguments had: {len(expressions)}")
@@ -105,7 +111,7 @@ def _parse_equals(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_is_subset(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_is_subset(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     left, right = parse_exactly(2, name, spec, scope)
     string_key = scope.string_key
 

@@ -12,7 +12,7 @@ from bson import Binary, Int64
 from bson.binary import UUID_SUBTYPE
 
 from tailrace.errors import CommandError
-from tailrace.query.expressions.conversion.conversion_table import Conversion, Options, failure
+from tailrace.query.expressions.conversion.conversion_table import Conversion, ConversionOptions, failure
 from tailrace.query.expressions.operands import is_int64
 
 FORMATS: Final = ("base64", "base64url", "hex", "utf8", "uuid", "auto")
@@ -56,13 +56,13 @@ _ENCODERS: Final[dict[str, Callable[[bytes], str]]] = {
 }
 
 
-def _format(options: Options, direction: str) -> str:
+def _format(options: ConversionOptions, direction: str) -> str:
     if options.format is None:
         raise CommandError(4341115, f"'format' must be given to $convert {direction}")
     return options.format
 
 
-def _string_to_binary(text: str, options: Options) -> bytes:
+def _string_to_binary(text: str, options: ConversionOptions) -> bytes:
     chosen = _format(options, "string to binData")
     if (chosen == "uuid") != (options.subtype == UUID_SUBTYPE) or chosen == "auto":
         raise failure(f"Format '{chosen}' does not go with subtype {options.subtype}")
@@ -78,7 +78,7 @@ def _string_to_binary(text: str, options: Options) -> bytes:
         raise failure(f"Input is not a valid {chosen} string: '{text}'") from None
 
 
-def _binary_to_string(value: bytes, options: Options) -> str:
+def _binary_to_string(value: bytes, options: ConversionOptions) -> str:
     chosen = _format(options, "binData to string")
     is_uuid = _subtype(value) == UUID_SUBTYPE
     if chosen == "auto":
@@ -93,23 +93,23 @@ def _binary_to_string(value: bytes, options: Options) -> str:
         raise failure("BinData does not represent a valid UTF-8 string") from None
 
 
-def _binary_to_binary(value: bytes, options: Options) -> bytes:
+def _binary_to_binary(value: bytes, options: ConversionOptions) -> bytes:
     if _subtype(value) != options.subtype:
         raise failure(f"Conversions between different binData subtypes are not supported: {_subtype(value)}")
     return value
 
 
-def _signed(value: bytes, options: Options, sizes: tuple[int, ...]) -> int:
+def _signed(value: bytes, options: ConversionOptions, sizes: tuple[int, ...]) -> int:
     if len(value) not in sizes:
         raise failure(f"BinData of {len(value)} bytes does not hold an integer of the target type")
     return int.from_bytes(value, "big" if options.byte_order == "big" else "little", signed=True)
 
 
-def _struct_order(options: Options) -> str:
+def _struct_order(options: ConversionOptions) -> str:
     return ">" if options.byte_order == "big" else "<"
 
 
-def _binary_to_double(value: bytes, options: Options) -> float:
+def _binary_to_double(value: bytes, options: ConversionOptions) -> float:
     codes = {4: "f", 8: "d"}
     if len(value) not in codes:
         raise failure(f"BinData of {len(value)} bytes does not hold a double")
@@ -117,7 +117,7 @@ def _binary_to_double(value: bytes, options: Options) -> float:
     return float(number)
 
 
-def _number_to_binary(value: Any, options: Options) -> bytes:
+def _number_to_binary(value: Any, options: ConversionOptions) -> bytes:
     code = "d" if isinstance(value, float) else "q" if is_int64(value) else "i"
     return _binary(struct.pack(_struct_order(options) + code, value), options.subtype)
 

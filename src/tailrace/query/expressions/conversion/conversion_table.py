@@ -1,7 +1,7 @@
-"""Which type converts to which, and how: one table.
+"""The table of conversions between types.
 
-A conversion gets a value of its source type and the `Options` that came with it. What cannot be converted
-raises ``ConversionFailure``, the one error that `$convert` hands to its ``onError``.
+A conversion gets a value of its source type and the `ConversionOptions`. A value that cannot be converted
+raises ``ConversionFailure``, the only error that ``onError`` of ``$convert`` replaces.
 """
 
 import re
@@ -39,8 +39,8 @@ _REAL: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What may be said about a conversion beside its target type."""
+class ConversionOptions:
+    """The options of a conversion beside its target type."""
 
     base: int | None = None
     format: str | None = None
@@ -48,11 +48,10 @@ class Options:
     subtype: int = 0
 
 
-Conversion = Callable[[Any, Options], Any]
+Conversion = Callable[[Any, ConversionOptions], Any]
 
 
 def failure(reason: str) -> CommandError:
-    """A conversion that is not possible."""
     return CommandError(ErrorCode.ConversionFailure, f"{reason} in $convert with no onError value")
 
 
@@ -77,26 +76,26 @@ def _checked_int64(number: int) -> Int64:
     return Int64(number)
 
 
-def _to_int32(value: Any, _: Options) -> int:
+def _to_int32(value: Any, _: ConversionOptions) -> int:
     return _checked_int32(_whole(value))
 
 
-def _to_int64(value: Any, _: Options) -> Int64:
+def _to_int64(value: Any, _: ConversionOptions) -> Int64:
     return _checked_int64(_whole(value))
 
 
-def _to_date(value: Any, _: Options) -> DatetimeMS:
+def _to_date(value: Any, _: ConversionOptions) -> DatetimeMS:
     return DatetimeMS(_checked_int64(_whole(value)))
 
 
-def _number_to_double(value: Any, _: Options) -> float:
+def _number_to_double(value: Any, _: ConversionOptions) -> float:
     result = to_double(value)
     if isinstance(value, Decimal128) and abs(result) == float("inf") and to_decimal(value).is_finite():
         raise failure(f"Conversion would overflow target type: {value}")
     return result
 
 
-def _number_to_string(value: Any, options: Options) -> str:
+def _number_to_string(value: Any, options: ConversionOptions) -> str:
     if options.base is None:
         return number_text(value)
     number = integral_value(value)
@@ -109,7 +108,7 @@ def _number_to_string(value: Any, options: Options) -> str:
     return f"-{digits}" if number < 0 else digits
 
 
-def _read_integer(text: str, options: Options) -> int:
+def _read_integer(text: str, options: ConversionOptions) -> int:
     base = options.base or 10
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or any(digit not in _DIGITS[:base] for digit in digits.upper()):
@@ -117,15 +116,15 @@ def _read_integer(text: str, options: Options) -> int:
     return int(digits, base) * (-1 if text[0] == "-" else 1)
 
 
-def _string_to_int32(text: str, options: Options) -> int:
+def _string_to_int32(text: str, options: ConversionOptions) -> int:
     return _checked_int32(_read_integer(text, options))
 
 
-def _string_to_int64(text: str, options: Options) -> Int64:
+def _string_to_int64(text: str, options: ConversionOptions) -> Int64:
     return _checked_int64(_read_integer(text, options))
 
 
-def _string_to_double(text: str, options: Options) -> float:
+def _string_to_double(text: str, options: ConversionOptions) -> float:
     if options.base is not None:
         return float(_string_to_int64(text, options))
     if not _REAL.fullmatch(text):
@@ -136,7 +135,7 @@ def _string_to_double(text: str, options: Options) -> float:
     return result
 
 
-def _string_to_decimal(text: str, options: Options) -> Decimal128:
+def _string_to_decimal(text: str, options: ConversionOptions) -> Decimal128:
     if options.base is not None:
         return Decimal128(Decimal(_string_to_int64(text, options)))
     if not _REAL.fullmatch(text):
@@ -147,17 +146,17 @@ def _string_to_decimal(text: str, options: Options) -> Decimal128:
     return decimal128(number)
 
 
-def _string_to_object_id(text: str, _: Options) -> ObjectId:
+def _string_to_object_id(text: str, _: ConversionOptions) -> ObjectId:
     if not _OBJECT_ID.fullmatch(text):
         raise failure(f"Failed to parse objectId '{text}': it takes 24 hexadecimal digits")
     return ObjectId(text)
 
 
-def _string_to_date(text: str, _: Options) -> DatetimeMS:
+def _string_to_date(text: str, _: ConversionOptions) -> DatetimeMS:
     return DatetimeMS(read_date(text, UTC))
 
 
-def _itself(value: Any, _: Options) -> Any:
+def _itself(value: Any, _: ConversionOptions) -> Any:
     return value
 
 
@@ -207,6 +206,5 @@ CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
 """By source type and target type; binary data is in `binary_conversions`, and everything converts to bool."""
 
 
-def to_bool(value: Any, _: Options) -> bool:
-    """What a value counts for as a condition."""
+def to_bool(value: Any, _: ConversionOptions) -> bool:
     return is_truthy(value)

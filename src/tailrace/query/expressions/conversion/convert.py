@@ -9,13 +9,19 @@ from tailrace.query.expressions.conversion.binary_conversions import BINARY_CONV
 from tailrace.query.expressions.conversion.conversion_table import (
     CONVERSIONS,
     Conversion,
-    Options,
+    ConversionOptions,
     failure,
     to_bool,
 )
 from tailrace.query.expressions.numbers.number_types import int32_value, integral_value
 from tailrace.query.expressions.operands import is_nullish, is_number, is_string, type_name
-from tailrace.query.expressions.scope import Constant, Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+)
 
 _TYPE_CODES: Final = {
     -1: "minKey", 0: "missing", 1: "double", 2: "string", 3: "object", 4: "array", 5: "binData",
@@ -38,7 +44,7 @@ def _conversion(source: str, target: str) -> Conversion:
     return found
 
 
-def _parse_convert(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     code = int(ErrorCode.FailedToParse)
     named = named_expressions(
         name,
@@ -58,7 +64,7 @@ def _parse_convert(name: str, spec: Any, scope: Scope) -> Expression:
     def apply(env: Environment) -> Any:
         value, target = source(env), to(env)
         target_type, subtype = ("", 0) if is_nullish(target) else _checked_target(name, target)
-        options = Options(
+        options = ConversionOptions(
             _checked_base(name, base(env)),
             _checked_format(name, chosen_format(env)),
             _checked_byte_order(name, byte_order(env)),
@@ -145,8 +151,8 @@ def _checked_byte_order(name: str, value: Any) -> str:
     return value
 
 
-def _shorthand(target: str, options: Options = Options()) -> OperatorParser:  # noqa: B008 - frozen
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+def _shorthand(target: str, options: ConversionOptions = ConversionOptions()) -> OperatorParser:  # noqa: B008 - frozen
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         expressions = parse_list(spec, scope)
         if len(expressions) != 1:
             raise CommandError(50723, f"{name} requires a single argument, got {len(expressions)}")
@@ -171,7 +177,7 @@ OPERATORS: Final[dict[str, OperatorParser]] = {
     "$toInt": _shorthand("int"),
     "$toLong": _shorthand("long"),
     "$toObjectId": _shorthand("objectId"),
-    "$toString": _shorthand("string", Options(format="auto")),
-    "$toUUID": _shorthand("binData", Options(format="uuid", subtype=4)),
+    "$toString": _shorthand("string", ConversionOptions(format="auto")),
+    "$toUUID": _shorthand("binData", ConversionOptions(format="uuid", subtype=4)),
     "$type": unary(type_name),
 }

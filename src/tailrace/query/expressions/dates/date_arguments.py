@@ -10,7 +10,7 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.dates.timezones import TimeZone, checked_zone
 from tailrace.query.expressions.numbers.number_types import fits_int64
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Expression, Scope
+from tailrace.query.expressions.scope import Expression, ExpressionScope
 
 
 class Unit(Enum):
@@ -50,7 +50,7 @@ def checked_date(name: str, millis: int, overflow: int) -> DatetimeMS:
     return DatetimeMS(millis)
 
 
-def parse_zone(specs: Mapping[str, Any], scope: Scope) -> Expression:
+def parse_zone(specs: Mapping[str, Any], scope: ExpressionScope) -> Expression:
     """The optional ``timezone`` of an operator, as an expression."""
     return scope.parse(specs.get("timezone", "UTC"))
 

@@ -25,7 +25,7 @@ from tailrace.query.expressions.dates.date_arguments import (
 from tailrace.query.expressions.dates.timezones import TimeZone, checked_zone
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 DURATIONS: Final = {
     Unit.HOUR: civil.HOUR,
@@ -48,7 +48,7 @@ _REFERENCE_DAYS: Final = civil.days_since_epoch(_REFERENCE_YEAR, 1, 1)
 
 
 def _shift(sign: int) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         specs = named_specs(
             name,
             spec,
@@ -99,7 +99,7 @@ def shifted(millis: int, unit: Unit, amount: int, zone: TimeZone) -> int:
     return zone.to_utc(days * civil.DAY + time_of_day)
 
 
-def _parse_date_diff(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_diff(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,
@@ -129,7 +129,7 @@ def _parse_date_diff(name: str, spec: Any, scope: Scope) -> Expression:
 class _CalendarArguments:
     """``unit``, ``timezone`` and ``startOfWeek``, as `$dateDiff` and `$dateTrunc` have them."""
 
-    def __init__(self, name: str, specs: Mapping[str, Any], scope: Scope) -> None:
+    def __init__(self, name: str, specs: Mapping[str, Any], scope: ExpressionScope) -> None:
         self._name = name
         self._unit = scope.parse(specs["unit"])
         self._zone = parse_zone(specs, scope)
@@ -174,7 +174,7 @@ def _first_week(first_weekday: int) -> int:
     return _REFERENCE_DAYS + (first_weekday + 1 - civil.iso_weekday(_REFERENCE_DAYS)) % 7
 
 
-def _parse_date_trunc(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_trunc(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,

@@ -11,7 +11,7 @@ from tailrace.query.expressions.dates.civil import LocalTime
 from tailrace.query.expressions.dates.date_arguments import date_millis, parse_zone
 from tailrace.query.expressions.dates.timezones import UTC, TimeZone, checked_zone
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",
@@ -112,7 +112,7 @@ def iso_string(millis: int) -> str:
     return format_date(millis, _ISO_UTC, UTC)
 
 
-def _parse_date_to_string(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_to_string(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,

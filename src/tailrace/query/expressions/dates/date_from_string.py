@@ -11,10 +11,10 @@ from tailrace.query.expressions.dates.date_arguments import parse_zone
 from tailrace.query.expressions.dates.date_strings import read_date, read_date_by_format
 from tailrace.query.expressions.dates.timezones import checked_zone
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 
-def _parse_date_from_string(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_from_string(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,

@@ -17,7 +17,7 @@ from tailrace.query.expressions.dates.date_arguments import (
 )
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_nullish, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 _DURATION_OVERFLOW: Final = 159
 _CLOCK: Final = ("hour", "minute", "second", "millisecond")
@@ -29,7 +29,7 @@ _MAX_YEAR: Final = 9999
 
 
 def _part(read: Callable[[LocalTime], int]) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         source, zone_argument = _parse_date_argument(name, spec, scope)
 
         def apply(env: Environment) -> int | None:
@@ -45,7 +45,7 @@ def _part(read: Callable[[LocalTime], int]) -> OperatorParser:
     return parse
 
 
-def _parse_date_argument(name: str, spec: Any, scope: Scope) -> tuple[Expression, Expression]:
+def _parse_date_argument(name: str, spec: Any, scope: ExpressionScope) -> tuple[Expression, Expression]:
     """``<date>``, ``[<date>]`` or ``{date: <date>, timezone: <zone>}``."""
     if isinstance(spec, Mapping) and not next(iter(spec), "").startswith("$"):
         specs = named_specs(
@@ -61,7 +61,7 @@ def _parse_date_argument(name: str, spec: Any, scope: Scope) -> tuple[Expression
     return scope.parse(spec), parse_zone({}, scope)
 
 
-def _parse_date_to_parts(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_to_parts(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,
@@ -95,7 +95,7 @@ def _parse_date_to_parts(name: str, spec: Any, scope: Scope) -> Expression:
     return apply
 
 
-def _parse_date_from_parts(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_date_from_parts(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(
         name,
         spec,

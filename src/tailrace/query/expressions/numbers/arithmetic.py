@@ -29,7 +29,7 @@ from tailrace.query.expressions.numbers.number_types import (
     to_double,
 )
 from tailrace.query.expressions.operands import INT64_MIN, Number, is_nullish, is_number, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 # A quotient of two decimals can have this many digits, and a remainder needs all of them.
 _REMAINDER: Final = Context(prec=12_400, traps=[])
@@ -188,7 +188,7 @@ def not_numeric(name: str, value: Any) -> CommandError:
     return CommandError(28765, f"{name} only supports numeric types, not {type_name(value)}")
 
 
-def _parse_rand(name: str, spec: Any, scope: Scope) -> Expression:
+def _parse_rand(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     if spec not in ({}, []):
         raise CommandError(3040501, f"{name} does not currently accept arguments")
     scope.note_dependency()

@@ -9,7 +9,13 @@ from bson import Regex
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
-from tailrace.query.expressions.scope import Constant, Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+)
 from tailrace.query.pcre import INVALID_PATTERN, compile_pattern, regex_options, regex_pattern
 from tailrace.query.pcre.limits import SearchPattern
 
@@ -17,7 +23,7 @@ _INVALID_IN_EXPRESSION: Final = 51111
 
 
 def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         named = named_expressions(
             name,
             spec,

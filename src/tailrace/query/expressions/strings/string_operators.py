@@ -18,7 +18,7 @@ from tailrace.query.expressions.arguments import (
 from tailrace.query.expressions.arrays.array_operators import search_bounds
 from tailrace.query.expressions.numbers.number_types import int32_value, real
 from tailrace.query.expressions.operands import is_nullish, is_number, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, OperatorParser, Scope
+from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 from tailrace.query.expressions.strings.text import coerced_text
 
 _WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680" + "".join(chr(code) for code in range(0x2000, 0x200B))
@@ -152,7 +152,7 @@ def split(text: Any, separator: Any) -> list[str] | None:
 
 
 def _trim(strip: Callable[[str, str], str]) -> OperatorParser:
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         named = named_expressions(
             name, spec, scope, required={"input": 50695}, optional=("chars",), not_object=50696, unknown=50694
         )
@@ -181,7 +181,7 @@ def _trim(strip: Callable[[str, str], str]) -> OperatorParser:
 def _replace(limit: int) -> OperatorParser:
     codes = {"input": 51746, "find": 51745, "replacement": 51744}
 
-    def parse(name: str, spec: Any, scope: Scope) -> Expression:
+    def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         required = {"input": 51749, "find": 51748, "replacement": 51747}
         named = named_expressions(name, spec, scope, required=required, not_object=51751, unknown=51750)
 

@@ -4,10 +4,9 @@
 >>> matches({"qty": 3}), matches({"qty": 0}), matches({})
 (True, False, False)
 
-A schema looks at values as they are: unlike a path in a query, it does not reach into arrays by itself.
-Most keywords are about one type and say nothing about values of another. MongoDB adds ``bsonType``,
-``encrypt`` and ``encryptMetadata``; it has no ``$ref $schema default definitions format id`` and no type
-"integer".
+Unlike a path in a query, a schema does not test the elements of arrays instead of the array. Most keywords
+apply to one type; values of other types pass. MongoDB adds ``bsonType``, ``encrypt`` and ``encryptMetadata``;
+it lacks ``$ref $schema default definitions format id`` and the type "integer".
 """
 
 from collections.abc import Mapping
@@ -16,8 +15,8 @@ from typing import Any, Final
 from tailrace.query.match.evaluation import refuse_in_element
 from tailrace.query.match.json_schema import arrays, enums, logic, objects, scalars, types
 from tailrace.query.match.json_schema.keyword import Keyword, KeywordParser, failed_to_parse, type_mismatch
-from tailrace.query.match.nodes import Judgement, Node, every
-from tailrace.query.match.scope import Operation, Scope
+from tailrace.query.match.nodes import DocumentPredicate, Node, every
+from tailrace.query.match.scope import FilterScope, OperatorCall
 from tailrace.query.paths import Test
 
 __all__ = ["compile_schema", "parse_json_schema"]
@@ -58,12 +57,12 @@ _KEYWORDS: Final[Mapping[str, KeywordParser]] = {
 _KNOWN_BUT_UNSUPPORTED: Final = frozenset({"$ref", "$schema", "default", "definitions", "format", "id"})
 
 
-def parse_json_schema(operation: Operation, scope: Scope) -> Node:
+def parse_json_schema(call: OperatorCall, scope: FilterScope) -> Node:
     """``$jsonSchema``: the document matches a schema."""
-    refuse_in_element(operation, scope)
-    if not isinstance(operation.argument, Mapping):
+    refuse_in_element(call, scope)
+    if not isinstance(call.argument, Mapping):
         raise type_mismatch("$jsonSchema must be an object")
-    return Judgement(compile_schema(operation.argument))
+    return DocumentPredicate(compile_schema(call.argument))
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Test:

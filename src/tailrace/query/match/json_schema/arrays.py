@@ -1,4 +1,4 @@
-"""Keywords about arrays; they say nothing about other values."""
+"""Keywords for arrays; other values pass."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,13 +27,13 @@ def parse_items(keyword: Keyword) -> Test:
 
 
 def parse_additional_items(keyword: Keyword) -> Test | None:
-    """``additionalItems``: what may follow the elements that ``items`` lists one by one."""
+    """``additionalItems``: whether elements after those of an ``items`` list are allowed, or their schema."""
     argument = keyword.argument
     if isinstance(argument, Mapping):
         test: Test = keyword.subschema(argument)
     elif isinstance(argument, bool):
         allowed = argument
-        test = lambda _item: allowed  # noqa: E731 - as short as the schema it stands for
+        test = lambda _item: allowed  # noqa: E731 - shorter than a function
     else:
         raise type_mismatch("$jsonSchema keyword 'additionalItems' must be an object or a boolean")
     items = keyword.schema.get("items")
@@ -49,7 +49,7 @@ def parse_size(keyword: Keyword) -> Test:
 
 
 def parse_unique_items(keyword: Keyword) -> Test | None:
-    """``uniqueItems``: no two elements are equal, whatever the order of their fields."""
+    """``uniqueItems``: no two elements are equal; the order of fields is ignored."""
     return only_for(list, _are_unique) if checked_bool(keyword) else None
 
 

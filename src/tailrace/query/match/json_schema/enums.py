@@ -1,4 +1,4 @@
-"""``enum``, and equality without regard to the order of fields. Collations have no say here."""
+"""``enum``, and equality that ignores the order of fields. Collations have no effect here."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def parse_enum(keyword: Keyword) -> Test:
 
 
 def unordered_key(value: Any) -> Any:
-    """A key that is equal for values equal up to the order of fields.
+    """A key that is equal for values that differ at most in the order of fields.
 
     >>> unordered_key({"a": 1, "b": 2}) == unordered_key({"b": 2.0, "a": 1})
     True

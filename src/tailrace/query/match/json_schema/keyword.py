@@ -1,4 +1,4 @@
-"""What the parser of a ``$jsonSchema`` keyword is given, and the checks its argument has to pass."""
+"""Input of the parsers of ``$jsonSchema`` keywords, and checks of a keyword's argument."""
 
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, NamedTuple, TypeAlias
@@ -11,24 +11,24 @@ from tailrace.query.paths import Test
 
 
 class Keyword(NamedTuple):
-    """A keyword as it stands in a schema."""
+    """The use of a keyword in a schema."""
 
     name: str
     argument: Any
     schema: Mapping[str, Any]
-    """The whole schema it stands in."""
+    """The schema that contains the keyword."""
     compile: Callable[[Mapping[str, Any]], Test]
-    """Compiles a schema inside this one."""
+    """Compiles a nested schema."""
 
     def subschema(self, value: Any) -> Test:
-        """A schema inside this one, which must be an object."""
+        """Compile a nested schema, which must be an object."""
         if not isinstance(value, Mapping):
             raise type_mismatch(f"$jsonSchema keyword '{self.name}' must hold schemas, which are objects")
         return self.compile(value)
 
 
 KeywordParser: TypeAlias = Callable[[Keyword], Test | None]
-"""Turns a keyword into a test for values; None if it says nothing by itself."""
+"""Turns a keyword into a test for values; None if it adds no test."""
 
 
 def type_mismatch(message: str) -> CommandError:
@@ -84,7 +84,7 @@ def checked_names(what: str, names: Any) -> list[str]:
 
 
 def only_for(kind: type, test: Test) -> Test:
-    """A test that says nothing about values of other types."""
+    """A test that values of other types pass."""
     return lambda value: not isinstance(value, kind) or test(value)
 
 

@@ -1,4 +1,4 @@
-"""Keywords about objects; they say nothing about other values."""
+"""Keywords for objects; other values pass."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from tailrace.query.pcre import compile_pattern
 
 
 def parse_properties(keyword: Keyword) -> Test:
-    """``properties``: a schema for each field, if the field is there."""
+    """``properties``: a schema for each field, if the field exists."""
     schemas = {name: keyword.subschema(schema) for name, schema in checked_object(keyword).items()}
     return only_for(
         dict, lambda document: all(test(document[name]) for name, test in schemas.items() if name in document)
@@ -25,7 +25,7 @@ def parse_properties(keyword: Keyword) -> Test:
 
 
 def parse_pattern_properties(keyword: Keyword) -> Test:
-    """``patternProperties``: a schema for all fields with a name that the pattern finds."""
+    """``patternProperties``: a schema for all fields with a name that the pattern matches."""
     schemas = [
         (compile_pattern(pattern, "").search, keyword.subschema(schema))
         for pattern, schema in checked_object(keyword).items()
@@ -39,10 +39,10 @@ def parse_pattern_properties(keyword: Keyword) -> Test:
 
 
 def parse_additional_properties(keyword: Keyword) -> Test:
-    """``additionalProperties``: whether there may be fields that are named nowhere, or their schema."""
+    """``additionalProperties``: whether fields without their own schema are allowed, or their schema."""
     if isinstance(keyword.argument, bool):
         allowed = keyword.argument
-        test: Test = lambda _value: allowed  # noqa: E731 - as short as the schema it stands for
+        test: Test = lambda _value: allowed  # noqa: E731 - shorter than a function
     elif isinstance(keyword.argument, Mapping):
         test = keyword.subschema(keyword.argument)
     else:
@@ -59,12 +59,12 @@ def parse_additional_properties(keyword: Keyword) -> Test:
 
 
 def _names(schemas: Any) -> frozenset[str]:
-    # If this is no object, the keyword it belongs to says so.
+    # If this is no object, its own keyword is refused.
     return frozenset(schemas) if isinstance(schemas, Mapping) else frozenset()
 
 
 def parse_required(keyword: Keyword) -> Test:
-    """``required``: fields that must be there."""
+    """``required``: fields that must exist."""
     names = checked_names("keyword 'required'", keyword.argument)
     return only_for(dict, lambda document: all(name in document for name in names))
 
@@ -75,7 +75,7 @@ def parse_size(keyword: Keyword) -> Test:
 
 
 def parse_dependencies(keyword: Keyword) -> Test:
-    """``dependencies``: what holds for the object if a field is there: other fields, or a schema."""
+    """``dependencies``: other fields or a schema that an object with a field must have."""
     dependencies = [
         (name, _dependency(keyword, dependency)) for name, dependency in checked_object(keyword).items()
     ]

@@ -1,4 +1,4 @@
-"""Keywords about numbers and strings; they say nothing about values of other types."""
+"""Keywords for numbers and strings; values of other types pass."""
 
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
@@ -21,7 +21,7 @@ _EXCLUSIVE = {"minimum": ("exclusiveMinimum", "$gte", "$gt"), "maximum": ("exclu
 
 
 def parse_limit(keyword: Keyword) -> Test:
-    """``minimum`` and ``maximum``, with the boolean beside them that makes them exclusive."""
+    """``minimum`` and ``maximum``, exclusive if ``exclusiveMinimum`` or ``exclusiveMaximum`` is true."""
     limit = _checked_number(keyword)
     exclusive_name, inclusive, exclusive = _EXCLUSIVE[keyword.name]
     operator = exclusive if keyword.schema.get(exclusive_name) is True else inclusive
@@ -30,7 +30,7 @@ def parse_limit(keyword: Keyword) -> Test:
 
 
 def parse_exclusive(keyword: Keyword) -> None:
-    """``exclusiveMinimum`` and ``exclusiveMaximum`` say nothing without their limit."""
+    """``exclusiveMinimum`` and ``exclusiveMaximum``: read by their limit, which must be beside them."""
     checked_bool(keyword)
     limit = next(name for name, (exclusive, *_) in _EXCLUSIVE.items() if exclusive == keyword.name)
     if limit not in keyword.schema:
@@ -51,7 +51,7 @@ def _divides(divisor: Decimal, dividend: Decimal) -> bool:
     if not divisor.is_finite():
         return dividend == 0
     with localcontext() as context:
-        # Enough digits for an exact remainder, whatever the exponents are.
+        # Enough digits for an exact remainder with any exponents.
         context.prec = abs(dividend.adjusted() - divisor.adjusted()) + 80
         context.Emin, context.Emax = -99999, 99999
         try:

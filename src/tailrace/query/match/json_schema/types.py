@@ -33,7 +33,7 @@ _OFFSET_OF_ORIGINAL_TYPE: Final = 17
 
 
 def parse_type(keyword: Keyword) -> Test:
-    """``type``: JSON Schema's own type names; "integer" is not among MongoDB's."""
+    """``type``: JSON Schema's type names; MongoDB does not support "integer"."""
     if "bsonType" in keyword.schema:
         raise failed_to_parse("Cannot specify both $jsonSchema keywords 'type' and 'bsonType'")
     names: set[str] = set()
@@ -47,7 +47,7 @@ def parse_type(keyword: Keyword) -> Test:
 
 
 def parse_bson_type(keyword: Keyword) -> Test:
-    """``bsonType``: the names that ``$type`` knows."""
+    """``bsonType``: the names of ``$type``."""
     return type_test(_bson_types(keyword.name, keyword.argument))
 
 
@@ -64,7 +64,7 @@ def _aliases(what: str, argument: Any) -> list[str]:
 
 
 def parse_encrypt(keyword: Keyword) -> Test:
-    """``encrypt``: the value is encrypted, and was of some type before."""
+    """``encrypt``: the value is encrypted, and had one of the given types before."""
     for other in ("type", "bsonType", "encryptMetadata"):
         if other in keyword.schema:
             raise failed_to_parse(f"$jsonSchema keyword 'encrypt' cannot stand beside '{other}'")
@@ -82,7 +82,7 @@ def parse_encrypt(keyword: Keyword) -> Test:
 
 
 def parse_encrypt_metadata(keyword: Keyword) -> None:
-    """``encryptMetadata``: defaults for ``encrypt`` further inside, which do not change what matches."""
+    """``encryptMetadata``: defaults for nested ``encrypt``, which do not change what matches."""
     settings = checked_object(keyword)
     if not settings:
         raise failed_to_parse("$jsonSchema keyword 'encryptMetadata' cannot be an empty object")
