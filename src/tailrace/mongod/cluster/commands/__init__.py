@@ -1,4 +1,4 @@
-"""The commands of a router: one module for each that it does not run as a server does."""
+"""The commands of a router: a module for each one that differs from the server's."""
 
 from typing import Final
 
@@ -9,4 +9,4 @@ COMMANDS: Final = {
     **{name: command for name, command in SERVER_COMMANDS.items() if command.same_on_router},
     **collect(__name__, __path__),
 }
-"""Every command of a router by its name and aliases."""
+"""All commands of a router, by name and aliases."""

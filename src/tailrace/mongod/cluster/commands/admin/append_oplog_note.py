@@ -1,4 +1,4 @@
-"""`appendOplogNote` through a router: a note in the oplog of every shard."""
+"""`appendOplogNote` on a router: log a note on every shard."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tailrace.mongod.server.commands.replication import append_oplog_note
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Write the note; a shard that is past `maxClusterTime` already does not need it."""
+    """Log the note, except on shards that are already past `maxClusterTime`."""
     replies: dict[str, dict[str, Any]] = {}
     for shard in context.node.cluster.shards:
         try:

@@ -1,4 +1,4 @@
-"""`killOp` through a router: an operation of its own, or `shard:number` as currentOp shows a shard's."""
+"""`killOp` on a router: one of its own operations, or a shard's as `shard:number`, as currentOp shows it."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.command import Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Interrupt the operation if it is still there; the answer is the same if it is not."""
+    """Interrupt the operation if it is running; the reply is the same if it is not."""
     wanted = context.command.get("op")
     if type(wanted) is not str:
         return await ON_A_SERVER.run(context)

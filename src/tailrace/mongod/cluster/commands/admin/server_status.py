@@ -1,4 +1,4 @@
-"""`serverStatus` of a router: what it does for its clients; it has no data, no oplog and no replica set."""
+"""`serverStatus` on a router, which has no sections on data, oplog and replica set."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,6 @@ async def run(context: RouterContext) -> Reply:
 
 
 def _sharding(router: "Router") -> dict[str, Any]:
-    """The cluster behind the router."""
     config = router.cluster.config.first
     written = {"ts": to_timestamp(config.last_write_time()), "t": Int64(config.replication.term)}
     return {
@@ -37,7 +36,7 @@ def _sharding(router: "Router") -> dict[str, Any]:
 
 
 def _sharding_statistics(router: "Router") -> dict[str, Any]:
-    """How many shards, databases and collections it sends commands to."""
+    """The numbers of shards, databases and collections."""
     placement = router.cluster.placement
     return {
         "numShards": len(placement.shards),

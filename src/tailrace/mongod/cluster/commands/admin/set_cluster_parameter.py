@@ -1,4 +1,4 @@
-"""`setClusterParameter` through a router: on the config server, then on every shard."""
+"""`setClusterParameter` on a router: on the config server, then on every shard."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tailrace.mongod.server.commands.admin import set_cluster_parameter
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Check and store one parameter everywhere; the config server is the first to refuse it."""
+    """Check and store one parameter; an invalid one is refused by the config server."""
     async with recorded_until_done(context):
         await forward_in_turn(context, [CONFIG_SHARD, *context.node.cluster.shards])
     return {}

@@ -1,4 +1,4 @@
-"""`setDefaultRWConcern` through a router: the config server keeps the concerns of the whole cluster."""
+"""`setDefaultRWConcern` on a router: the config server stores the concerns of the whole cluster."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from tailrace.mongod.server.commands.admin import set_default_rw_concern
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Store what is given; the defaults as they are then."""
     return await forward(context, CONFIG_SHARD)
 
 

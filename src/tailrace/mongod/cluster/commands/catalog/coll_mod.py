@@ -1,4 +1,4 @@
-"""`collMod` through a router: on every shard that has the collection; a view on its database's primary."""
+"""`collMod` on a router: on every shard that has the collection; for a view on its database's primary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,6 @@ from tailrace.mongod.store.shell_notation import shell
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Change what is given, leave the rest."""
     ns = f"{context.database}.{context.collection_name()}"
     expected = collection_uuid(context.arguments())
     cluster = context.node.cluster
@@ -48,7 +47,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
 
 
 def _check_index_change(sharded: ShardedCollection, collection: Collection, change: Any) -> None:
-    """Refuse what would leave the shard key without an index, or promise what no shard can see to."""
+    """Refuse to hide the last index that supports the shard key, and unenforceable unique indexes."""
     index = _named(collection, change) if isinstance(change, Mapping) else None
     if index is None:
         return

@@ -1,4 +1,4 @@
-"""`collStats` through a router: the figures of all shards that have the collection, and their sum."""
+"""`collStats` on a router: the statistics of all shards that have the collection, and their sums."""
 
 from typing import Any, Final
 
@@ -12,13 +12,13 @@ _THE_SAME: Final = ("capped", "clustered", "timeseries", "max", "maxSize", "nind
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """The figures of a collection; zeros if it is not there."""
+    """The statistics of a collection; zeros if it does not exist."""
     name = context.collection_name()
     ns = f"{context.database}.{name}"
     cluster = context.node.cluster
     placement = cluster.placement
     primary = placement.primary_of(context.database)
-    # Of what is not there the primary, or any shard, says the same: nothing.
+    # For a collection that does not exist, the primary or any shard replies with zeros.
     shards = find_collection_shards(cluster.placement, cluster.stores, ns).owners or (
         primary or next(iter(cluster.shards)),
     )

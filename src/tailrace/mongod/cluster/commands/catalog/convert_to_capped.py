@@ -1,4 +1,4 @@
-"""`convertToCapped` through a router: a capped collection lives on one shard."""
+"""`convertToCapped` on a router: a capped collection is on one shard."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tailrace.mongod.server.commands.catalog import convert_to_capped
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Replace a collection by a capped one that has its newest documents."""
+    """Replace a collection by a capped one with its newest documents."""
     ns = f"{context.database}.{context.collection_name()}"
     cluster = context.node.cluster
     placement = cluster.placement

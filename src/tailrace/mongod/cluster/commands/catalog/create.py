@@ -1,4 +1,4 @@
-"""`create` through a router: on the primary of the database, or where the collection is already."""
+"""`create` on a router: on the primary of the database, or on the shard that has the collection."""
 
 from typing import Any
 
@@ -12,13 +12,12 @@ from tailrace.mongod.store.ddl.names import check_collection_name
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Create a collection or a view."""
     name = context.collection_name()
     check_collection_name(context.database, name)
     ns = f"{context.database}.{name}"
     cluster = context.node.cluster
     async with shared_placement_with_database(context, ns) as primary:
-        # One that is there already says itself whether it is what the client wants.
+        # The shard that has the collection compares the options.
         shard = cluster.placement.shards_of(ns)[0]
         if context.command.get("viewOn") is not None:
             if shard != primary:

@@ -1,4 +1,4 @@
-"""`createIndexes` through a router: on every shard that has the collection."""
+"""`createIndexes` on a router: on every shard that has the collection."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +16,11 @@ from tailrace.mongod.server.commands.catalog import create_indexes
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Make indexes, on all shards or on none; those that are there already are passed over."""
+    """Create indexes on all shards or on none; existing ones are skipped."""
     ns = f"{context.database}.{context.collection_name()}"
     specs = [decode(raw) for raw in context.documents("indexes")]
     cluster = context.node.cluster
-    # Whoever is in a transaction uses the collection until its end, and so cannot have it alone.
+    # A transaction uses the collection until its end, so it cannot have it exclusively.
     held = shared_placement if context.in_transaction else exclusive_placement
     async with held(context, ns):
         await cluster.placement.create_database(context.database)
@@ -36,7 +36,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
 
 
 async def _create_everywhere(context: RouterContext, ns: str) -> Mapping[str, dict[str, Any]]:
-    """The shards' replies; an index that one of them refuses goes from the others again."""
+    """Returns the shards' replies; an index that one shard refuses is dropped from the others."""
     cluster = context.node.cluster
     replies: dict[str, dict[str, Any]] = {}
     before: dict[str, set[str]] = {}

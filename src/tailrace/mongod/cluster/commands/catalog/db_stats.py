@@ -1,4 +1,4 @@
-"""`dbStats` through a router: the figures of all shards, and their sum."""
+"""`dbStats` on a router: the statistics of all shards, and their sums."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ _OF_THE_DISK: Final = ("fsUsedSize", "fsTotalSize")
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """The figures of a database; a collection on several shards counts on each."""
+    """The statistics of a database; a collection counts once for each of its shards."""
     cluster = context.node.cluster
     is_config = context.database in CONFIG_DATABASES
     replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else cluster.shards)

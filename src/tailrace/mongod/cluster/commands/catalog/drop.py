@@ -1,4 +1,4 @@
-"""`drop` through a router: on every shard that has the collection; a view on its database's primary."""
+"""`drop` on a router: on every shard that has the collection; for a view on its database's primary."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tailrace.mongod.store.ddl.drop import index_count
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Drop a collection or a view; one that is not there is dropped already."""
+    """Drop a collection or a view; succeeds if it does not exist."""
     ns = f"{context.database}.{context.collection_name()}"
     arguments = context.arguments()
     expected = collection_uuid(arguments)

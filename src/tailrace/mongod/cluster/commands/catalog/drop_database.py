@@ -1,4 +1,4 @@
-"""`dropDatabase` through a router."""
+"""`dropDatabase` on a router."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
     arguments.finish()
     database = context.database
     if database == "$external":
-        raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
+        raise CommandError(ErrorCode.InvalidNamespace, "the database $external cannot be dropped")
     check_database_droppable(database)
     cluster = context.node.cluster
     async with exclusive_placement(context, database):

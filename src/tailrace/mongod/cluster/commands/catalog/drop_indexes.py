@@ -1,4 +1,4 @@
-"""`dropIndexes` through a router: on every shard that has the collection."""
+"""`dropIndexes` on a router: on every shard that has the collection."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _ALL = "*"
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Drop indexes by name, names, key or all but those on `_id` and on the shard key."""
+    """Drop indexes by name, names or key, or all except those on `_id` and on the shard key."""
     ns = f"{context.database}.{context.collection_name()}"
     which = context.arguments().value("index", REQUIRED)
     cluster = context.node.cluster
@@ -45,7 +45,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
 
 
 def _chosen(context: RouterContext, sharded: ShardedCollection, which: Any) -> list[str]:
-    """The names of what is to be dropped; refuses to lose the shard key's index."""
+    """The names of the indexes to drop; refuses to drop the last one that supports the shard key."""
     cluster = context.node.cluster
     collection = collection_with_all_indexes(cluster.placement, cluster.stores, sharded.ns)
     if collection is None:

@@ -1,4 +1,4 @@
-"""`listDatabases` through a router: the databases of the cluster, with their sizes on each shard."""
+"""`listDatabases` on a router: the databases of the cluster, with their sizes on each shard."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ _MEGABYTE: Final = 1024 * 1024
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """List what matches the filter."""
+    """List the databases that match the filter."""
     arguments = context.arguments()
     arguments.value(context.name)
     matches = compile_match(arguments.document("filter", {}))

@@ -1,9 +1,9 @@
-"""`renameCollection` through a router: on every shard that owns a part of the collection.
+"""`renameCollection` on a router: on every shard that owns a part of the collection.
 
-The first of them logs it; on the others it is logged as part of a migration, so that streams show it once. A
-sharded collection stays in its database. One that is not may go to another database whose primary is the
-same shard. A collection in the way, if it may be dropped, goes on the owners by the rename itself and
-elsewhere without an event.
+The first owner logs it; the others log it as part of a migration, so that streams show it once. A sharded
+collection cannot change its database. An unsharded one can, if the other database's primary is its shard. An
+existing target that may be dropped is dropped by the rename on the owners, and without an event on other
+shards.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,6 @@ _PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Give a collection another name."""
     arguments = context.arguments()
     source = ".".join(namespace_argument(arguments, context.name))
     target = ".".join(namespace_argument(arguments, "to"))
@@ -59,7 +58,7 @@ def _drop_target(arguments: Arguments) -> bool | bytes:
 
 
 async def _check_databases(cluster: "Cluster", source: str, target: str) -> None:
-    """Refuse a target that is out of reach (CommandFailed, 125)."""
+    """Raise CommandFailed (125) if the collection cannot be renamed to the other database."""
     database, other = source.partition(".")[0], target.partition(".")[0]
     if database == other:
         return
@@ -74,18 +73,18 @@ async def _check_databases(cluster: "Cluster", source: str, target: str) -> None
         raise CommandError(
             ErrorCode.CommandFailed,
             f"{source} cannot be renamed to {target}: the database {other} is on the shard {primary}, "
-            f"and the collection on {home[0]}; movePrimary or moveCollection brings them together",
+            f"and the collection on {home[0]}; use movePrimary or moveCollection first",
         )
 
 
 def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
-    """Refuse a collection that is not there, or one in the way, wherever it is, unless it may be dropped."""
+    """Check that the source exists, and that the target does not, on any shard, or may be dropped."""
     catalog = cluster.states.catalog
     if catalog.view(source) is not None:
         raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {source}")
     replaced = catalog.collection(target)
     if replaced is not None and replaced.uuid == _placed_uuid(cluster, source):
-        return  # it has the new name everywhere already; a kill came before the placement knew
+        return  # a kill came after the shards had renamed it and before the placement changed
     if catalog.collection(source) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
     check_no_view(catalog, target)
@@ -103,7 +102,7 @@ def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
 
 
 async def _rename(context: RouterContext, source: str, target: str) -> None:
-    """Rename on the owners; those that a kill left with the new name are passed over."""
+    """Rename on the owners; skips those that had renamed it before a kill."""
     cluster = context.node.cluster
     placement = cluster.placement
     uuid = _placed_uuid(cluster, source)

@@ -1,4 +1,4 @@
-"""`validate` through a router: a collection is sound if it is on every shard that has it."""
+"""`validate` on a router: a collection is valid if it is valid on every shard that has it."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from tailrace.mongod.server.commands.catalog import validate
 
 
 async def run(context: RouterContext) -> dict[str, Any]:
-    """Check a collection on all its shards."""
     ns = f"{context.database}.{context.collection_name()}"
     cluster = context.node.cluster
     shards = find_collection_shards(

@@ -1,4 +1,4 @@
-"""`balancerCollectionStatus`: whether a collection is spread evenly enough."""
+"""`balancerCollectionStatus`: show whether a collection is balanced."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """What the balancer would do about it."""
+    """Whether the balancer would move a range of the collection, and why."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     arguments.finish()
@@ -25,5 +25,5 @@ async def run(context: RouterContext) -> Reply:
 
 
 COMMAND = Command(
-    "balancerCollectionStatus", run, help="Tells whether a collection is balanced.", admin_only=True
+    "balancerCollectionStatus", run, help="Show whether a collection is balanced.", admin_only=True
 )

@@ -6,10 +6,9 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Write the balancer's setting."""
     context.arguments().finish()
     await context.node.cluster.placement.put_setting(balancing.SETTING, {"mode": "full", "stopped": False})
     return {}
 
 
-COMMAND = Command("balancerStart", run, help="Lets the balancer move ranges.", admin_only=True, is_write=True)
+COMMAND = Command("balancerStart", run, help="Turn the balancer on.", admin_only=True, is_write=True)

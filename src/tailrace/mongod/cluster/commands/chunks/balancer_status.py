@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Whether it is on, and what it has done."""
+    """Whether it is on, and the rounds so far."""
     context.arguments().finish()
     placement = context.node.cluster.placement
     progress = placement.balancer
@@ -19,4 +19,4 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("balancerStatus", run, help="Tells what the balancer does.", admin_only=True)
+COMMAND = Command("balancerStatus", run, help="Show the state of the balancer.", admin_only=True)

@@ -6,12 +6,9 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Write the balancer's setting."""
     context.arguments().finish()
     await context.node.cluster.placement.put_setting(balancing.SETTING, {"mode": "off", "stopped": True})
     return {}
 
 
-COMMAND = Command(
-    "balancerStop", run, help="Keeps the balancer from moving ranges.", admin_only=True, is_write=True
-)
+COMMAND = Command("balancerStop", run, help="Turn the balancer off.", admin_only=True, is_write=True)

@@ -1,4 +1,4 @@
-"""`mergeAllChunksOnShard`: every run of neighbouring chunks of one shard becomes one chunk."""
+"""`mergeAllChunksOnShard`: merge all neighbouring chunks of one shard."""
 
 from itertools import groupby, islice
 
@@ -9,7 +9,6 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Merge whatever can be merged on a shard."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     name = arguments.text("shard")
@@ -28,7 +27,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "mergeAllChunksOnShard",
     run,
-    help="Merges all neighbouring chunks of one shard.",
+    help="Merge all neighbouring chunks of one shard.",
     admin_only=True,
     is_write=True,
 )

@@ -1,4 +1,4 @@
-"""`mergeChunks`: neighbouring chunks of one shard become one."""
+"""`mergeChunks`: merge neighbouring chunks of one shard."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -28,7 +28,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "mergeChunks",
     run,
-    help="Merges neighbouring chunks of one shard.",
+    help="Merge neighbouring chunks of one shard.",
     aliases=("mergechunks",),
     admin_only=True,
     is_write=True,

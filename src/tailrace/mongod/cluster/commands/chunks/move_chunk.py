@@ -1,4 +1,4 @@
-"""`moveChunk`: one chunk moves to another shard."""
+"""`moveChunk`: move one chunk to another shard."""
 
 import time
 
@@ -26,12 +26,12 @@ async def run(context: RouterContext) -> Reply:
     arguments.finish()
     if (query is None) == (bounds is None):
         raise CommandError(
-            ErrorCode.InvalidOptions, "say which chunk to move by either 'find' or 'bounds', not by both"
+            ErrorCode.InvalidOptions, "name the chunk to move with either 'find' or 'bounds', not with both"
         )
     chunk = (
         collection.chunks.exact(*bounds) if bounds is not None else chunk_found_by(collection, query or {})
     )
-    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    # It may wait for cursors on the copy of an earlier move; a client that gives up does not stop it.
     with context.waiting():
         await move_range(cluster.moves, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
     return {"millis": int((time.monotonic() - begun) * 1000)}
@@ -40,7 +40,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "moveChunk",
     run,
-    help="Moves a chunk to another shard.",
+    help="Move a chunk to another shard.",
     aliases=("movechunk",),
     admin_only=True,
     is_write=True,

@@ -1,4 +1,4 @@
-"""`moveRange`: a part of a chunk, or all of it, moves to another shard."""
+"""`moveRange`: move a chunk, or a part of one, to another shard."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _MEGABYTE = 1 << 20
 
 
 async def run(context: RouterContext) -> Reply:
-    """Move the range between `min` and `max`; with one of them alone, as much as a chunk should have."""
+    """Move the range between `min` and `max`; without `max` about one chunk's size."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     cluster = context.node.cluster
@@ -39,7 +39,7 @@ async def run(context: RouterContext) -> Reply:
         if bound is not None:
             collection.key.check_bound(bound, whole=True)
     ends = await _ends(cluster, collection, low, high)
-    # It may have to wait for cursors that read what an earlier move left; whoever gives up does not stop it.
+    # It may wait for cursors on the copy of an earlier move; a client that gives up does not stop it.
     with context.waiting():
         await move_range(cluster.moves, ns, *ends, to, waits_for_delete=waits)
     return {}
@@ -51,7 +51,7 @@ async def _ends(
     low: dict[str, Any] | None,
     high: dict[str, Any] | None,
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Both ends of the range, which has to lie within one chunk."""
+    """Both ends of the range, which must be within one chunk."""
     key = collection.key
     if low is None and high is None:
         raise CommandError(ErrorCode.InvalidOptions, "moveRange needs 'min' or 'max', or both")
@@ -67,8 +67,8 @@ async def _ends(
     if not key.bound(low) < key.bound(high) <= key.bound(chunk.max):
         raise CommandError(
             ErrorCode.InvalidOptions,
-            f"the range from {shell(low)} to {shell(high)} does not lie within one chunk; "
-            "config.chunks lists those there are",
+            f"the range from {shell(low)} to {shell(high)} is not within one chunk; "
+            "config.chunks lists the chunks",
         )
     return low, high
 
@@ -82,5 +82,5 @@ def _end_by_size(
 
 
 COMMAND = Command(
-    "moveRange", run, help="Moves a range of a chunk to another shard.", admin_only=True, is_write=True
+    "moveRange", run, help="Move a range of a chunk to another shard.", admin_only=True, is_write=True
 )

@@ -1,4 +1,4 @@
-"""`split`: a chunk becomes two; nothing moves."""
+"""`split`: split a chunk into two."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ _WAYS: Final = ("find", "bounds", "middle")
 
 
 async def run(context: RouterContext) -> Reply:
-    """Split at a key, or in the middle of the chunk that a query or its bounds say."""
+    """Split at a key, or at the median of the chunk that a query or its bounds name."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     given = [name for name in _WAYS if arguments.has(name)]
     if len(given) != 1:
         raise CommandError(
             ErrorCode.InvalidOptions,
-            "say where to split by one of 'find', 'bounds' and 'middle'"
-            + (f", not by {' and '.join(given)}" if given else ""),
+            "name the split point with one of 'find', 'bounds' and 'middle'"
+            + (f", not with {' and '.join(given)}" if given else ""),
         )
     query = arguments.document("find", None)
     middle = arguments.document("middle", None)
@@ -60,10 +60,10 @@ def _middle_of(cluster: "Cluster", collection: ShardedCollection, chunk: Chunk) 
     if point is None:
         raise CommandError(
             ErrorCode.CommandFailed,
-            f"the chunk {chunk.text} cannot be split: it has not two documents with different keys; "
-            "say a key by 'middle'",
+            f"the chunk {chunk.text} cannot be split: it does not have two documents with different keys; "
+            "name a key with 'middle'",
         )
     return point
 
 
-COMMAND = Command("split", run, help="Splits a chunk into two.", admin_only=True, is_write=True)
+COMMAND = Command("split", run, help="Split a chunk into two.", admin_only=True, is_write=True)

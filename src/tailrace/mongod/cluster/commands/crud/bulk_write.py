@@ -1,4 +1,4 @@
-"""`bulkWrite` on a router: each operation goes to the shards that it is about."""
+"""`bulkWrite` on a router: send each operation to its shards."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.bulk_form import BulkForm
@@ -12,7 +12,7 @@ from tailrace.mongod.server.writes.batch import check_batch_size, read_statement
 
 
 async def run(context: RouterContext) -> Reply:
-    """A cursor over what each operation did, and the sums."""
+    """A cursor over the results of the operations, and the sums."""
     documents = context.documents("ops")
     check_batch_size(len(documents))
     namespaces = read_namespaces(context.documents("nsInfo"))

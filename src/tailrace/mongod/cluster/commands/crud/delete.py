@@ -1,4 +1,4 @@
-"""`delete` on a router: each statement goes to the shards that may have what it looks for."""
+"""`delete` on a router: send each statement to the shards that may have matches."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
@@ -8,7 +8,6 @@ from tailrace.mongod.server.dispatch.command import Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """How many documents were removed, and which statements failed and why."""
     form = BatchForm(context, "deletes", read_statement)
     return await run_batch(context, form, context.documents("deletes"))
 

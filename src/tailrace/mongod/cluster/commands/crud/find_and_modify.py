@@ -1,4 +1,4 @@
-"""`findAndModify` on a router: the document is changed on the shard that has it."""
+"""`findAndModify` on a router: change the document on the shard that has it."""
 
 from tailrace.bson.documents import encode
 from tailrace.mongod.cluster.router_context import RouterContext
@@ -11,7 +11,6 @@ from tailrace.mongod.server.writes.retries import is_numbered
 
 
 async def run(context: RouterContext) -> Reply:
-    """The document as it was or as it is now, and what happened to it."""
     ns = f"{context.database}.{context.collection_name()}"
     form = FindAndModifyForm(context)
     number = form.spec.statement_id if is_numbered(context) else None

@@ -1,4 +1,4 @@
-"""`insert` on a router: each document goes to the shard that owns its key."""
+"""`insert` on a router: send each document to the shard that owns its key."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.batch_form import BatchForm, run_batch
@@ -7,7 +7,6 @@ from tailrace.mongod.server.dispatch.command import Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """How many documents were inserted, and which were not and why."""
     return await run_batch(context, BatchForm(context, "documents"), context.documents("documents"))
 
 

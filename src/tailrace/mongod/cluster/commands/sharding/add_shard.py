@@ -1,4 +1,4 @@
-"""`addShard`: a shard joins the cluster, a new one or one that was removed."""
+"""`addShard`: add a new shard, or one that was removed."""
 
 import re
 from typing import Final
@@ -13,10 +13,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 async def run(context: RouterContext) -> Reply:
-    """Start a shard in this process, or take one in again that still runs in it.
+    """Start a shard in this process, or add one again that is still running in it.
 
-    `addShard: "name"` starts one of that name, `addShard: ""` one of the next free name. The connection
-    string of a shard that was removed, as listShards showed it, takes that one in again.
+    `addShard: "name"` starts a shard of that name, `addShard: ""` one with the next free name. The connection
+    string of a removed shard, as listShards showed it, adds that one again.
     """
     arguments = context.arguments()
     asked = arguments.text(context.name)
@@ -28,7 +28,7 @@ async def run(context: RouterContext) -> Reply:
     name = replica_set or wanted or cluster.free_name()
     if wanted is not None and wanted != name:
         raise CommandError(
-            ErrorCode.IllegalOperation, f"a shard has the name of its replica set here, {name}, not {wanted}"
+            ErrorCode.IllegalOperation, f"a shard must have the name of its replica set, {name}, not {wanted}"
         )
     if not _NAME.fullmatch(name) or name == CONFIG_SHARD:
         raise CommandError(
@@ -40,7 +40,7 @@ async def run(context: RouterContext) -> Reply:
         await cluster.moves.run(lambda: cluster.take_in(name, members))
     elif members and known.host != asked:
         raise CommandError(
-            ErrorCode.IllegalOperation, f"there is a shard {name} already, and its members are {known.host}"
+            ErrorCode.IllegalOperation, f"a shard {name} already exists, with the members {known.host}"
         )
     return {"shardAdded": name}
 
@@ -48,7 +48,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "addShard",
     run,
-    help="Adds a shard to the cluster.",
+    help="Add a shard to the cluster.",
     aliases=("addshard",),
     admin_only=True,
     is_write=True,

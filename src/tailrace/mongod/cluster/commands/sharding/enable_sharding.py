@@ -1,4 +1,4 @@
-"""`enableSharding`: a database, on a shard of the client's choice or of the cluster's."""
+"""`enableSharding`: create a database on a shard that the client or the cluster chooses."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.generic_arguments import check_database_nam
 
 
 async def run(context: RouterContext) -> Reply:
-    """Make sure that the database is there, and where it has to be."""
+    """Create the database; raises NamespaceExists (48) if it is on another shard."""
     arguments = context.arguments()
     name = arguments.text(context.name)
     shard = arguments.text("primaryShard", None)
@@ -25,8 +25,8 @@ async def run(context: RouterContext) -> Reply:
     if wanted is not None and primary != wanted:
         raise CommandError(
             ErrorCode.NamespaceExists,
-            f"the database {name} is there already, with {primary} as its primary shard; "
-            "movePrimary gives it another one",
+            f"the database {name} already exists, with {primary} as its primary shard; "
+            "movePrimary changes it",
         )
     return {}
 
@@ -34,7 +34,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "enableSharding",
     run,
-    help="Makes a database, if it is not there, on a shard of the client's choice.",
+    help="Create a database, optionally on a given shard.",
     aliases=("enablesharding",),
     admin_only=True,
     is_write=True,

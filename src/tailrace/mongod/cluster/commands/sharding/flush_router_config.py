@@ -5,7 +5,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Read the placement again; all routers share one, and it is never stale."""
+    """Read the placement again, although it is never stale."""
     await context.node.cluster.placement.load()
     return {"flushed": True}
 
@@ -13,7 +13,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "flushRouterConfig",
     run,
-    help="Reads the placement of databases and collections again.",
+    help="Read the placement of databases and collections again.",
     aliases=("flushrouterconfig",),
     admin_only=True,
 )

@@ -1,4 +1,4 @@
-"""`getShardMap`: which replica set and which host is which shard."""
+"""`getShardMap`: show the replica sets and hosts of the shards."""
 
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.cluster.router_context import RouterContext
@@ -6,7 +6,6 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Names, addresses and the way back."""
     context.arguments().finish()
     cluster = context.node.cluster
     names = {name: shard.host for name, shard in cluster.placement.shards.items()}
@@ -18,4 +17,4 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("getShardMap", run, help="Tells which host is which shard.", admin_only=True)
+COMMAND = Command("getShardMap", run, help="Show the hosts of the shards.", admin_only=True)

@@ -1,4 +1,4 @@
-"""`getShardVersion`: how often the chunks of a collection have changed."""
+"""`getShardVersion`: show the chunk version of a collection."""
 
 from bson import Timestamp
 
@@ -9,7 +9,6 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """The version of a sharded collection."""
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     arguments.finish()
@@ -21,4 +20,4 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("getShardVersion", run, help="Tells the version of a sharded collection.", admin_only=True)
+COMMAND = Command("getShardVersion", run, help="Show the version of a sharded collection.", admin_only=True)

@@ -1,4 +1,4 @@
-"""`isdbgrid`: the question whether this is a router."""
+"""`isdbgrid`: show that this is a router."""
 
 import socket
 
@@ -7,8 +7,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(_context: RouterContext) -> Reply:
-    """It is."""
     return {"isdbgrid": 1, "hostname": socket.gethostname()}
 
 
-COMMAND = Command("isdbgrid", run, help="Tells that this is a router.", aliases=("isDbGrid",))
+COMMAND = Command("isdbgrid", run, help="Show that this is a router.", aliases=("isDbGrid",))

@@ -7,10 +7,10 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """The shards as config.shards has them."""
+    """The documents of config.shards."""
     context.arguments().finish()
     with context.node.cluster.config.store.snapshot() as snapshot:
         return {"shards": list(documents_of(snapshot, SHARDS))}
 
 
-COMMAND = Command("listShards", run, help="Lists the shards of the cluster.", admin_only=True)
+COMMAND = Command("listShards", run, help="List the shards of the cluster.", admin_only=True)

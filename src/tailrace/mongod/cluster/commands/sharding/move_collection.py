@@ -1,4 +1,4 @@
-"""`moveCollection`: an unsharded collection moves to another shard."""
+"""`moveCollection`: move an unsharded collection to another shard."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def run(context: RouterContext) -> Reply:
-    """Move it; one that is there already is left as it is."""
+    """Move the collection, unless it is already on the shard."""
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     to = arguments.text("toShard")
@@ -40,7 +40,7 @@ async def run(context: RouterContext) -> Reply:
 
 def _check(cluster: "Cluster", database: str, ns: str) -> None:
     if database in CONFIG_DATABASES:
-        raise CommandError(ErrorCode.IllegalOperation, f"{ns} stays on the config server")
+        raise CommandError(ErrorCode.IllegalOperation, f"{ns} cannot be moved from the config server")
     if cluster.placement.sharded(ns) is not None:
         raise CommandError(
             ErrorCode.IllegalOperation,
@@ -49,11 +49,11 @@ def _check(cluster: "Cluster", database: str, ns: str) -> None:
     if cluster.states.catalog.view(ns) is not None:
         raise CommandError(ErrorCode.CommandNotSupportedOnView, f"{ns} is a view and cannot be moved")
     if cluster.states.catalog.collection(ns) is None:
-        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no collection {ns}")
+        raise CommandError(ErrorCode.NamespaceNotFound, f"the collection {ns} does not exist")
 
 
 def unsharded_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlacement:
-    """A collection in one piece on one shard."""
+    """The placement of an unsharded collection on one shard."""
     key = ShardKey({"_id": 1})
     chunks = ChunkMap.whole(key, shard, cluster.clock.tick())
     return NewPlacement(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
@@ -62,7 +62,7 @@ def unsharded_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlacemen
 COMMAND = Command(
     "moveCollection",
     run,
-    help="Moves an unsharded collection to another shard.",
+    help="Move an unsharded collection to another shard.",
     admin_only=True,
     is_write=True,
 )

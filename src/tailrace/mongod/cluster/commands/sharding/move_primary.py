@@ -1,4 +1,4 @@
-"""`movePrimary`: a database gets another primary shard."""
+"""`movePrimary`: move the primary of a database to another shard."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.generic_arguments import check_database_nam
 
 
 async def run(context: RouterContext) -> Reply:
-    """Move the database's unsharded collections; one that is there already is left as it is."""
+    """Move the database's untracked collections, unless the shard is already the primary."""
     arguments = context.arguments()
     database = arguments.text(context.name)
     to = arguments.text("to")
@@ -20,7 +20,7 @@ async def run(context: RouterContext) -> Reply:
     if database in CONFIG_DATABASES:
         raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
     if cluster.placement.primary_of(database) is None:
-        raise CommandError(ErrorCode.NamespaceNotFound, f"there is no database {database}")
+        raise CommandError(ErrorCode.NamespaceNotFound, f"the database {database} does not exist")
     await move_primary(cluster.moves, database, to)
     return {"primary": cluster.placement.primary_of(database)}
 
@@ -28,7 +28,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "movePrimary",
     run,
-    help="Gives a database another primary shard.",
+    help="Move the primary of a database to another shard.",
     aliases=("moveprimary",),
     admin_only=True,
     is_write=True,

@@ -1,4 +1,4 @@
-"""`refineCollectionShardKey`: a shard key gets further fields; nothing moves."""
+"""`refineCollectionShardKey`: add fields to a shard key."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def run(context: RouterContext) -> Reply:
-    """Take over a longer key; with the key that the collection has already nothing happens."""
+    """Change the key; does nothing if the collection already has it."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     key = ShardKey(arguments.document("key"))
@@ -44,7 +44,7 @@ def _check(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
         raise CommandError(
             ErrorCode.InvalidOptions,
             f"{shell(key.pattern)} does not begin with the shard key of {known.ns}, "
-            f"{shell(known.key.pattern)}; reshardCollection gives it another key",
+            f"{shell(known.key.pattern)}; use reshardCollection to change the key",
         )
     for name in known.shards:
         with cluster.stores[name].snapshot() as snapshot:
@@ -72,7 +72,7 @@ async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -
 COMMAND = Command(
     "refineCollectionShardKey",
     run,
-    help="Adds fields to the end of a shard key.",
+    help="Add fields to the end of a shard key.",
     admin_only=True,
     is_write=True,
 )

@@ -1,4 +1,4 @@
-"""`removeShard`: a shard is emptied and leaves the cluster."""
+"""`removeShard`: empty a shard and remove it from the cluster."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
 async def run(context: RouterContext) -> Reply:
-    """Begin to empty a shard, tell how far that is, or let the shard go; clients ask until it is gone."""
+    """Begin to drain a shard, report the progress, or remove the empty shard; clients call it repeatedly."""
     arguments = context.arguments()
     asked = arguments.text(context.name)
     arguments.finish()
@@ -21,7 +21,7 @@ async def run(context: RouterContext) -> Reply:
         if any(other.is_draining for other in staying):
             raise CommandError(
                 ErrorCode.ConflictingOperationInProgress,
-                "another shard is being removed; one at a time can be",
+                "another shard is being removed; only one can be removed at a time",
             )
         if not staying:
             raise CommandError(ErrorCode.IllegalOperation, "the last shard of a cluster cannot be removed")
@@ -43,7 +43,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "removeShard",
     run,
-    help="Empties a shard and takes it out of the cluster.",
+    help="Empty a shard and remove it from the cluster.",
     aliases=("removeshard",),
     admin_only=True,
     is_write=True,

@@ -1,4 +1,4 @@
-"""`reshardCollection`: a sharded collection gets another key."""
+"""`reshardCollection`: give a sharded collection another key."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def run(context: RouterContext) -> Reply:
-    """Copy the collection to where another key wants its documents, and let the copy take its place."""
+    """Copy the collection to the chunks of another key, and replace it by the copy."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     key = ShardKey(arguments.document("key"))
@@ -58,14 +58,14 @@ async def run(context: RouterContext) -> Reply:
 
 
 def _shards_argument(arguments: Arguments) -> list[str] | None:
-    """`shardDistribution: [{shard}]`: the shards that are to have the collection."""
+    """`shardDistribution: [{shard}]`: the shards that will own the collection."""
     given = arguments.array("shardDistribution", None)
     if given is None:
         return None
     if not given or not all(isinstance(one, dict) and list(one) == ["shard"] for one in given):
         raise CommandError(
             ErrorCode.InvalidOptions,
-            "shardDistribution has to be a list of {shard: name}; which ranges they get cannot be said here",
+            "shardDistribution must be a list of {shard: name}; ranges are not supported",
         )
     return [one["shard"] for one in given]
 
@@ -97,7 +97,7 @@ def _chunks(
 COMMAND = Command(
     "reshardCollection",
     run,
-    help="Gives a sharded collection another key.",
+    help="Give a sharded collection another key.",
     admin_only=True,
     is_write=True,
 )

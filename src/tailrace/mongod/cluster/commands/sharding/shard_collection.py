@@ -1,4 +1,4 @@
-"""`shardCollection`: from now on a key decides on which shard a document lives."""
+"""`shardCollection`: distribute a collection over the shards by a key."""
 
 import asyncio
 from dataclasses import dataclass
@@ -39,19 +39,17 @@ if TYPE_CHECKING:
     from tailrace.mongod.cluster.cluster import Cluster
 
 _MOST_CHUNKS: Final = 8192
-"""Of each shard, to begin with"""
+"""Limit of `numInitialChunks` for each shard"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the command asks for."""
-
     database: str
     name: str
     key: ShardKey
     unique: bool
     number: int | None
-    """Of chunks, to begin with"""
+    """Number of initial chunks"""
     collation: dict[str, Any] | None
     makes_index: bool
     presplits_zones: bool
@@ -62,7 +60,7 @@ class _Wanted:
 
 
 async def run(context: RouterContext) -> Reply:
-    """Shard a collection; one that is sharded in this way already is left as it is."""
+    """Shard a collection; does nothing if it is already sharded in this way."""
     wanted = _read(context)
     cluster = context.node.cluster
     placement = cluster.placement
@@ -76,7 +74,7 @@ async def run(context: RouterContext) -> Reply:
             raise CommandError(
                 ErrorCode.AlreadyInitialized,
                 f"{wanted.ns} is sharded already, by {shell(known.key.pattern)} with unique: "
-                f"{shell(known.unique)}; reshardCollection gives it another key",
+                f"{shell(known.unique)}; use reshardCollection to change the key",
             )
         for shard in cluster.shards.values():
             await clear_announcement(shard.store, placement.require(wanted.ns).uuid)
@@ -97,14 +95,14 @@ def _read(context: RouterContext) -> _Wanted:
         arguments.boolean("presplitHashedZones", False),
     )
     arguments.ignore("enforceUniquenessCheck")
-    _refuse_what_is_not_there(arguments)
+    _refuse_unsupported_options(arguments)
     arguments.finish()
     if database in INTERNAL_DATABASES or name.startswith(SYSTEM_PREFIX):
         raise CommandError(ErrorCode.IllegalOperation, f"{wanted.ns} cannot be sharded")
     if wanted.unique and wanted.key.is_hashed:
         raise CommandError(
             ErrorCode.InvalidOptions,
-            "a hashed shard key cannot be unique; a further, unique index that is not hashed can see to that",
+            "a hashed shard key cannot be unique; create a further unique index that is not hashed",
         )
     if wanted.collation is not None and wanted.collation != SIMPLE:
         raise CommandError(
@@ -114,13 +112,13 @@ def _read(context: RouterContext) -> _Wanted:
     return wanted
 
 
-def _refuse_what_is_not_there(arguments: Arguments) -> None:
+def _refuse_unsupported_options(arguments: Arguments) -> None:
     if arguments.document("timeseries", None) is not None:
         raise CommandError(ErrorCode.NotImplemented, "time-series collections cannot be sharded here")
 
 
 async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
-    """Everything behind the checks of the arguments; nobody else uses the collection meanwhile."""
+    """Shard the collection after its arguments were checked, while nobody else uses it."""
     placement = cluster.placement
     home_name = placement.shards_of(wanted.ns)[0]
     home = cluster.server(home_name)
@@ -148,7 +146,7 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
 
 
 def _existing(home: Server, wanted: _Wanted) -> Collection | None:
-    """The collection, checked for what cannot be sharded; None if there is none."""
+    """The collection, after checks that it can be sharded; None if it does not exist."""
     catalog = home.store.catalog
     if catalog.view(wanted.ns) is not None:
         raise CommandError(
@@ -164,8 +162,8 @@ def _existing(home: Server, wanted: _Wanted) -> Collection | None:
     if found.options.get("collation") is not None and wanted.collation is None:
         raise CommandError(
             ErrorCode.BadValue,
-            f"{wanted.ns} has a collation of its own, which a shard key cannot have; "
-            f"say collation: {shell(SIMPLE)} to shard it by the simple one",
+            f"{wanted.ns} has its own collation, which a shard key cannot have; "
+            f"set collation: {shell(SIMPLE)} to shard it by the simple one",
         )
     check_unique_indexes(found, wanted.key)
     return found
@@ -176,7 +174,7 @@ def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: b
     if wanted.number is not None and not (is_empty and wanted.key.is_hashed):
         raise CommandError(
             ErrorCode.InvalidOptions,
-            "numInitialChunks is for collections that are empty and have a hashed field in their shard key",
+            "numInitialChunks needs an empty collection and a hashed field in the shard key",
         )
     if wanted.presplits_zones and not wanted.key.is_hashed:
         raise CommandError(ErrorCode.InvalidOptions, "presplitHashedZones needs a hashed field in the key")
@@ -193,7 +191,7 @@ def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: b
 
 
 async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collection:
-    """The collection with an index for the key, made if it may be."""
+    """The collection with an index that supports the key, which is created if allowed."""
     store = home.store
     with store.snapshot() as snapshot:
         collection = snapshot.catalog.collection(wanted.ns)
@@ -209,7 +207,7 @@ async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collecti
 
 
 def _check_documents(home: Server, collection: Collection, key: ShardKey) -> bool:
-    """Whether there are none; raises if one has no place."""
+    """Whether there are no documents; raises if one has an array in its key."""
     with home.store.snapshot() as snapshot:
         check_key_values(snapshot, collection, key)
         return snapshot.count(collection)[0] == 0
@@ -233,7 +231,7 @@ def _payload(wanted: _Wanted) -> dict[str, Any]:
 COMMAND = Command(
     "shardCollection",
     run,
-    help="Spreads a collection over the shards by a key.",
+    help="Distribute a collection over the shards by a key.",
     aliases=("shardcollection",),
     admin_only=True,
     is_write=True,

@@ -1,4 +1,4 @@
-"""`unshardCollection`: a sharded collection becomes one on a single shard."""
+"""`unshardCollection`: move a sharded collection to one shard."""
 
 from typing import TYPE_CHECKING
 
@@ -37,14 +37,16 @@ async def run(context: RouterContext) -> Reply:
 def _emptiest(cluster: "Cluster") -> str:
     takers = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
     if not takers:
-        raise CommandError(ErrorCode.ShardNotFound, "the cluster has no shard that takes collections")
+        raise CommandError(
+            ErrorCode.ShardNotFound, "the cluster has no shard for the collection: all are being removed"
+        )
     return min(takers, key=lambda name: bytes_of_shard(cluster.stores[name]))
 
 
 COMMAND = Command(
     "unshardCollection",
     run,
-    help="Moves a sharded collection to one shard.",
+    help="Move a sharded collection to one shard.",
     admin_only=True,
     is_write=True,
 )
