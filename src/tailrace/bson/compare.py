@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from tailrace.bson.decimal128 import exact
+from tailrace.bson.raw import OLD_BINARY_SUBTYPE
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 
 StringKey: TypeAlias = Callable[[str], Any] | None
 SortKey: TypeAlias = tuple[Any, ...]
 
-_SUBTYPE_WITH_INNER_LENGTH: Final = 2
 _NAN: Final = (0,)
 _REGEX_FLAGS: Final = ((2, "i"), (4, "l"), (8, "m"), (16, "s"), (32, "u"), (64, "x"))
 
@@ -83,7 +83,7 @@ def _rank_bytes(value: bytes, _string_key: StringKey) -> Any:
 
 def _rank_binary(value: Binary, _string_key: StringKey) -> Any:
     # BSON counts the second length field inside the payload of subtype 2; PyMongo hides it.
-    hidden = 4 if value.subtype == _SUBTYPE_WITH_INNER_LENGTH else 0
+    hidden = 4 if value.subtype == OLD_BINARY_SUBTYPE else 0
     return len(value) + hidden, value.subtype, bytes(value)
 
 
@@ -210,6 +210,15 @@ def equal(a: Any, b: Any, string_key: StringKey = None) -> bool:
     if type(a) is type(b) and isinstance(a, dict | list) and len(a) != len(b):
         return False
     return compare(a, b, string_key) == 0
+
+
+TYPE_CODES: Final[dict[int, str]] = {
+    1: "double", 2: "string", 3: "object", 4: "array", 5: "binData", 6: "undefined", 7: "objectId", 8: "bool",
+    9: "date", 10: "null", 11: "regex", 12: "dbPointer", 13: "javascript", 14: "symbol",
+    15: "javascriptWithScope", 16: "int", 17: "timestamp", 18: "long", 19: "decimal",
+    -1: "minKey", 127: "maxKey",
+}  # fmt: skip
+"""The names of types for `$type` by their numbers, which are BSON's type bytes"""
 
 
 def type_bracket(value: Any) -> int:

@@ -136,7 +136,7 @@ _SPECIAL_DOUBLES: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 def _binary(raw: bytes, start: int, stop: int) -> str:
     subtype = raw[start + 4]
     data = start + 5
-    if subtype == 2:
+    if subtype == rawbson.OLD_BINARY_SUBTYPE:
         # The old binary subtype repeats the length inside its payload; Extended JSON leaves that out.
         data += 4
         if _read_int32(raw, start + 5)[0] != stop - data:

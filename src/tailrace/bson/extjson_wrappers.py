@@ -142,7 +142,7 @@ def _binary(value: Any) -> TypedValue:
 def _binary_value(base64: Any, subtype_text: Any) -> TypedValue:
     data = b64decode(_text(base64), validate=True)
     subtype = int(_matching(_HEX_BYTE, subtype_text), base=16)
-    if subtype == 2:  # repeats the length inside its payload
+    if subtype == rawbson.OLD_BINARY_SUBTYPE:
         data = rawbson.INT32_LE.pack(len(data)) + data
     return TypedValue(rawbson.BINARY, b"%b%c%b" % (rawbson.INT32_LE.pack(len(data)), subtype, data))
 

@@ -38,6 +38,9 @@ DECIMAL128: Final = 0x13
 MAX_KEY: Final = 0x7F
 MIN_KEY: Final = 0xFF
 
+OLD_BINARY_SUBTYPE: Final = 2
+"""The subtype of BinData that repeats its length inside its payload"""
+
 MAX_USER_SIZE: Final = 16 * 1024 * 1024
 """Size limit of a stored document"""
 MAX_INTERNAL_SIZE: Final = MAX_USER_SIZE + 16 * 1024

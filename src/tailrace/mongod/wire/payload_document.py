@@ -23,7 +23,6 @@ _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
 )
 _read_length: Final = raw.INT32_LE.unpack_from
-_OLD_BINARY: Final = 2
 _NESTING_TYPES: Final = (raw.DOCUMENT, raw.ARRAY, raw.CODE_WITH_SCOPE)
 _LEVEL_SIZE: Final = 1 + 1 + 4 + 1
 
@@ -122,7 +121,7 @@ def _check_value(document: bytes, kind: int, start: int, end: int) -> None:
     elif kind == raw.BOOL:
         if document[start] > 1:
             raise BsonError(f"the boolean at byte {start} is {document[start]}")
-    elif kind == raw.BINARY and document[start + 4] == _OLD_BINARY:
+    elif kind == raw.BINARY and document[start + 4] == raw.OLD_BINARY_SUBTYPE:
         content = end - start - 9
         if content < 0 or _read_length(document, start + 5)[0] != content:
             raise BsonError(f"the lengths of the old binary value at byte {start} contradict each other")

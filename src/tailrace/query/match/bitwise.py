@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bson import Binary
 
+from tailrace.bson.raw import OLD_BINARY_SUBTYPE
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
@@ -18,7 +19,6 @@ from tailrace.query.match.nodes import Condition, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 
 _SIGN_BIT: Final = 63
-_SUBTYPE_WITH_INNER_LENGTH: Final = 2
 
 # Tests of the selected bits (the value's bits that are in the mask) and the mask.
 _TESTS: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -91,6 +91,6 @@ def _bit_position(value: Any) -> int:
 
 def _bytes(value: bytes) -> bytes:
     # BSON counts the length field that subtype 2 carries inside its payload; PyMongo hides it.
-    if isinstance(value, Binary) and value.subtype == _SUBTYPE_WITH_INNER_LENGTH:
+    if isinstance(value, Binary) and value.subtype == OLD_BINARY_SUBTYPE:
         return len(value).to_bytes(4, "little") + value
     return value

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from tailrace.bson.compare import type_name
+from tailrace.bson.compare import TYPE_CODES, type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers.number_types import integral_value
@@ -13,12 +13,6 @@ from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
 
-TYPE_CODES: Final[dict[int, str]] = {
-    1: "double", 2: "string", 3: "object", 4: "array", 5: "binData", 6: "undefined", 7: "objectId", 8: "bool",
-    9: "date", 10: "null", 11: "regex", 12: "dbPointer", 13: "javascript", 14: "symbol",
-    15: "javascriptWithScope", 16: "int", 17: "timestamp", 18: "long", 19: "decimal",
-    -1: "minKey", 127: "maxKey",
-}  # fmt: skip
 NUMBER_TYPES: Final = frozenset({"double", "int", "long", "decimal"})
 _ALIASES: Final[dict[str, frozenset[str]]] = {
     "number": NUMBER_TYPES,

@@ -121,17 +121,41 @@ def _extreme(sign: int) -> Callable[[list[Any], StringKey | None], Any]:
     return apply
 
 
+class StandardDeviation:
+    """Computed by Welford's method, as MongoDB does: the last digits depend on the method.
+
+    ``fewer`` is the difference between the number of values and the divisor.
+    """
+
+    __slots__ = ("_count", "_fewer", "_mean", "_squares")
+
+    def __init__(self, fewer: int) -> None:
+        self._fewer = fewer
+        self._mean = self._squares = 0.0
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """Add a value; ignored unless it is a number."""
+        if not is_number(value):
+            return
+        number = to_double(value)
+        self._count += 1
+        delta = number - self._mean
+        self._mean += delta / self._count
+        self._squares += delta * (number - self._mean)
+
+    def result(self) -> float | None:
+        """The deviation; null with too few numbers."""
+        divisor = self._count - self._fewer
+        return math.sqrt(self._squares / divisor) if divisor > 0 else None
+
+
 def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey | None], Any]:
     def apply(values: list[Any], _: StringKey | None) -> float | None:
-        mean = squares = 0.0
-        count = 0
-        for number in _numbers(values):
-            # Welford's method, because the last digits depend on the method.
-            count += 1
-            delta = to_double(number) - mean
-            mean += delta / count
-            squares += delta * (to_double(number) - mean)
-        return math.sqrt(squares / (count - fewer)) if count > fewer else None
+        deviation = StandardDeviation(fewer)
+        for value in values:
+            deviation.add(value)
+        return deviation.result()
 
     return apply
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from tailrace.bson.compare import TYPE_CODES
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions, parse_list, unary
@@ -23,12 +24,7 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 
-_TYPE_CODES: Final = {
-    -1: "minKey", 0: "missing", 1: "double", 2: "string", 3: "object", 4: "array", 5: "binData",
-    6: "undefined", 7: "objectId", 8: "bool", 9: "date", 10: "null", 11: "regex", 12: "dbPointer",
-    13: "javascript", 14: "symbol", 15: "javascriptWithScope", 16: "int", 17: "timestamp", 18: "long",
-    19: "decimal", 127: "maxKey",
-}  # fmt: skip
+_TYPE_CODES: Final = {**TYPE_CODES, 0: "missing"}
 _TYPE_NAMES: Final = frozenset(_TYPE_CODES.values())
 _BASES: Final = (2, 8, 10, 16)
 # Subtypes with a meaning of their own, and those that users may define.

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from bson import Binary
 
+from tailrace.bson.compare import TYPE_CODES
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.operands import is_string
-from tailrace.query.match.element import TYPE_CODES, type_test, types_by_alias
+from tailrace.query.match.element import type_test, types_by_alias
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
     checked_names,

@@ -15,6 +15,7 @@ from tailrace.mongod.language.aggregation.accumulators.accumulator import (
     of_one_expression,
 )
 from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.query.expressions.arrays.accumulators import StandardDeviation
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
     Kind,
@@ -23,7 +24,6 @@ from tailrace.query.expressions.numbers.number_types import (
     int32_or_int64,
     kind_of,
     to_decimal,
-    to_double,
 )
 from tailrace.query.expressions.operands import Number, is_number
 from tailrace.query.expressions.scope import Constant
@@ -136,47 +136,6 @@ class Average:
         return self._total.divided_by(self._count) if self._count else None
 
 
-class _StandardDeviation:
-    """Computed by Welford's method, as MongoDB does: the last digits depend on the method."""
-
-    __slots__ = ("_count", "_mean", "_squares")
-
-    fewer: int
-    """Difference between the number of values and the divisor"""
-
-    def __init__(self) -> None:
-        self._mean = self._squares = 0.0
-        self._count = 0
-
-    def add(self, value: Any) -> None:
-        if not is_number(value):
-            return
-        number = to_double(value)
-        self._count += 1
-        delta = number - self._mean
-        self._mean += delta / self._count
-        self._squares += delta * (number - self._mean)
-
-    def result(self) -> float | None:
-        """The deviation; null with too few numbers."""
-        divisor = self._count - self.fewer
-        return math.sqrt(self._squares / divisor) if divisor > 0 else None
-
-
-class PopulationDeviation(_StandardDeviation):
-    """``$stdDevPop``."""
-
-    __slots__ = ()
-    fewer = 0
-
-
-class SampleDeviation(_StandardDeviation):
-    """``$stdDevSamp``."""
-
-    __slots__ = ()
-    fewer = 1
-
-
 def _parse_count(name: str, spec: Any, _scope: StageScope) -> Accumulator:
     """``{$count: {}}`` is a sum of ones."""
     if not isinstance(spec, Mapping) or spec:
@@ -187,7 +146,7 @@ def _parse_count(name: str, spec: Any, _scope: StageScope) -> Accumulator:
 ACCUMULATORS: Final[dict[str, AccumulatorParser]] = {
     "$avg": of_one_expression(Average),
     "$count": _parse_count,
-    "$stdDevPop": of_one_expression(PopulationDeviation),
-    "$stdDevSamp": of_one_expression(SampleDeviation),
+    "$stdDevPop": of_one_expression(lambda: StandardDeviation(0)),
+    "$stdDevSamp": of_one_expression(lambda: StandardDeviation(1)),
     "$sum": of_one_expression(Sum),
 }
