@@ -48,12 +48,10 @@ def check_same(found: ChangeEvent, expected: ChangeEvent) -> None:
 
 
 def decision(event: ChangeEvent, visible: EntryFilter) -> object:
-    """What a stream decides about one operation; the flags of a transaction are told by the extras."""
-    entry, extras = event.entry, event.entry.extras
-    if extras.in_apply_ops and entry.head.op != "n":
-        flags = (extras.outer_from_migrate, extras.outer_is_timeseries)
-        return flags, outcome(lambda: visible.sees_inner(entry))
-    return visible.sees_plain(entry.head), outcome(lambda: visible.sees(entry))
+    """What a stream decides about one event, or about an entry that is no event."""
+    if is_untold(event):
+        return outcome(lambda: visible.sees(event.entry))
+    return outcome(lambda: visible.scope.sees(event))
 
 
 def check_history(history: History) -> None:
@@ -69,7 +67,7 @@ def check_history(history: History) -> None:
         plan = Plan.open(
             any_scope(history, rng), any_spec(history, rng), pipeline, raw_data=rng.random() < 0.3
         )
-        visible, same = plan.visibility(), plan.visibility()
+        visible, same = plan.entry_filter(), plan.entry_filter()
         for one, expected in zip(found, events, strict=True):
             assert decision(one, visible) == decision(expected, same), (one, plan)
 

@@ -16,7 +16,6 @@ from tailrace.events.stages.transform.document import Transform
 from tailrace.lake.deferred_entries import untold
 from tailrace.lake.entry_remainder import Logged
 from tailrace.lake.row_kinds import Other, RowKind, RowKinds
-from tailrace.lake.stored_entry import UNKNOWN_TERM, StoredEntry
 
 _read_int32 = rawbson.INT32_LE.unpack_from
 _TOKEN: Final = 9
@@ -26,6 +25,8 @@ _FULL_DOCUMENT: Final = b"\x03fullDocument\0"
 _O: Final = b"\x03o\0"
 _DIFF: Final = 7
 """Where the diff begins in the `logged` of a plain update: ``{o: <diff>}``"""
+_UNKNOWN_TERM: Final = -1
+"""The history does not store terms; no stage after unwinding needs one."""
 _CONTAINER: Final = Head("c", "admin.$cmd", None)
 
 
@@ -86,7 +87,7 @@ class EventReader:
         operation = logged.operation
         if operation is None:
             raise HistoryError("a row of the history lacks what was logged; was the table changed by hand?")
-        outer = OplogEntry(b"", _CONTAINER, b"", None, ts, UNKNOWN_TERM, logged.wall, PLAIN)
+        outer = OplogEntry(b"", _CONTAINER, b"", None, ts, _UNKNOWN_TERM, logged.wall, PLAIN)
         if rawbson.text(operation, rawbson.find(operation, b"op")) == "n":
             ns = rawbson.text(operation, rawbson.find(operation, b"ns")) or ""
             payload = rawbson.subdocument(operation, b"o2") or rawbson.EMPTY
@@ -125,7 +126,7 @@ def _change(
     is_delete = kind.operation == "delete"
     o = key if is_delete else full if diff is None else diff
     o2 = None if is_delete else key
-    entry = StoredEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, UNKNOWN_TERM, wall, extras, index)
+    entry = OplogEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, _UNKNOWN_TERM, wall, extras, index)
     return ChangeEvent(entry, kind.kind, key, full, diff)
 
 

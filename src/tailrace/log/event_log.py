@@ -14,7 +14,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
-from tailrace.events.stages.visibility import Visibility
+from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.log.shared_output import CommonSteps
 from tailrace.log.verbatim_inserts import InsertRow, InsertRun
 from tailrace.log.waiting import Waiter, Waiters
@@ -40,9 +40,7 @@ class LogItem(ABC):
 class Run(Protocol):
     """Events that many streams show as they are, without an object for each."""
 
-    def seen_by(
-        self, visible: Visibility, *, expanded: bool, only_inserts: bool
-    ) -> Sequence[InsertRow] | None:
+    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
         """The rows a stream shows of them; None if it has to look at them one by one.
 
         With ``only_inserts`` it shows other changes in a way of its own: with images, or the raw update.
@@ -97,8 +95,6 @@ class EventLog(ABC):
     """what streams have worked out for each other"""
     lookups: Mapping[str, Lookups]
     """what the view parts of streams look up, by shard; that of a replica set is called """ ""
-    marks_end: bool
-    """whether the end of a transaction is an event of its own"""
 
     @property
     @abstractmethod

@@ -42,7 +42,6 @@ class Head(EventLog):
         self.steps = CommonSteps()
         self.lookups = {shard: store.lookups}
         self.shard = shard
-        self.marks_end = marks_end
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""
         self._store = store

@@ -39,12 +39,11 @@ _MAX_READERS: Final = 8
 class HistoryLog(EventLog):
     """The events that the history of a deployment holds; there may be no history yet."""
 
-    def __init__(self, oplogs: Oplogs, path: Path, *, marks_end: bool = False, prompt: bool = True) -> None:
+    def __init__(self, oplogs: Oplogs, path: Path, *, prompt: bool = True) -> None:
         """With ``prompt``, streams wait for what comes into the history; else nobody does."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
         self.lookups = oplogs.lookups
-        self.marks_end = marks_end
         self.path = path
         self.images_expired_before: Callable[[], int | None] = lambda: None
         """asked for the date, in milliseconds, before which pre-images have expired"""
@@ -157,7 +156,7 @@ class HistoryLog(EventLog):
             self.waiters.wake_all()
             return
         for item in first.items:
-            self.waiters.offer_recorded(self.events_of(item), marks_end=self.marks_end)
+            self.waiters.offer_events(self.events_of(item))
 
     # -- what streams ask -----------------------------------------------------------------------------------
 

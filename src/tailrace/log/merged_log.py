@@ -82,14 +82,11 @@ class MergedLog(EventLog):
         self,
         clock: Clock,
         document: DocumentLookup,
-        *,
-        marks_end: bool = False,
     ) -> None:
         """``document`` looks a document up wherever it is in the cluster."""
         self.waiters = Waiters()
         self.steps = CommonSteps()
         self.lookups: dict[str, Lookups] = defaultdict(lambda: Lookups(document=document))
-        self.marks_end = marks_end
         self._clock = clock
         self._document = document
         self._heads: dict[str, Head] = {}

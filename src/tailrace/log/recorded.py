@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.stages.visibility import Visibility
+from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.lake.event_reader import EventReader
 from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.verbatim import PlainRun, split_runs
@@ -93,13 +93,11 @@ class RecordedRun:
     def __init__(self, run: PlainRun) -> None:
         self._run = run
 
-    def seen_by(
-        self, visible: Visibility, *, expanded: bool, only_inserts: bool
-    ) -> Sequence[InsertRow] | None:
+    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
         """The rows that a stream shows; None if it has to look at them one by one."""
         seen: dict[RowKind, bool] = {}
         for kind in self._run.kinds:
-            decision = visible.sees_plain(kind.head)
+            decision = scope.sees_head(kind.head)
             if decision is None or (decision and only_inserts and kind.operation != "insert"):
                 return None
             seen[kind] = decision

@@ -16,7 +16,6 @@ from tailrace.events.stages.stage import Batch
 from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.deferred_entries import is_untold
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
-from tailrace.log.recorded_visibility import is_seen
 from tailrace.log.shared_output import AnyRow, Step
 from tailrace.log.stream_output import StreamOutput
 from tailrace.log.verbatim_inserts import InsertRow
@@ -37,7 +36,7 @@ class LogStream:
         """``lookups`` are those of each shard; there may be more of them later."""
         self._plan = plan
         self._log = log
-        self._visible = plan.visibility()
+        self._visible = plan.entry_filter()
         # One tick behind the newest entry, so that a resume from the first position does not show it either.
         now = log.now
         view = plan.view_part(lookups, shares_events=True)
@@ -183,7 +182,9 @@ class LogStream:
         run = self._log.run_of(item)
         if run is None:
             return None
-        return run.seen_by(self._visible, expanded=self._expanded, only_inserts=self._only_inserts)
+        if isinstance(item, EntryItem) and not self._visible.sees(item.entry):
+            return ()
+        return run.seen_by(self._visible.scope, expanded=self._expanded, only_inserts=self._only_inserts)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
         """The events of a slice that this stream can see; the slice is left where there are enough."""
@@ -219,8 +220,7 @@ class LogStream:
                     return Batch(selected, own.failure, own.failed_at)
             elif holds_operations(entry):
                 for event in events:
-                    inner = event.entry
-                    if visible.sees(inner) if inner.head.op == "n" else visible.sees_inner(inner):
+                    if visible.may_show(event):
                         selected.append(event)
             else:
                 selected += events
@@ -230,22 +230,21 @@ class LogStream:
 
     def _select_recorded(self, item: LogItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
         """The same for events that the history holds."""
-        visible = self._visible
-        marks_end = self._log.marks_end
+        may_show = self._visible.may_show
         for event in self._log.events_of(item) or ():
             entry = event.entry
             try:
-                if not is_seen(event, visible, marks_end=marks_end):
+                if not (self._visible.sees(entry) if is_untold(event) else may_show(event)):
                     continue
-                if is_untold(event) or self._is_own(entry):
-                    own = self._own_events(event)
-                    selected += own.items
-                    if own.failure is not None:
-                        return Batch(selected, own.failure, own.failed_at)
-                else:
+                if not is_untold(event) and not self._is_own(entry):
                     selected.append(event)
+                    continue
+                own = self._own_events(event)
             except CommandError as error:
                 return Batch(selected, error, entry.ts)
+            selected += own.items
+            if own.failure is not None:
+                return Batch(selected, own.failure, own.failed_at)
         return None
 
     def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:

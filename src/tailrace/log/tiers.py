@@ -20,7 +20,6 @@ class Tiers(EventLog):
         self.waiters = head.waiters
         self.steps = head.steps
         self.lookups = head.lookups
-        self.marks_end = head.marks_end
         self._head = head
         self._history = history
 

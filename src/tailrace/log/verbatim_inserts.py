@@ -12,7 +12,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import EventKind
 from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
 from tailrace.events.stages.render import render_inserts
-from tailrace.events.stages.visibility import Visibility
+from tailrace.events.stages.scope_match import ScopeMatch
 
 _START: Final = 9
 """Where the token's document begins in an event: behind its size, the type and the name `_id`"""
@@ -50,12 +50,10 @@ class InsertRun:
     def __len__(self) -> int:
         return len(self._inserted.documents)
 
-    def seen_by(
-        self, visible: Visibility, *, expanded: bool, only_inserts: bool
-    ) -> Sequence[InsertRow] | None:
+    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
         """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
         del only_inserts  # there is nothing else
-        if not (visible.sees(self._entry) and visible.sees_plain(self.head)):
+        if not scope.sees_head(self.head):
             return ()
         return self.rows(expanded=expanded)
 

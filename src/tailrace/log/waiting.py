@@ -16,7 +16,7 @@ from tailrace.events.commit_entry import COMMIT
 from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
-from tailrace.log.recorded_visibility import is_seen
+from tailrace.lake.deferred_entries import is_untold
 
 _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", COMMIT)
@@ -111,8 +111,8 @@ class Waiters:
             # Commands touch names in many ways and are rare: everybody is asked.
             self._wake(self._everybody(), entry)
 
-    def offer_recorded(self, events: Iterable[ChangeEvent], *, marks_end: bool) -> None:
-        """Wake the streams that can see one of some events of the history."""
+    def offer_events(self, events: Iterable[ChangeEvent]) -> None:
+        """Wake the streams that can see one of some events."""
         for event in events:
             head = event.entry.head
             if head.op in ("i", "u", "d") and not head.holds_views:
@@ -120,7 +120,7 @@ class Waiters:
             else:
                 candidates = self._everybody()
             for waiter in candidates:
-                if not waiter.is_woken and _sees(waiter, event, marks_end=marks_end):
+                if not waiter.is_woken and _sees(waiter, event):
                     waiter.is_woken = True
                     self._woken.append(waiter)
         self._release()
@@ -174,9 +174,12 @@ class Waiters:
             self._loop.call_soon(self._release_some)
 
 
-def _sees(waiter: Waiter, event: ChangeEvent, *, marks_end: bool) -> bool:
+def _sees(waiter: Waiter, event: ChangeEvent) -> bool:
+    visible = waiter.visible
     try:
-        return is_seen(event, waiter.visible, marks_end=marks_end)
+        if is_untold(event):
+            return visible.sees(event.entry)
+        return visible.may_show(event)
     except CommandError:
         return True  # it will meet the same error, and report it
 

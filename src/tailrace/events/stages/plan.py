@@ -4,8 +4,8 @@
 
     shared part, per shard         view part, per stream
     ────────────────────────       ─────────────────────────────────────────────────────────────────────
-    oplog match                    check invalidate
-    unwind transaction      ─▶     check resumability
+    oplog match (pre-filter)       scope match
+    unwind transaction      ─▶     check invalidate, check resumability
     transform               merge  classic types, the user's leading $match as far as it needs no images
                                    add pre-image, add post-image
                                    the user's other stages
@@ -39,6 +39,7 @@ from tailrace.events.stages.oplog_match import EntryFilter, OplogMatch
 from tailrace.events.stages.push_down import PushedMatch, push_down
 from tailrace.events.stages.render import Shape, render, render_once, shape_of
 from tailrace.events.stages.resume_point import ResumePoint
+from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.split_large_event import SplitLargeEvent
 from tailrace.events.stages.stage import Batch, Row, Stage, run_stages
 from tailrace.events.stages.transform.document import Transform
@@ -252,9 +253,14 @@ class Plan:
             return ResumeToken.high_water_mark(token.cluster_time, self.release.token_version)
         return token
 
-    def visibility(self) -> EntryFilter:
-        """The entries this stream can see."""
-        return EntryFilter(self.scope, self.options, raw_data=self.raw_data, pushed=self.pushed)
+    def scope_match(self) -> ScopeMatch:
+        """Return the rules of visibility of this stream."""
+        marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG))
+        return ScopeMatch(self.scope, self.options, raw_data=self.raw_data, marks_end=marks_end)
+
+    def entry_filter(self) -> EntryFilter:
+        """Return the pre-filter of this stream."""
+        return EntryFilter(self.scope_match(), self.pushed)
 
     @property
     def shows_inserts_as_they_are(self) -> bool:
@@ -286,7 +292,7 @@ class Plan:
     def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
         """The stages that run on one shard's oplog."""
         reader = EntryReader()
-        visible = self.visibility()
+        visible = self.entry_filter()
         marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG)) and self.options.show_expanded_events
         return SharedPart(
             OplogMatch(visible, reader, self.start or 0),
@@ -317,6 +323,7 @@ class Plan:
 
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
         """What happens to events before they are rendered."""
+        yield self.scope_match(), []
         if self.scope.kind is not ScopeKind.CLUSTER:
             yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
         yield CheckResumability(resume), [_internal("CheckResumability")]

@@ -66,6 +66,8 @@ class PushedMatch:
     transaction: Callable[[OplogEntry], bool] | None = None
     inner: Callable[[OplogEntry], bool] | None = None
     document: dict[str, Any] | None = None
+    ops: frozenset[str] | None = None
+    """the `op` codes of document changes that can pass; None if all can"""
 
 
 def push_down(user_filter: Mapping[str, Any]) -> PushedMatch:
@@ -82,6 +84,7 @@ def push_down(user_filter: Mapping[str, Any]) -> PushedMatch:
         transaction=_predicate(transaction),
         inner=_predicate(inner),
         document=None if operation is None else operation.filter,
+        ops=None if inner is None else _possible_ops(inner.filter),
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PortError, UsageError
 from tailrace.events.scope import INTERNAL_DATABASES
-from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
 from tailrace.log.merged_log import MergedLog
 from tailrace.log.oplogs import ShardOplogs
@@ -121,7 +120,6 @@ class Cluster(Stoppable):
         self._merged_log = MergedLog(
             self.clock,
             document_lookup(self.placement, self.stores),
-            marks_end=bool(self.config.first.parameters[END_OF_TRANSACTION_FLAG]),
         )
         self.placement.on_change.append(self._let_shards_go)
         names = list(self.placement.shards) or [

@@ -156,7 +156,6 @@ class Server(Stoppable):
             path,
             head,
             log=self.log,
-            marks_end=self._marks_end,
             images_expired_before=lambda: None if self._images is None else self._images.expired_before,
         )
 

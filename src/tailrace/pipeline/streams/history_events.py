@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG, Plan
+from tailrace.events.stages.plan import Plan
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice
 from tailrace.log.event_log import Run as LogRun
@@ -123,7 +123,7 @@ class HistoryRun(Run):
         documents: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._documents = DocumentFiles({name: list(paths) for name, paths in documents.items()})
-        log = _IntervalLog(plan, batches, through)
+        log = _IntervalLog(batches, through)
         self._stream = LogStream(plan, log, {"": Lookups(document=self._documents.find)})
 
     @property
@@ -150,11 +150,10 @@ class HistoryRun(Run):
 class _IntervalLog(EventLog):
     """The rows of one interval, read once from their beginning to their end."""
 
-    def __init__(self, plan: Plan, batches: Iterator[pa.RecordBatch], through: int) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], through: int) -> None:
         self.waiters = Waiters()
         self.steps = CommonSteps()
         self.lookups = {"": Lookups()}
-        self.marks_end = bool(plan.parameters.get(END_OF_TRANSACTION_FLAG))
         self._batches = batches
         self._through = through
         self._reader = RowReader()

@@ -32,7 +32,6 @@ class ServedHistory:
         head: EventLog | None,
         *,
         log: Logbook,
-        marks_end: bool,
         images_expired_before: Callable[[], int | None],
     ) -> None:
         """Open what is there; without a ``head``, streams see the history alone.
@@ -41,7 +40,7 @@ class ServedHistory:
         """
         self._logbook = log
         self._oplogs = oplogs
-        self._log = _new_log(oplogs, path, marks_end=marks_end, prompt=head is None)
+        self._log = _new_log(oplogs, path, prompt=head is None)
         self._has_warned = False
         self._fault = ""
         self._log.images_expired_before = images_expired_before
@@ -105,11 +104,11 @@ class ServedHistory:
             self._logbook.warning("HISTORY", "The history could not be read", error=self._fault)
 
 
-def _new_log(oplogs: Oplogs, path: Path, *, marks_end: bool, prompt: bool) -> "HistoryLog":
+def _new_log(oplogs: Oplogs, path: Path, *, prompt: bool) -> "HistoryLog":
     try:
         from tailrace.log.history_log import HistoryLog
     except ImportError as error:
         raise UsageError(
             f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
         ) from None
-    return HistoryLog(oplogs, path, marks_end=marks_end, prompt=prompt)
+    return HistoryLog(oplogs, path, prompt=prompt)
