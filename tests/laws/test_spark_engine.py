@@ -30,10 +30,10 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.local_engine import LocalEngine
+from tailrace.pipeline.replay import PieceLines, ReplayJob, lines_of
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.archives.files import FilesSource
 from tailrace.spark import change_stream
-from tailrace.spark.replay import PieceLines, ReplayJob, lines_of
 from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.console import tailrace
 from tests.events.stages.test_event_vectors import CASES, run, scope_of

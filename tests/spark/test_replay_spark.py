@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 
 from tailrace.cli.replay_spark import LARGE, chooses_spark
 from tailrace.events.scope import Scope
+from tailrace.pipeline.replay import ReplayJob
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.archives.archive import ArchivedOplog
 from tailrace.sources.archives.files import FilesSource
-from tailrace.spark.replay import ReplayJob, replay_pieces
+from tailrace.spark.replay import replay_pieces
 from tests.cli.console import Here, Outcome, tailrace
 from tests.cli.replay_inputs import write
 from tests.sources.archive_samples import entry

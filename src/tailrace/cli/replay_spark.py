@@ -61,10 +61,11 @@ def replay_on_spark(
 
     That is where an error is in the input or the stream, which the other engine shows in every detail.
     """
+    from tailrace.pipeline.replay import ReplayJob
     from tailrace.pipeline.streams.stream_spec import StreamSpec
     from tailrace.sources.archives.files import FilesSource
     from tailrace.spark.own_session import own_session
-    from tailrace.spark.replay import ReplayJob, replay_pieces
+    from tailrace.spark.replay import replay_pieces
 
     everything = Remainder(plan, from_oldest=True)
     try:

@@ -1,13 +1,13 @@
 """The options of ``format("tailrace.oplog")``, named as Kafka's source names its own."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import before_timestamp, through_timestamp
 from tailrace.events.position import EARLIEST, LATEST, Position
+from tailrace.pipeline.options.option_values import OptionValues, is_uri
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import UNLIMITED
@@ -21,18 +21,17 @@ _NAMES: Final = {
         "failOnDataLoss", "maxEntriesPerTrigger", "maxBytesPerTrigger", "partitions",
     )
 }  # fmt: skip
-_ONLY_BATCH: Final = ("endingoffsets", "endingtimestamp")
-_URIS: Final = ("mongodb://", "mongodb+srv://")
+_ONLY_BATCH: Final = ("endingOffsets", "endingTimestamp")
 
 
 @dataclass(frozen=True)
 class OplogOptions:
-    """Everything the options say; see `docs/spark.md`."""
+    """All options; `docs/spark.md` explains them."""
 
     uri: str | None
     oplogs: Mapping[str, tuple[str, ...]] | None
     starting: str | Position | int | None
-    """`earliest`, `latest`, a position, or the cluster time behind which to begin; None for the default"""
+    """`earliest`, `latest`, a position, or the cluster time after which to begin; None for the default."""
     ending: str | Position | int
     fail_on_data_loss: bool
     max_entries: int
@@ -40,20 +39,19 @@ class OplogOptions:
     partitions: int | None
 
     def open(self) -> OplogSource:
-        """The source they name."""
         if self.uri is not None:
             return DeploymentSource(self.uri)
         return FilesSource(self.oplogs or {})
 
     def start(self, source: OplogSource, default: str) -> Position:
-        """Where to begin."""
+        """Return where a query begins."""
         starting = default if self.starting is None else self.starting
         if starting == EARLIEST:
             return Position({shard: source.beginning(shard) for shard in source.shards()})
         return _position("startingOffsets", starting, source)
 
     def end(self, source: OplogSource) -> Position:
-        """Where a batch query ends: never behind what every shard has promised."""
+        """Return where a batch query ends: never after what every shard has promised."""
         promised = source.promised()
         if self.ending == LATEST:
             return Position.at(source.shards(), promised)
@@ -78,99 +76,55 @@ def _position(option: str, value: str | Position | int, source: OplogSource) -> 
 
 
 def read_oplog_options(given: Mapping[str, str], *, streaming: bool = False) -> OplogOptions:
-    """Read all options; `UsageError` says what is wrong with one of them."""
-    options = {name.lower(): value for name, value in given.items()}
+    """Read all options; `UsageError` if one of them is wrong."""
     for name in given:
         if name.lower() not in _NAMES:
             known = ", ".join(_NAMES.values())
             raise UsageError(f"tailrace.oplog has no option {name!r}; there are: {known}")
+    values = OptionValues({name.lower(): value for name, value in given.items()})
     for name in _ONLY_BATCH:
-        if streaming and name in options:
-            raise UsageError(
-                f"{_NAMES[name]} is for batch queries; a streaming query ends when it is stopped"
-            )
-    uri, oplogs = _source(options)
+        if streaming and name in values:
+            raise UsageError(f"{name} is for batch queries; a streaming query ends when it is stopped")
+    uri, oplogs = _source(values)
     return OplogOptions(
         uri,
         oplogs,
-        _starting(options),
-        _ending(options),
-        _flag(options, "failondataloss"),
-        _positive(options, "maxentriespertrigger") or UNLIMITED,
-        _positive(options, "maxbytespertrigger") or UNLIMITED,
-        _positive(options, "partitions"),
+        _starting(values),
+        _ending(values),
+        values.flag("failOnDataLoss", default=True),
+        values.positive("maxEntriesPerTrigger") or UNLIMITED,
+        values.positive("maxBytesPerTrigger") or UNLIMITED,
+        values.positive("partitions"),
     )
 
 
-def _source(options: Mapping[str, str]) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
-    named = [name for name in _SOURCES if name in options]
-    if len(named) != 1:
-        raise UsageError(
-            "name one source: uri for a deployment; path, oplog or oplogs for archived files"
-            + (f"; {' and '.join(named)} exclude each other" if named else "")
-        )
-    text = options[named[0]]
-    if named[0] == "uri" or (named[0] == "path" and text.startswith(_URIS)):
+def _source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
+    name = values.one_of(
+        _SOURCES, "name one source: uri for a deployment; path, oplog or oplogs for archived files"
+    )
+    text = values.text(name) or ""
+    if name == "uri" or (name == "path" and is_uri(text)):
         return text, None
-    if named[0] == "oplogs":
-        found = _json("oplogs", text)
-        if not isinstance(found, dict) or not found:
-            raise UsageError('oplogs must be JSON such as {"shard0": ["oplog.bson"], "shard1": "folder"}')
-        return None, {name: _paths("oplogs", paths) for name, paths in found.items()}
-    paths = _json(named[0], text) if text.startswith("[") else text
-    return None, {"": _paths(named[0], paths)}
+    return None, values.paths_by_key(name) if name == "oplogs" else {"": values.paths(name)}
 
 
-def _paths(option: str, value: Any) -> tuple[str, ...]:
-    paths = [value] if isinstance(value, str) else value
-    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-        raise UsageError(f"{option} must be a path or a JSON array of paths, not {value!r}")
-    return tuple(paths)
-
-
-def _starting(options: Mapping[str, str]) -> str | Position | int | None:
-    if "startingtimestamp" in options:
-        return before_timestamp(_milliseconds(options, "startingtimestamp"))
-    text = options.get("startingoffsets")
+def _starting(values: OptionValues) -> str | Position | int | None:
+    milliseconds = values.milliseconds("startingTimestamp")
+    if milliseconds is not None:
+        return before_timestamp(milliseconds)
+    text = values.text("startingOffsets")
     if text is None or text.lower() in (EARLIEST, LATEST):
         return None if text is None else text.lower()
     return Position.parse(text, "startingOffsets")
 
 
-def _ending(options: Mapping[str, str]) -> str | Position | int:
-    if "endingtimestamp" in options:
-        return through_timestamp(_milliseconds(options, "endingtimestamp"))
-    text = options.get("endingoffsets", LATEST)
+def _ending(values: OptionValues) -> str | Position | int:
+    milliseconds = values.milliseconds("endingTimestamp")
+    if milliseconds is not None:
+        return through_timestamp(milliseconds)
+    text = values.text("endingOffsets")
+    if text is None or text.lower() == LATEST:
+        return LATEST
     if text.lower() == EARLIEST:
-        raise UsageError("endingOffsets cannot be earliest: nothing lies before it")
-    return LATEST if text.lower() == LATEST else Position.parse(text, "endingOffsets")
-
-
-def _milliseconds(options: Mapping[str, str], name: str) -> int:
-    text = options[name]
-    if not text.isdigit():
-        raise UsageError(f"{_NAMES[name]} must be milliseconds since 1970, not {text!r}")
-    return int(text)
-
-
-def _positive(options: Mapping[str, str], name: str) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{_NAMES[name]} must be a whole number of at least 1, not {text!r}")
-    return int(text)
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "true").lower()
-    if text not in ("true", "false"):
-        raise UsageError(f"{_NAMES[name]} must be true or false, not {text!r}")
-    return text == "true"
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"the option {name} is no JSON: {error}") from None
+        raise UsageError("endingOffsets cannot be earliest: nothing is before it")
+    return Position.parse(text, "endingOffsets")

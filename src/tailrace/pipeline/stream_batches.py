@@ -1,0 +1,166 @@
+"""Plan queries of ``format("tailrace")``: where a stream begins, its micro-batches, the intervals of tasks.
+
+The offset of a streaming query is the cluster time up to which everything was shown, with the two facts that
+a stream carries from batch to batch: whether the event it was resumed after has been found, and whether it
+was invalidated.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
+from tailrace.events.position import EARLIEST, LATEST
+from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.options.event_options import StreamRequest
+from tailrace.pipeline.streams.open_source import open_source
+from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of
+from tailrace.sources.planning import UNLIMITED
+
+_VERSION: Final = 1
+_WITH_SHARDS: Final = 2
+_BATCH_ROWS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPiece:
+    """The work of one task: an interval, and the shards it is read from if they may change."""
+
+    interval: StreamInterval
+    shards: Mapping[str, Any]
+
+
+class StreamBatches:
+    """Plans the tasks of one stream, and reads their rows; can be pickled."""
+
+    def __init__(self, request: StreamRequest) -> None:
+        """Open the source; raises `UsageError` or `CommandError` if the request is wrong."""
+        self._request = request
+        self._source = open_source(request.source)
+        self._spec = request.spec(is_cluster=self._source.is_cluster)
+        self._target: int | None = None
+
+    @cached_property
+    def _planner(self) -> StreamPlanner:
+        return StreamPlanner(self._spec, self._source)
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _start(self, default: str) -> int:
+        """The cluster time after which the stream begins."""
+        planner, request = self._planner, self._request
+        if planner.start is not None:
+            if request.fail_on_data_loss:
+                planner.check_start(planner.start)
+            return max(planner.start - 1, 0)
+        return self._source.promised() if (request.starting or default) == LATEST else self._source.earliest()
+
+    def rows(self, piece: StreamPiece) -> Iterator[list[AnyRow]]:
+        """Return the rows of a piece in order, some at a time; in a task."""
+        source = self._source.having(piece.shards)
+        try:
+            for rows in rows_of(self._spec, source, piece.interval):
+                for start in range(0, len(rows), _BATCH_ROWS):
+                    yield rows[start : start + _BATCH_ROWS]
+        finally:
+            self._source.close()
+
+    # -- batch queries ------------------------------------------------------------------------------------
+
+    def whole(self) -> list[StreamPiece]:
+        """Plan a batch query: all up to what the source has now, or up to an invalidation."""
+        planner, source, request = self._planner, self._source, self._request
+        after = self._start(EARLIEST)
+        through = source.promised()
+        if request.ending is not None:
+            through = min(through, request.ending)
+        shards = source.members_for(source.membership(), after)
+        ended = planner.end(after, through)
+        planned = planner.intervals(
+            after,
+            through if ended is None else ended,
+            request.partitions or source.suggested_parts(after, through),
+            has_resumed=not planner.is_after_event,
+            finds_event=planner.finds_event(),
+        )
+        # Spark asks for a partition even if there is nothing to read.
+        planned = planned or [StreamInterval(after, after, has_resumed=True)]
+        return [StreamPiece(interval, shards) for interval in planned]
+
+    # -- streaming queries --------------------------------------------------------------------------------
+
+    def first_offset(self) -> dict[str, Any]:
+        """Return where a query without a checkpoint begins."""
+        is_live = self._request.source.uri is not None
+        after = self._start(LATEST if is_live else EARLIEST)
+        return self._offset(after, has_resumed=not self._planner.is_after_event)
+
+    def fix_end(self) -> None:
+        """Let the query end with what the source has now."""
+        self._target = self._source.promised()
+
+    def next_offset(self, start: dict[str, Any], max_rows: int | None) -> dict[str, Any]:
+        """Return the end of the next micro-batch: what is promised, a limit, or an invalidation.
+
+        Without ``max_rows`` there is no limit, also none of bytes.
+        """
+        if start["ended"]:
+            return start
+        planner, source, request = self._planner, self._source, self._request
+        source.remember(start.get("shards", {}))
+        after = _time(start)
+        through = source.promised() if self._target is None else self._target
+        if request.ending is not None:
+            through = min(through, request.ending)
+        if through <= after:
+            return start
+        if max_rows is not None:
+            limit = source.limited(after, through, max_rows, request.max_bytes or UNLIMITED)
+            # The oplogs of shards may begin at different times; a batch ends after the last beginning.
+            through = min(max(limit, source.oldest() - 1), through)
+        ended = planner.end(after, through)
+        if ended is not None:
+            through = ended
+        has_resumed = start["resumed"] or (
+            planner.start is not None and through >= planner.start and planner.finds_event()
+        )
+        return self._offset(through, has_resumed=has_resumed, has_ended=ended is not None)
+
+    def newest_offset(self) -> dict[str, Any]:
+        """Return how far the source is."""
+        return self._offset(self._source.promised(), has_resumed=True)
+
+    def between(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[StreamPiece]:
+        """Plan the tasks of a micro-batch; the same for the same offsets."""
+        after, through = _time(start), _time(end)
+        source, request = self._source, self._request
+        shards = source.members_for(end.get("shards", {}), after)
+        if source.oldest() > after + 1 and after:
+            if request.fail_on_data_loss:
+                self._planner.check_start(after + 1)
+            after = min(source.oldest() - 1, through)
+        planned = self._planner.intervals(
+            after,
+            through,
+            request.partitions or source.suggested_parts(after, through),
+            has_resumed=start["resumed"],
+            finds_event=end["resumed"],
+        )
+        return [StreamPiece(interval, shards) for interval in planned]
+
+    def _offset(self, time: int, *, has_resumed: bool, has_ended: bool = False) -> dict[str, Any]:
+        offset = {
+            "version": _VERSION,
+            "clusterTime": {"t": seconds_of(time), "i": increment_of(time)},
+            "resumed": has_resumed,
+            "ended": has_ended,
+        }
+        shards = self._source.membership()
+        return {**offset, "version": _WITH_SHARDS, "shards": shards} if shards else offset
+
+
+def _time(offset: Mapping[str, Any]) -> int:
+    time = offset["clusterTime"]
+    return cluster_time(int(time["t"]), int(time["i"]))
