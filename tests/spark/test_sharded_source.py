@@ -106,7 +106,7 @@ def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
 
     write(cluster, "shard0", 1)
     mark(write(cluster, "shard1", 2))
-    cluster.call(cluster.cluster.start_shard("shard3"))
+    cluster.call(cluster.cluster.servers.start_shard("shard3"))
     mark(write(cluster, "shard3", 3))  # it is the only one that writes
     write(cluster, "shard0", 4)
     write(cluster, "shard1", 5)  # has not been read when its shard leaves
@@ -271,7 +271,7 @@ def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path)
     history = tmp_path / "history"
     with ShardedCluster(shards=2, data=tmp_path / "data", history=history) as cluster:
         write(cluster, "shard1", 1)
-        cluster.call(cluster.cluster.let_go("shard1"))
+        cluster.call(cluster.cluster.servers.remove("shard1"))
         last = write(cluster, "shard0", 2)
         cluster.restart()
         with DeploymentSource(cluster.uri) as source:
@@ -287,7 +287,7 @@ def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path)
 def test_a_shard_that_comes_back_has_been_away(cluster: ShardedCluster, source: DeploymentSource) -> None:
     write(cluster, "shard1", 1)
     member = cluster.cluster.server("shard1").address
-    cluster.call(cluster.cluster.let_go("shard1"))
+    cluster.call(cluster.cluster.servers.remove("shard1"))
     write(cluster, "shard0", 0)
     first = source.promised()
     with MongoClient[dict[str, Any]](f"mongodb://{member}/") as former:

@@ -41,8 +41,8 @@ def balance(cluster: ShardedCluster) -> int:
     async def rounds() -> int:
         number = 0
         while True:
-            is_moved = await cluster.cluster.balancer.round()
-            for cleanup in list(cluster.cluster.moves.cleanups.values()):
+            is_moved = await cluster.cluster.parts.balancer.round()
+            for cleanup in list(cluster.cluster.parts.moves.cleanups.values()):
                 await cleanup.task
             if not is_moved:
                 return number

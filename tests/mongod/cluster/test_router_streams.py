@@ -287,7 +287,7 @@ def test_nothing_is_lost_while_shards_join_and_leave() -> None:
         orders = client.shop.orders
         with orders.watch() as stream:
             orders.insert_many([{"_id": number, "k": number * 20} for number in range(10)])
-            cluster.call(cluster.cluster.start_shard("shard9"))
+            cluster.call(cluster.cluster.servers.start_shard("shard9"))
             client.admin.command(
                 "moveChunk", "shop.orders", find={"k": 100}, to="shard9", _waitForDelete=True
             )

@@ -1,56 +1,113 @@
 """A router: what drivers take for a mongos. It has clients, cursors and sessions, but no data of its own."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from tailrace.log.event_log import EventLog
 from tailrace.mongod.cluster.commands import COMMANDS
+from tailrace.mongod.cluster.moves.balancer import Balancer
+from tailrace.mongod.cluster.moves.moves import DataMoves
+from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.reads.results import ClusterResultWriter
 from tailrace.mongod.cluster.reads.snapshots import ClusterSnapshots
+from tailrace.mongod.cluster.reads.states import ClusterStates
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.transactions.transactions import ClusterTransactions
+from tailrace.mongod.cluster.shards import Shards
+from tailrace.mongod.cluster.transactions.transactions import ClusterParts, ClusterTransactions
+from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
+from tailrace.mongod.cluster.writes.retried import SessionLocks
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.net.replies import ReplyTail
 from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
 from tailrace.mongod.server.streams.served_history import ServedHistory
+from tailrace.mongod.store.clock import ClusterClock
 
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+
+@dataclass(eq=False)
+class SharedByRouters:
+    """The parts of a cluster, which all of its routers use."""
+
+    shards: Shards
+    placement: Placement
+    clock: ClusterClock
+    states: ClusterStates
+    moves: DataMoves
+    balancer: Balancer
+    two_phase_commit: TwoPhaseCommit
+    session_locks: SessionLocks
+    pipeline_status: Callable[[], dict[str, Any] | None]
+    is_running: bool = True
 
 
 class Router(Node):
-    """One router of a running cluster; all of its routers use the same placement."""
+    """One router of a running cluster."""
 
     is_router = True
     kind_of_context = RouterContext
+    states: ClusterStates
 
-    def __init__(self, cluster: "Cluster", options: ServerOptions) -> None:
-        super().__init__(
-            options, wall=cluster.wall, log=cluster.log, commands=COMMANDS, stop=cluster.begin_stop
-        )
-        self.cluster = cluster
+    def __init__(self, options: ServerOptions, cluster: SharedByRouters, **of_node: Any) -> None:
+        """``of_node``: see `Node`."""
+        super().__init__(options, commands=COMMANDS, **of_node)
+        self.placement = cluster.placement
+        """Where databases, collections and chunks are."""
+        self.servers = cluster.shards
+        """Starts, adds and removes shards."""
+        self.stores = cluster.shards.stores
+        """The stores of the shards and of the config server, by name."""
+        self.clock = cluster.clock
         self.states = cluster.states
+        self.moves = cluster.moves
+        self.balancer = cluster.balancer
+        self.session_locks = cluster.session_locks
+        self._pipeline_status = cluster.pipeline_status
         self.replication = Replication(SetState(None))
         self.times = RouterTimes(cluster)
         self.snapshots = ClusterSnapshots(self.wall, cluster.states)
-        self.results = ClusterResultWriter(cluster)
+        self.results = ClusterResultWriter(cluster.placement, cluster.shards.stores)
         self.transactions = ClusterTransactions(
-            cluster, self.sessions, self.cursors, self.counters, self.parameters, self.wall, self.log
+            ClusterParts(cluster.shards.members, cluster.placement, cluster.states, cluster.two_phase_commit),
+            self.sessions,
+            self.cursors,
+            self.counters,
+            self.parameters,
+            self.wall,
+            self.log,
         )
-        config = cluster.config.first
+        config = self.config
         self.cluster_parameters = config.cluster_parameters
         self.default_concerns = config.default_concerns
 
     @property
+    def shards(self) -> Mapping[str, Member]:
+        """The nodes of the shards by name, in the order they joined."""
+        return self.servers.members
+
+    @property
+    def config(self) -> Member:
+        """The node of the config server."""
+        return self.servers.config.first
+
+    def member(self, name: str) -> Member:
+        """The node of a shard, or of the config server."""
+        return self.servers.server(name).first
+
+    def holding(self, shard: str | None) -> Node:
+        """The node of a shard, or of the config server, which has databases too; itself without a name."""
+        return self if shard is None else self.member(shard)
+
+    @property
     def event_log(self) -> EventLog:
         """The events of all shards in one order."""
-        return self.cluster.event_log
+        return self.servers.event_log
 
     @property
     def history(self) -> ServedHistory | None:
-        return self.cluster.config.history
+        return self.config.history
 
     @property
     def is_replicated(self) -> bool:
@@ -58,22 +115,13 @@ class Router(Node):
         return True
 
     def pipeline_status(self) -> dict[str, Any] | None:
-        status = self.cluster.pipeline_status
-        return None if status is None else status()
-
-    @property
-    def shards(self) -> Mapping[str, Node]:
-        return {name: shard.first for name, shard in self.cluster.shards.items()}
-
-    def holding(self, shard: str | None) -> Node:
-        """The shard, or the config server, which has databases of its own; itself without a name."""
-        return self if shard is None else self.cluster.server(shard).first
+        return self._pipeline_status()
 
 
 class RouterTimes:
     """The cluster time of a router: that of all shards."""
 
-    def __init__(self, cluster: "Cluster") -> None:
+    def __init__(self, cluster: SharedByRouters) -> None:
         self._cluster = cluster
         self._tail = ReplyTail()
 

@@ -5,7 +5,7 @@ same checks, sessions, fail points and errors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
@@ -13,11 +13,8 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.ownership import Ownership
 from tailrace.mongod.server.net.client import Client
-from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.node import Node
 from tailrace.mongod.wire import OpCode, Request
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.router import Router
 
 _NO_CONNECTION: Final = 0
 _ERROR_FIELDS: Final = frozenset(
@@ -49,7 +46,7 @@ def passed_on(context: RouterContext, *, but: Iterable[str] = ()) -> dict[str, A
 
 
 async def call(
-    node: "Server | Router",
+    node: Node,
     command: Mapping[str, Any],
     database: str,
     sequences: Mapping[str, Sequence[bytes]] | None = None,

@@ -32,7 +32,7 @@ async def forward(
     left_out = _ROUTER_FIELDS if context.transaction is None else _ROUTER_FIELDS | _TRANSACTION_START_FIELDS
     command = {name: value for name, value in context.command.items() if name not in left_out}
     reply = await call(
-        context.node.cluster.server(shard),
+        context.node.member(shard),
         {**command, **(changes or {})},
         context.database if database is None else database,
         context.request.sequences,
@@ -52,7 +52,7 @@ async def forward_in_turn(
 
 def raw_replies(context: RouterContext, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The field `raw` of a reply: the replies of the shards, by replica set and address."""
-    shards = context.node.cluster.placement.shards
+    shards = context.node.placement.shards
     hosts = {shard: shards[shard].host if shard in shards else shard for shard in replies}
     return {"raw": {hosts[shard]: dict(reply) for shard, reply in replies.items()}}
 

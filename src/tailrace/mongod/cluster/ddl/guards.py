@@ -14,14 +14,14 @@ from tailrace.mongod.server.dispatch.context import Context
 @asynccontextmanager
 async def shared_placement(context: RouterContext, *namespaces: str) -> AsyncIterator[None]:
     """The placement of these namespaces does not change; others may use them as well."""
-    async with held(context, context.node.cluster.placement.using(*namespaces)):
+    async with held(context, context.node.placement.using(*namespaces)):
         yield
 
 
 @asynccontextmanager
 async def exclusive_placement(context: RouterContext, *namespaces: str) -> AsyncIterator[None]:
     """Nobody else uses these namespaces; a name without a dot is a whole database."""
-    async with held(context, context.node.cluster.placement.changing(*namespaces)):
+    async with held(context, context.node.placement.changing(*namespaces)):
         yield
 
 
@@ -29,7 +29,7 @@ async def exclusive_placement(context: RouterContext, *namespaces: str) -> Async
 async def shared_placement_with_database(context: RouterContext, ns: str) -> AsyncIterator[str]:
     """Like `shared_placement`; creates the database if necessary and yields its primary shard."""
     async with shared_placement(context, ns):
-        yield await context.node.cluster.placement.create_database(ns.partition(".")[0])
+        yield await context.node.placement.create_database(ns.partition(".")[0])
 
 
 @asynccontextmanager

@@ -21,11 +21,11 @@ from tailrace.mongod.cluster.placement.config_documents import (
 )
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
     from tailrace.mongod.cluster.router import Router
 
 _COLLECTION: Final = "system.sharding_ddl_coordinators"
@@ -40,7 +40,7 @@ async def recorded_until_done(context: RouterContext) -> AsyncIterator[None]:
 
     The record is also removed if the command fails, unless it failed because the cluster is stopping.
     """
-    store = context.node.cluster.config.store
+    store = context.node.config.store
     command = {name: value for name, value in context.command.items() if name not in _NOT_RECORDED}
     for field, raw in context.request.sequences.items():
         command[field] = [decode(document) for document in raw]
@@ -55,18 +55,17 @@ async def recorded_until_done(context: RouterContext) -> AsyncIterator[None]:
     await _remove(store, record["_id"])
 
 
-async def finish_interrupted_commands(cluster: "Cluster", router: "Router") -> None:
+async def finish_interrupted_commands(store: Store, router: "Router", log: Logbook) -> None:
     """Run the recorded commands and remove their records."""
-    store = cluster.config.store
     with store.snapshot() as snapshot:
         records = list(documents_of(snapshot, _COLLECTION))
     for record in records:
         name = next(iter(record["command"]))
-        cluster.log.info("SHARDING", "A command that a kill interrupted is finished", "ddl", command=name)
+        log.info("SHARDING", "A command that a kill interrupted is finished", "ddl", command=name)
         try:
             await call(router, record["command"], record["database"])
         except CommandError as error:
-            cluster.log.warning("SHARDING", "It could not be finished", "ddl", command=name, error=str(error))
+            log.warning("SHARDING", "It could not be finished", "ddl", command=name, error=str(error))
         await _remove(store, record["_id"])
 
 

@@ -17,7 +17,7 @@ from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.shards import Shards
 
 _NOTE: Final = (
     "you need to call moveCollection for collectionsToMove and afterwards movePrimary for the dbsToMove"
@@ -69,15 +69,15 @@ class RemainingData:
         }
 
 
-async def leave_if_empty(cluster: "Cluster", shard: str) -> RemainingData:
+async def leave_if_empty(moves: DataMoves, shards: "Shards", shard: str) -> RemainingData:
     """Remove a shard from the cluster if nothing is left on it; returns what is left.
 
     To be called through `DataMoves.run`.
     """
-    remaining = RemainingData.of(cluster.moves, shard)
+    remaining = RemainingData.of(moves, shard)
     if remaining.is_nothing:
-        await _remove_empty_copies(cluster.placement, cluster.stores[shard])
-        await cluster.let_go(shard)
+        await _remove_empty_copies(shards.placement, shards.stores[shard])
+        await shards.remove(shard)
     return remaining
 
 

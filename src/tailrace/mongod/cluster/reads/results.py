@@ -1,21 +1,20 @@
 """`$out` and `$merge` on a router: write the results into the stores of the shards that own them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.guards import held
+from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.output import ResultWriter, identified, write_merge, write_out
-
-if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.store.store import Store
 
 _SHARDED: Final = 28769
 _NOT_FOUND_BY: Final = 51183
@@ -24,8 +23,10 @@ _NOT_FOUND_BY: Final = 51183
 class ClusterResultWriter(ResultWriter):
     """Writes results to the shards that own them."""
 
-    def __init__(self, cluster: "Cluster") -> None:
-        self._cluster = cluster
+    def __init__(self, placement: Placement, stores: Mapping[str, Store]) -> None:
+        """``stores`` are those of the shards, by name."""
+        self._placement = placement
+        self._stores = stores
 
     async def write(
         self,
@@ -44,14 +45,13 @@ class ClusterResultWriter(ResultWriter):
         self, context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
-        cluster = self._cluster
-        placement = cluster.placement
+        placement = self._placement
         async with held(context, placement.changing(ns)):
             await placement.create_database(target.database)
             if placement.sharded(ns) is not None:
                 raise CommandError(_SHARDED, f"{ns} is sharded, and $out cannot replace it; use $merge")
             shard = placement.shards_of(ns)[0]
-            store = cluster.server(shard).store
+            store = self._stores[shard]
             await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
             made = store.catalog.collection(ns)
             if ns in placement.collections and made is not None:
@@ -61,17 +61,17 @@ class ClusterResultWriter(ResultWriter):
         self, context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
-        cluster = self._cluster
-        async with held(context, cluster.placement.using(ns)):
-            await cluster.placement.create_database(target.database)
-            sharded = cluster.placement.sharded(ns)
+        placement = self._placement
+        async with held(context, placement.using(ns)):
+            await placement.create_database(target.database)
+            sharded = placement.sharded(ns)
             if sharded is None:
-                parts = {cluster.placement.shards_of(ns)[0]: list(documents)}
+                parts = {placement.shards_of(ns)[0]: list(documents)}
             else:
                 parts = _by_owner(sharded, target, documents)
             for shard, part in parts.items():
-                store = cluster.server(shard).store
-                with _owning(context, ShardOwnership(cluster.placement.collections, shard)):
+                store = self._stores[shard]
+                with _owning(context, ShardOwnership(placement.collections, shard)):
                     await write_merge(context, store, target, part, bypasses_validation=bypasses_validation)
 
 

@@ -14,19 +14,23 @@ no participation. If one shard has changes the end is a plain commit, otherwise 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.locks import HeldLocks, held_already
+from tailrace.mongod.cluster.reads.states import ClusterStates
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.cluster.transactions.two_phase_commit import statement_fields
+from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit, statement_fields
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.snapshots import too_old
+from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.sessions.transaction import State, Transaction, no_such_transaction
 from tailrace.mongod.server.sessions.transaction_rules import namespaces_of
 from tailrace.mongod.server.sessions.transactions import Transactions
@@ -35,11 +39,20 @@ from tailrace.mongod.store.transactions.transaction import TransactionUnit
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
     from tailrace.mongod.server.sessions.sessions import Session
 
 _LOCK_TIMEOUT_SECONDS: Final = 0.1
 """How long a transaction that uses namespaces waits for further ones, whose change may be waiting for it"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterParts:
+    """The parts of a cluster that its transactions use."""
+
+    shards: Mapping[str, Member]
+    placement: Placement
+    states: ClusterStates
+    two_phase_commit: TwoPhaseCommit
 
 
 class ClusterTransaction(Transaction):
@@ -47,7 +60,7 @@ class ClusterTransaction(Transaction):
         self,
         session: "Session",
         number: int,
-        cluster: "Cluster",
+        cluster: ClusterParts,
         units: Mapping[str, TransactionUnit],
         **facts: Any,
     ) -> None:
@@ -61,7 +74,7 @@ class ClusterTransaction(Transaction):
         self.recovery_shard: str | None = None
         """The first shard with changes; it can report the outcome after routers have forgotten it"""
         for shard, unit in units.items():
-            cluster.shards[shard].first.transactions.lend(session.lsid, number, unit)
+            cluster.shards[shard].transactions.lend(session.lsid, number, unit)
 
     @property
     def reader(self) -> Reader:
@@ -145,7 +158,7 @@ class ClusterTransaction(Transaction):
         for shard in units:
             server = self._cluster.shards.get(shard)
             if server is not None:
-                server.first.transactions.take_back(self.session.lsid, self.number)
+                server.transactions.take_back(self.session.lsid, self.number)
         held, self._held = self._held, []
         for locks in held:
             locks.release()
@@ -155,7 +168,7 @@ class ClusterTransaction(Transaction):
 class ClusterTransactions(Transactions):
     """The open transactions of a router."""
 
-    def __init__(self, cluster: "Cluster", *of_node: Any) -> None:
+    def __init__(self, cluster: ClusterParts, *of_node: Any) -> None:
         super().__init__(*of_node)
         self._cluster = cluster
 

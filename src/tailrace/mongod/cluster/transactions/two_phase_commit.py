@@ -29,7 +29,7 @@ from tailrace.mongod.cluster.placement.config_documents import (
     remove_document,
 )
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import SessionWrites
 
@@ -50,7 +50,7 @@ _FINAL_ERRORS: Final = frozenset(
 class TwoPhaseCommit:
     """Commits the transactions of a cluster, including those interrupted by a crash."""
 
-    def __init__(self, shards: Mapping[str, Server], config: Store, multi_shard_lock: asyncio.Lock) -> None:
+    def __init__(self, shards: Mapping[str, Member], config: Store, multi_shard_lock: asyncio.Lock) -> None:
         """``config`` is the config server's store; ``multi_shard_lock`` is held while shards commit."""
         self._shards = shards
         self._config = config
@@ -135,7 +135,7 @@ class TwoPhaseCommit:
     async def _mark_end(self, decision: Mapping[str, Any]) -> None:
         """Log the end of the transaction on the first shard, for streams that show it."""
         server = self._shards[decision["participants"][0]]
-        if not server.first.parameters[END_OF_TRANSACTION_FLAG]:
+        if not server.parameters[END_OF_TRANSACTION_FLAG]:
             return
         payload = {"endOfTransaction": decision["affectedNamespaces"], **decision["_id"]}
         message = encode({"msg": {"endOfTransaction": 1}})

@@ -34,9 +34,9 @@ async def execute(
     context: RouterContext, form: Form, statements: Sequence[Statement], *, ordered: bool
 ) -> None:
     """Run the statements; the results are in the form."""
-    cluster = context.node.cluster
+    router = context.node
     for statement in statements:
-        if cluster.placement.sharded(statement.ns) is not None:
+        if router.placement.sharded(statement.ns) is not None:
             statement.work = form.read(statement)
     if not is_retryable(context):
         await Execution(context, form, ExecutedStatements()).run(statements, ordered=ordered)
@@ -47,8 +47,8 @@ async def execute(
     if any(statement.is_multi for statement in statements):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
     # The same command may be running through another router.
-    async with cluster.session_locks.of(lsid):
-        executed = find_executed(cluster.stores, lsid, number)
+    async with router.session_locks.of(lsid):
+        executed = find_executed(router.stores, lsid, number)
         await Execution(context, form, executed).run(statements, ordered=ordered)
 
 
@@ -56,12 +56,12 @@ class Execution:
     def __init__(self, context: RouterContext, form: Form, executed: ExecutedStatements) -> None:
         self._context = context
         self._form = form
-        self._cluster = context.node.cluster
-        self._placement = self._cluster.placement
+        self._router = context.node
+        self._placement = self._router.placement
         self._sender = Sender(context)
         self._routing = Routing(
             self._placement,
-            self._cluster.clock,
+            self._router.clock,
             form,
             executed,
             in_transaction=context.in_transaction,
@@ -216,7 +216,7 @@ class Execution:
         if self._context.in_transaction:
             return find_target(self._context, statement)
         # A document that changes its owner must not be missed on both shards.
-        async with self._cluster.states.multi_shard_lock:
+        async with self._router.states.multi_shard_lock:
             return find_target(self._context, statement)
 
     def _changes_owner(self, statement: Statement, before: bytes, after: bytes) -> bool:

@@ -21,7 +21,7 @@ class Sender:
 
     def __init__(self, context: RouterContext) -> None:
         self._context = context
-        self._cluster = context.node.cluster
+        self._router = context.node
         self._session = passed_on(context, but=_SENT_DIFFERENTLY)
 
     async def send(self, shard: str, form: Form, statements: Sequence[Statement]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Sender:
                 command |= self._session
             elif self._context.lsid is not None:
                 command["lsid"] = self._session["lsid"]
-            reply = await call(self._cluster.server(shard), command, database)
+            reply = await call(self._router.member(shard), command, database)
             cursor["firstBatch"] += reply["cursor"]["nextBatch"]
             cursor["id"] = reply["cursor"]["id"]
 
@@ -54,10 +54,10 @@ class Sender:
         sequences: Mapping[str, Sequence[bytes]] | None = None,
     ) -> dict[str, Any]:
         """Run a command built by the router on a shard, as part of the client's command."""
-        collections = self._cluster.placement.collections
+        collections = self._router.placement.collections
         ownership = ShardOwnership(collections, shard) if collections else None
         body = {**command, **self._session, **self._time_left()}
-        return await call(self._cluster.server(shard), body, database, sequences, ownership)
+        return await call(self._router.member(shard), body, database, sequences, ownership)
 
     def _time_left(self) -> dict[str, int]:
         deadline = self._context.deadline

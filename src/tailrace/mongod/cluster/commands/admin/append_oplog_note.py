@@ -12,7 +12,7 @@ from tailrace.mongod.server.commands.replication import append_oplog_note
 async def run(context: RouterContext) -> dict[str, Any]:
     """Log the note, except on shards that are already past `maxClusterTime`."""
     replies: dict[str, dict[str, Any]] = {}
-    for shard in context.node.cluster.shards:
+    for shard in context.node.shards:
         try:
             replies[shard] = await forward(context, shard)
         except CommandError as error:

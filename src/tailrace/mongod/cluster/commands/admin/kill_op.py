@@ -18,8 +18,8 @@ async def run(context: RouterContext) -> Reply:
     if not shard or not number.isdecimal():
         reason = f"an operation of a shard is named like shard0:17, not {wanted}"
         raise CommandError(ErrorCode.BadValue, reason)
-    cluster = context.node.cluster
-    server = cluster.server(cluster.placement.shard(shard).name)
+    router = context.node
+    server = router.member(router.placement.shard(shard).name)
     await call(server, {"killOp": 1, "op": int(number)}, "admin")
     return {"shard": shard, "shardid": int(number)}
 

@@ -26,7 +26,7 @@ async def run(context: RouterContext) -> Reply:
 
 
 def _sharding(router: "Router") -> dict[str, Any]:
-    config = router.cluster.config.first
+    config = router.config
     written = {"ts": to_timestamp(config.last_write_time()), "t": Int64(config.replication.term)}
     return {
         "configsvrConnectionString": f"{config.replication.set_name}/{config.address}",
@@ -37,7 +37,7 @@ def _sharding(router: "Router") -> dict[str, Any]:
 
 def _sharding_statistics(router: "Router") -> dict[str, Any]:
     """The numbers of shards, databases and collections."""
-    placement = router.cluster.placement
+    placement = router.placement
     return {
         "numShards": len(placement.shards),
         "numDatabases": len(placement.databases),

@@ -12,7 +12,7 @@ from tailrace.mongod.server.commands.admin import set_cluster_parameter
 async def run(context: RouterContext) -> dict[str, Any]:
     """Check and store one parameter; an invalid one is refused by the config server."""
     async with recorded_until_done(context):
-        await forward_in_turn(context, [CONFIG_SHARD, *context.node.cluster.shards])
+        await forward_in_turn(context, [CONFIG_SHARD, *context.node.shards])
     return {}
 
 

@@ -25,23 +25,23 @@ from tailrace.mongod.store.shell_notation import shell
 async def run(context: RouterContext) -> dict[str, Any]:
     ns = f"{context.database}.{context.collection_name()}"
     expected = collection_uuid(context.arguments())
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, ns):
-        check_collection_uuid(cluster.states.catalog, ns, expected)
-        sharded = cluster.placement.sharded(ns)
+        check_collection_uuid(router.states.catalog, ns, expected)
+        sharded = router.placement.sharded(ns)
         if sharded is None:
-            shards = cluster.placement.shards_of(ns)
+            shards = router.placement.shards_of(ns)
             if not shards:
                 raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
             return raw_replies(context, {shards[0]: await forward(context, shards[0])})
-        collection = collection_with_all_indexes(cluster.placement, cluster.stores, ns)
+        collection = collection_with_all_indexes(router.placement, router.stores, ns)
         if collection is not None:
             _check_index_change(sharded, collection, context.command.get("index"))
         async with recorded_until_done(context):
             return raw_replies(
                 context,
                 await forward_in_turn(
-                    context, find_collection_shards(cluster.placement, cluster.stores, ns).all
+                    context, find_collection_shards(router.placement, router.stores, ns).all
                 ),
             )
 

@@ -15,12 +15,12 @@ async def run(context: RouterContext) -> dict[str, Any]:
     """The statistics of a collection; zeros if it does not exist."""
     name = context.collection_name()
     ns = f"{context.database}.{name}"
-    cluster = context.node.cluster
-    placement = cluster.placement
+    router = context.node
+    placement = router.placement
     primary = placement.primary_of(context.database)
     # For a collection that does not exist, the primary or any shard replies with zeros.
-    shards = find_collection_shards(cluster.placement, cluster.stores, ns).owners or (
-        primary or next(iter(cluster.shards)),
+    shards = find_collection_shards(router.placement, router.stores, ns).owners or (
+        primary or next(iter(router.shards)),
     )
     replies = await forward_in_turn(context, shards)
     parts = list(replies.values())

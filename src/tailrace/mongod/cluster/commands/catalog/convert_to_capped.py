@@ -13,8 +13,8 @@ from tailrace.mongod.server.commands.catalog import convert_to_capped
 async def run(context: RouterContext) -> dict[str, Any]:
     """Replace a collection by a capped one with its newest documents."""
     ns = f"{context.database}.{context.collection_name()}"
-    cluster = context.node.cluster
-    placement = cluster.placement
+    router = context.node
+    placement = router.placement
     async with exclusive_placement(context, ns):
         if placement.sharded(ns) is not None:
             raise CommandError(ErrorCode.IllegalOperation, f"{ns} is sharded and cannot be capped")
@@ -22,7 +22,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
         if not shards:
             raise CommandError(ErrorCode.NamespaceNotFound, f"ns does not exist: {ns}")
         await forward(context, shards[0])
-        capped = cluster.stores[shards[0]].catalog.collection(ns)
+        capped = router.stores[shards[0]].catalog.collection(ns)
         if ns in placement.collections and capped is not None:
             await placement.place(ns, capped.uuid, shards[0])
     return {}

@@ -15,10 +15,10 @@ async def run(context: RouterContext) -> dict[str, Any]:
     name = context.collection_name()
     check_collection_name(context.database, name)
     ns = f"{context.database}.{name}"
-    cluster = context.node.cluster
+    router = context.node
     async with shared_placement_with_database(context, ns) as primary:
         # The shard that has the collection compares the options.
-        shard = cluster.placement.shards_of(ns)[0]
+        shard = router.placement.shards_of(ns)[0]
         if context.command.get("viewOn") is not None:
             if shard != primary:
                 raise CommandError(ErrorCode.NamespaceExists, f"a collection {ns} already exists")

@@ -19,14 +19,14 @@ async def run(context: RouterContext) -> dict[str, Any]:
     """Create indexes on all shards or on none; existing ones are skipped."""
     ns = f"{context.database}.{context.collection_name()}"
     specs = [decode(raw) for raw in context.documents("indexes")]
-    cluster = context.node.cluster
+    router = context.node
     # A transaction uses the collection until its end, so it cannot have it exclusively.
     held = shared_placement if context.in_transaction else exclusive_placement
     async with held(context, ns):
-        await cluster.placement.create_database(context.database)
-        sharded = cluster.placement.sharded(ns)
+        await router.placement.create_database(context.database)
+        sharded = router.placement.sharded(ns)
         if sharded is None:
-            shard = cluster.placement.shards_of(ns)[0]
+            shard = router.placement.shards_of(ns)[0]
             return raw_replies(context, {shard: await forward(context, shard)})
         check_new_indexes(sharded, specs)
         if context.in_transaction:
@@ -37,19 +37,19 @@ async def run(context: RouterContext) -> dict[str, Any]:
 
 async def _create_everywhere(context: RouterContext, ns: str) -> Mapping[str, dict[str, Any]]:
     """Returns the shards' replies; an index that one shard refuses is dropped from the others."""
-    cluster = context.node.cluster
+    router = context.node
     replies: dict[str, dict[str, Any]] = {}
     before: dict[str, set[str]] = {}
-    for shard in find_collection_shards(cluster.placement, cluster.stores, ns).all:
-        before[shard] = index_names(cluster.stores[shard], ns)
+    for shard in find_collection_shards(router.placement, router.stores, ns).all:
+        before[shard] = index_names(router.stores[shard], ns)
         try:
             replies[shard] = await forward(context, shard)
         except CommandError:
             for done in replies:
-                added = sorted(index_names(cluster.stores[done], ns) - before[done])
+                added = sorted(index_names(router.stores[done], ns) - before[done])
                 if added:
                     drop = {"dropIndexes": ns.partition(".")[2], "index": added}
-                    await call(cluster.server(done), drop, context.database)
+                    await call(router.member(done), drop, context.database)
             raise
     return replies
 

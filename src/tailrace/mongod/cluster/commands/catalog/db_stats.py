@@ -15,9 +15,9 @@ _OF_THE_DISK: Final = ("fsUsedSize", "fsTotalSize")
 
 async def run(context: RouterContext) -> dict[str, Any]:
     """The statistics of a database; a collection counts once for each of its shards."""
-    cluster = context.node.cluster
+    router = context.node
     is_config = context.database in CONFIG_DATABASES
-    replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else cluster.shards)
+    replies = await forward_in_turn(context, [CONFIG_SHARD] if is_config else router.shards)
     parts = list(replies.values())
     figures = sum_fields(parts, _ADDED)
     scale = parts[0]["scaleFactor"]

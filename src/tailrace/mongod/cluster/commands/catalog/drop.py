@@ -19,15 +19,15 @@ async def run(context: RouterContext) -> dict[str, Any]:
     arguments = context.arguments()
     expected = collection_uuid(arguments)
     arguments.finish()
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, ns):
-        check_collection_uuid(cluster.states.catalog, ns, expected)
-        if ns in cluster.placement.collections:
-            collection = cluster.states.catalog.collection(ns)
+        check_collection_uuid(router.states.catalog, ns, expected)
+        if ns in router.placement.collections:
+            collection = router.states.catalog.collection(ns)
             async with recorded_until_done(context):
-                await drop_placed(cluster.placement, cluster.stores, ns)
+                await drop_placed(router.placement, router.stores, ns)
             return {} if collection is None else {"nIndexesWas": index_count(collection), "ns": ns}
-        primary = cluster.placement.primary_of(context.database)
+        primary = router.placement.primary_of(context.database)
         return {} if primary is None else await forward(context, primary)
 
 

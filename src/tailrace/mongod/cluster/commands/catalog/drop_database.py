@@ -23,13 +23,13 @@ async def run(context: RouterContext) -> dict[str, Any]:
     if database == "$external":
         raise CommandError(ErrorCode.InvalidNamespace, "the database $external cannot be dropped")
     check_database_droppable(database)
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, database):
-        primary = cluster.placement.primary_of(database)
+        primary = router.placement.primary_of(database)
         if primary is None:
             return {}
         async with recorded_until_done(context):
-            had_collections = await drop_database(cluster.placement, cluster.stores, database, primary)
+            had_collections = await drop_database(router.placement, router.stores, database, primary)
     return {"dropped": database} if had_collections else {}
 
 

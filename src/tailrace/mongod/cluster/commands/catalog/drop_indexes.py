@@ -26,19 +26,19 @@ async def run(context: RouterContext) -> dict[str, Any]:
     """Drop indexes by name, names or key, or all except those on `_id` and on the shard key."""
     ns = f"{context.database}.{context.collection_name()}"
     which = context.arguments().value("index", REQUIRED)
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, ns):
-        sharded = cluster.placement.sharded(ns)
+        sharded = router.placement.sharded(ns)
         if sharded is None:
-            shards = cluster.placement.shards_of(ns)
+            shards = router.placement.shards_of(ns)
             if not shards:
                 raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {ns}")
             return raw_replies(context, await forward_in_turn(context, shards))
         names = _chosen(context, sharded, which)
         async with recorded_until_done(context):
             replies = {}
-            for shard in find_collection_shards(cluster.placement, cluster.stores, ns).all:
-                here = index_names(cluster.stores[shard], ns)
+            for shard in find_collection_shards(router.placement, router.stores, ns).all:
+                here = index_names(router.stores[shard], ns)
                 wanted = [name for name in names if name in here]
                 replies[shard] = await forward(context, shard, {"index": wanted})
             return raw_replies(context, replies)
@@ -46,8 +46,8 @@ async def run(context: RouterContext) -> dict[str, Any]:
 
 def _chosen(context: RouterContext, sharded: ShardedCollection, which: Any) -> list[str]:
     """The names of the indexes to drop; refuses to drop the last one that supports the shard key."""
-    cluster = context.node.cluster
-    collection = collection_with_all_indexes(cluster.placement, cluster.stores, sharded.ns)
+    router = context.node
+    collection = collection_with_all_indexes(router.placement, router.stores, sharded.ns)
     if collection is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {sharded.ns}")
     if which == _ALL:

@@ -25,7 +25,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 _PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
 
@@ -40,11 +40,11 @@ async def run(context: RouterContext) -> dict[str, Any]:
     arguments.finish()
     if source == target:
         raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, source, target):
-        check_collection_uuid(cluster.states.catalog, source, expected)
-        await _check_databases(cluster, source, target)
-        _check_names(cluster, source, target, drop_target=drop_target)
+        check_collection_uuid(router.states.catalog, source, expected)
+        await _check_databases(router, source, target)
+        _check_names(router, source, target, drop_target=drop_target)
         async with recorded_until_done(context):
             await _rename(context, source, target)
     return {}
@@ -57,18 +57,18 @@ def _drop_target(arguments: Arguments) -> bool | bytes:
     return arguments.boolean("dropTarget", False)
 
 
-async def _check_databases(cluster: "Cluster", source: str, target: str) -> None:
+async def _check_databases(router: "Router", source: str, target: str) -> None:
     """Raise CommandFailed (125) if the collection cannot be renamed to the other database."""
     database, other = source.partition(".")[0], target.partition(".")[0]
     if database == other:
         return
-    if cluster.placement.sharded(source) is not None or cluster.placement.sharded(target) is not None:
+    if router.placement.sharded(source) is not None or router.placement.sharded(target) is not None:
         raise CommandError(
             ErrorCode.CommandFailed,
             f"{source} cannot be renamed to {target}: a sharded collection stays in its database",
         )
-    home = cluster.placement.shards_of(source)
-    primary = await cluster.placement.create_database(other, home[0] if len(home) == 1 else None)
+    home = router.placement.shards_of(source)
+    primary = await router.placement.create_database(other, home[0] if len(home) == 1 else None)
     if home and (primary,) != home:
         raise CommandError(
             ErrorCode.CommandFailed,
@@ -77,13 +77,13 @@ async def _check_databases(cluster: "Cluster", source: str, target: str) -> None
         )
 
 
-def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: bool | bytes) -> None:
+def _check_names(router: "Router", source: str, target: str, *, drop_target: bool | bytes) -> None:
     """Check that the source exists, and that the target does not, on any shard, or may be dropped."""
-    catalog = cluster.states.catalog
+    catalog = router.states.catalog
     if catalog.view(source) is not None:
         raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {source}")
     replaced = catalog.collection(target)
-    if replaced is not None and replaced.uuid == _placed_uuid(cluster, source):
+    if replaced is not None and replaced.uuid == _placed_uuid(router, source):
         return  # a kill came after the shards had renamed it and before the placement changed
     if catalog.collection(source) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {source} does not exist")
@@ -93,34 +93,34 @@ def _check_names(cluster: "Cluster", source: str, target: str, *, drop_target: b
     if drop_target is False:
         raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {target}")
     if isinstance(drop_target, bytes):
-        check_collection_uuid(cluster.states.catalog, target, drop_target)
+        check_collection_uuid(router.states.catalog, target, drop_target)
 
 
-def _placed_uuid(cluster: "Cluster", ns: str) -> bytes | None:
-    placed = cluster.placement.collections.get(ns)
+def _placed_uuid(router: "Router", ns: str) -> bytes | None:
+    placed = router.placement.collections.get(ns)
     return None if placed is None else placed.uuid
 
 
 async def _rename(context: RouterContext, source: str, target: str) -> None:
     """Rename on the owners; skips those that had renamed it before a kill."""
-    cluster = context.node.cluster
-    placement = cluster.placement
-    uuid = _placed_uuid(cluster, source)
+    router = context.node
+    placement = router.placement
+    uuid = _placed_uuid(router, source)
     owners = placement.shards_of(source)
-    for shard in find_collection_shards(cluster.placement, cluster.stores, target).all:
+    for shard in find_collection_shards(router.placement, router.stores, target).all:
         if shard not in owners:
-            await drop_unseen(cluster.stores[shard], target)
+            await drop_unseen(router.stores[shard], target)
     await placement.drop_collection(target)
     for shard in owners:
-        in_the_way = cluster.stores[shard].catalog.collection(target)
+        in_the_way = router.stores[shard].catalog.collection(target)
         if in_the_way is not None and in_the_way.uuid == uuid:
             continue
         if shard == owners[0]:
             await forward(context, shard, {"dropTarget": in_the_way is not None})
         else:
-            await call(cluster.server(shard), {_PARTICIPANT: source, "to": target}, "admin")
-    for shard in find_collection_shards(cluster.placement, cluster.stores, source).others:
-        await drop_unseen(cluster.stores[shard], source)
+            await call(router.member(shard), {_PARTICIPANT: source, "to": target}, "admin")
+    for shard in find_collection_shards(router.placement, router.stores, source).others:
+        await drop_unseen(router.stores[shard], source)
     await placement.rename(source, target)
 
 

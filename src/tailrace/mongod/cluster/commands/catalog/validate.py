@@ -12,10 +12,10 @@ from tailrace.mongod.server.commands.catalog import validate
 
 async def run(context: RouterContext) -> dict[str, Any]:
     ns = f"{context.database}.{context.collection_name()}"
-    cluster = context.node.cluster
-    shards = find_collection_shards(
-        cluster.placement, cluster.stores, ns
-    ).owners or cluster.placement.shards_of(ns)
+    router = context.node
+    shards = find_collection_shards(router.placement, router.stores, ns).owners or router.placement.shards_of(
+        ns
+    )
     if not shards:
         raise CommandError(ErrorCode.NamespaceNotFound, f"Collection '{ns}' does not exist to validate.")
     replies = await forward_in_turn(context, shards)

@@ -13,10 +13,10 @@ async def run(context: RouterContext) -> Reply:
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
     arguments.finish()
-    cluster = context.node.cluster
-    found = balancing.violation(cluster.placement, cluster.stores, cluster.placement.require(ns))
+    router = context.node
+    found = balancing.violation(router.placement, router.stores, router.placement.require(ns))
     reply: dict[str, Any] = {
-        "chunkSize": balancing.chunk_megabytes(cluster.placement),
+        "chunkSize": balancing.chunk_megabytes(router.placement),
         "balancerCompliant": found is None,
     }
     if found is not None:

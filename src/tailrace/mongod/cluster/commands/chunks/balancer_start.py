@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 async def run(context: RouterContext) -> Reply:
     context.arguments().finish()
-    await context.node.cluster.placement.put_setting(balancing.SETTING, {"mode": "full", "stopped": False})
+    await context.node.placement.put_setting(balancing.SETTING, {"mode": "full", "stopped": False})
     return {}
 
 

@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 async def run(context: RouterContext) -> Reply:
     """Whether it is on, and the rounds so far."""
     context.arguments().finish()
-    placement = context.node.cluster.placement
+    placement = context.node.placement
     progress = placement.balancer
     return {
         "mode": "full" if balancing.is_on(placement) else "off",

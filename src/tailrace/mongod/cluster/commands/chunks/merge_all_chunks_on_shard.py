@@ -14,7 +14,7 @@ async def run(context: RouterContext) -> Reply:
     name = arguments.text("shard")
     most = arguments.integer("maxNumberOfChunksToMerge", None, minimum=2)
     arguments.finish()
-    placement = context.node.cluster.placement
+    placement = context.node.placement
     shard = placement.shard(name).name
     async with exclusive_placement(context, ns):
         for owner, neighbours in groupby(placement.require(ns).chunks, lambda chunk: chunk.shard):

@@ -13,7 +13,7 @@ async def run(context: RouterContext) -> Reply:
     """Merge all chunks between two bounds."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    placement = context.node.cluster.placement
+    placement = context.node.placement
     async with exclusive_placement(context, ns):
         bounds = bounds_argument(arguments, placement.require(ns).key)
         arguments.finish()

@@ -16,8 +16,8 @@ async def run(context: RouterContext) -> Reply:
     begun = time.monotonic()
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    cluster = context.node.cluster
-    collection = cluster.placement.require(ns)
+    router = context.node
+    collection = router.placement.require(ns)
     query = arguments.document("find", None)
     bounds = bounds_argument(arguments, collection.key)
     to = arguments.text("to")
@@ -33,7 +33,7 @@ async def run(context: RouterContext) -> Reply:
     )
     # It may wait for cursors on the copy of an earlier move; a client that gives up does not stop it.
     with context.waiting():
-        await move_range(cluster.moves, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
+        await move_range(router.moves, ns, chunk.min, chunk.max, to, waits_for_delete=waits)
     return {"millis": int((time.monotonic() - begun) * 1000)}
 
 

@@ -18,7 +18,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 _MEGABYTE = 1 << 20
 
@@ -27,8 +27,8 @@ async def run(context: RouterContext) -> Reply:
     """Move the range between `min` and `max`; without `max` about one chunk's size."""
     arguments = context.arguments()
     ns = ".".join(namespace_argument(arguments, context.name))
-    cluster = context.node.cluster
-    collection = cluster.placement.require(ns)
+    router = context.node
+    collection = router.placement.require(ns)
     low = arguments.document("min", None)
     high = arguments.document("max", None)
     to = arguments.text("toShard")
@@ -38,15 +38,15 @@ async def run(context: RouterContext) -> Reply:
     for bound in (low, high):
         if bound is not None:
             collection.key.check_bound(bound, whole=True)
-    ends = await _ends(cluster, collection, low, high)
+    ends = await _ends(router, collection, low, high)
     # It may wait for cursors on the copy of an earlier move; a client that gives up does not stop it.
     with context.waiting():
-        await move_range(cluster.moves, ns, *ends, to, waits_for_delete=waits)
+        await move_range(router.moves, ns, *ends, to, waits_for_delete=waits)
     return {}
 
 
 async def _ends(
-    cluster: "Cluster",
+    router: "Router",
     collection: ShardedCollection,
     low: dict[str, Any] | None,
     high: dict[str, Any] | None,
@@ -63,7 +63,7 @@ async def _ends(
     chunk = collection.chunks.chunk_of(key.bound(low))
     if high is None:
         within = KeyRange.between(key, low, chunk.max)
-        return low, await asyncio.to_thread(_end_by_size, cluster, collection, chunk, within)
+        return low, await asyncio.to_thread(_end_by_size, router, collection, chunk, within)
     if not key.bound(low) < key.bound(high) <= key.bound(chunk.max):
         raise CommandError(
             ErrorCode.InvalidOptions,
@@ -74,10 +74,10 @@ async def _ends(
 
 
 def _end_by_size(
-    cluster: "Cluster", collection: ShardedCollection, chunk: Chunk, within: KeyRange
+    router: "Router", collection: ShardedCollection, chunk: Chunk, within: KeyRange
 ) -> Mapping[str, Any]:
-    size = chunk_megabytes(cluster.placement) * _MEGABYTE
-    with cluster.stores[chunk.shard].snapshot() as snapshot:
+    size = chunk_megabytes(router.placement) * _MEGABYTE
+    with router.stores[chunk.shard].snapshot() as snapshot:
         return point_at_size(snapshot, collection.uuid, within, size) or chunk.max
 
 

@@ -16,7 +16,7 @@ from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 _WAYS: Final = ("find", "bounds", "middle")
 
@@ -34,8 +34,8 @@ async def run(context: RouterContext) -> Reply:
         )
     query = arguments.document("find", None)
     middle = arguments.document("middle", None)
-    cluster = context.node.cluster
-    placement = cluster.placement
+    router = context.node
+    placement = router.placement
     async with exclusive_placement(context, ns):
         collection = placement.require(ns)
         bounds = bounds_argument(arguments, collection.key)
@@ -49,13 +49,13 @@ async def run(context: RouterContext) -> Reply:
                 if bounds is None
                 else collection.chunks.exact(*bounds)
             )
-            point = await asyncio.to_thread(_middle_of, cluster, collection, chunk)
+            point = await asyncio.to_thread(_middle_of, router, collection, chunk)
             await placement.split(ns, [point])
     return {}
 
 
-def _middle_of(cluster: "Cluster", collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any]:
-    with cluster.stores[chunk.shard].snapshot() as snapshot:
+def _middle_of(router: "Router", collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any]:
+    with router.stores[chunk.shard].snapshot() as snapshot:
         point = median_key(snapshot, collection, chunk)
     if point is None:
         raise CommandError(

@@ -23,9 +23,9 @@ async def run(context: RouterContext) -> Reply:
     wanted = arguments.text("name", None)
     arguments.ignore("maxSize")
     arguments.finish()
-    cluster = context.node.cluster
+    router = context.node
     replica_set, _, members = asked.partition("/")
-    name = replica_set or wanted or cluster.free_name()
+    name = replica_set or wanted or router.servers.free_name()
     if wanted is not None and wanted != name:
         raise CommandError(
             ErrorCode.IllegalOperation, f"a shard must have the name of its replica set, {name}, not {wanted}"
@@ -35,9 +35,9 @@ async def run(context: RouterContext) -> Reply:
             ErrorCode.BadValue,
             f"'{name}' cannot be the name of a shard; letters, digits, hyphens and underscores can",
         )
-    known = cluster.placement.shards.get(name)
+    known = router.placement.shards.get(name)
     if known is None:
-        await cluster.moves.run(lambda: cluster.take_in(name, members))
+        await router.moves.run(lambda: router.servers.add(name, members))
     elif members and known.host != asked:
         raise CommandError(
             ErrorCode.IllegalOperation, f"a shard {name} already exists, with the members {known.host}"

@@ -18,7 +18,7 @@ async def run(context: RouterContext) -> Reply:
     check_database_name(name)
     if name in INTERNAL_DATABASES:
         raise CommandError(ErrorCode.InvalidOptions, f"collections of the database {name} cannot be sharded")
-    placement = context.node.cluster.placement
+    placement = context.node.placement
     wanted = None if shard is None else placement.shard(shard).name
     async with shared_placement(context, name):
         primary = await placement.create_database(name, wanted)

@@ -6,7 +6,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 async def run(context: RouterContext) -> Reply:
     """Read the placement again, although it is never stale."""
-    await context.node.cluster.placement.load()
+    await context.node.placement.load()
     return {"flushed": True}
 
 

@@ -7,9 +7,9 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 
 async def run(context: RouterContext) -> Reply:
     context.arguments().finish()
-    cluster = context.node.cluster
-    names = {name: shard.host for name, shard in cluster.placement.shards.items()}
-    names[CONFIG_SHARD] = f"{CONFIG_SHARD}/{cluster.config.address}"
+    router = context.node
+    names = {name: shard.host for name, shard in router.placement.shards.items()}
+    names[CONFIG_SHARD] = f"{CONFIG_SHARD}/{router.config.address}"
     return {
         "map": names,
         "hosts": {host.partition("/")[2]: name for name, host in names.items()},

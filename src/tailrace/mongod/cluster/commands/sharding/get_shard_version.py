@@ -12,7 +12,7 @@ async def run(context: RouterContext) -> Reply:
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     arguments.finish()
-    collection = context.node.cluster.placement.require(f"{database}.{name}")
+    collection = context.node.placement.require(f"{database}.{name}")
     return {
         "version": Timestamp(*collection.chunks.version),
         "versionEpoch": collection.epoch,

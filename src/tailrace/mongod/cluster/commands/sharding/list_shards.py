@@ -9,7 +9,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 async def run(context: RouterContext) -> Reply:
     """The documents of config.shards."""
     context.arguments().finish()
-    with context.node.cluster.config.store.snapshot() as snapshot:
+    with context.node.config.store.snapshot() as snapshot:
         return {"shards": list(documents_of(snapshot, SHARDS))}
 
 

@@ -14,7 +14,7 @@ from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 
 async def run(context: RouterContext) -> Reply:
@@ -23,39 +23,39 @@ async def run(context: RouterContext) -> Reply:
     database, name = namespace_argument(arguments, context.name)
     to = arguments.text("toShard")
     arguments.finish()
-    cluster = context.node.cluster
+    router = context.node
     ns = f"{database}.{name}"
-    _check(cluster, database, ns)
-    recipient_shard(cluster.placement, to)
+    _check(router, database, ns)
+    recipient_shard(router.placement, to)
 
     async def move() -> None:
-        _check(cluster, database, ns)
-        shard = recipient_shard(cluster.placement, to)
-        if cluster.placement.shards_of(ns) != (shard,):
-            await Resharding(cluster.moves, ns, unsharded_on(cluster, shard, context.name)).run()
+        _check(router, database, ns)
+        shard = recipient_shard(router.placement, to)
+        if router.placement.shards_of(ns) != (shard,):
+            await Resharding(router.moves, ns, unsharded_on(router, shard, context.name)).run()
 
-    await cluster.moves.run(move)
+    await router.moves.run(move)
     return {}
 
 
-def _check(cluster: "Cluster", database: str, ns: str) -> None:
+def _check(router: "Router", database: str, ns: str) -> None:
     if database in CONFIG_DATABASES:
         raise CommandError(ErrorCode.IllegalOperation, f"{ns} cannot be moved from the config server")
-    if cluster.placement.sharded(ns) is not None:
+    if router.placement.sharded(ns) is not None:
         raise CommandError(
             ErrorCode.IllegalOperation,
             f"{ns} is sharded; moveRange moves ranges of it, unshardCollection all of it",
         )
-    if cluster.states.catalog.view(ns) is not None:
+    if router.states.catalog.view(ns) is not None:
         raise CommandError(ErrorCode.CommandNotSupportedOnView, f"{ns} is a view and cannot be moved")
-    if cluster.states.catalog.collection(ns) is None:
+    if router.states.catalog.collection(ns) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"the collection {ns} does not exist")
 
 
-def unsharded_on(cluster: "Cluster", shard: str, provenance: str) -> NewPlacement:
+def unsharded_on(router: "Router", shard: str, provenance: str) -> NewPlacement:
     """The placement of an unsharded collection on one shard."""
     key = ShardKey({"_id": 1})
-    chunks = ChunkMap.whole(key, shard, cluster.clock.tick())
+    chunks = ChunkMap.whole(key, shard, router.clock.tick())
     return NewPlacement(key, chunks, is_unsplittable=True, provenance=provenance, number=1)
 
 

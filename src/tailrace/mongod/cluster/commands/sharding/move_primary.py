@@ -16,13 +16,13 @@ async def run(context: RouterContext) -> Reply:
     to = arguments.text("to")
     arguments.finish()
     check_database_name(database)
-    cluster = context.node.cluster
+    router = context.node
     if database in CONFIG_DATABASES:
         raise CommandError(ErrorCode.InvalidOptions, f"the primary of {database} is the config server")
-    if cluster.placement.primary_of(database) is None:
+    if router.placement.primary_of(database) is None:
         raise CommandError(ErrorCode.NamespaceNotFound, f"the database {database} does not exist")
-    await move_primary(cluster.moves, database, to)
-    return {"primary": cluster.placement.primary_of(database)}
+    await move_primary(router.moves, database, to)
+    return {"primary": router.placement.primary_of(database)}
 
 
 COMMAND = Command(

@@ -17,7 +17,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 
 async def run(context: RouterContext) -> Reply:
@@ -27,19 +27,19 @@ async def run(context: RouterContext) -> Reply:
     key = ShardKey(arguments.document("key"))
     arguments.ignore("enforceUniquenessCheck")
     arguments.finish()
-    cluster = context.node.cluster
+    router = context.node
     async with exclusive_placement(context, ns):
-        known = cluster.placement.require(ns)
+        known = router.placement.require(ns)
         if known.key != key:
-            _check(cluster, known, key)
+            _check(router, known, key)
             async with recorded_until_done(context):
-                await _refine(cluster, known, key)
-        for shard in cluster.shards.values():
+                await _refine(router, known, key)
+        for shard in router.shards.values():
             await clear_announcement(shard.store, known.uuid)
     return {}
 
 
-def _check(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
+def _check(router: "Router", known: ShardedCollection, key: ShardKey) -> None:
     if not known.key.is_prefix_of(key.pattern):
         raise CommandError(
             ErrorCode.InvalidOptions,
@@ -47,17 +47,17 @@ def _check(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
             f"{shell(known.key.pattern)}; use reshardCollection to change the key",
         )
     for name in known.shards:
-        with cluster.stores[name].snapshot() as snapshot:
+        with router.stores[name].snapshot() as snapshot:
             collection = snapshot.catalog.by_uuid(known.uuid)
             if collection is not None:
                 check_has_key_index(snapshot, collection, key, unique=known.unique)
 
 
-async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -> None:
-    owners = [cluster.server(name) for name in known.shards]
+async def _refine(router: "Router", known: ShardedCollection, key: ShardKey) -> None:
+    owners = [router.member(name) for name in known.shards]
     collection = owners[0].store.catalog.by_uuid(known.uuid)
     assert collection is not None, "an owner has the collection"
-    for shard in cluster.shards.values():
+    for shard in router.shards.values():
         if shard is not owners[0]:
             await set_shard_key(shard.store, known.ns, key.paths)
     payload = {
@@ -66,7 +66,7 @@ async def _refine(cluster: "Cluster", known: ShardedCollection, key: ShardKey) -
         "oldShardKey": known.key.pattern,
     }
     await announce_sharded(owners[0].store, collection, key.paths, payload)
-    await cluster.placement.refine(known.ns, key)
+    await router.placement.refine(known.ns, key)
 
 
 COMMAND = Command(

@@ -12,8 +12,8 @@ async def run(context: RouterContext) -> Reply:
     arguments = context.arguments()
     asked = arguments.text(context.name)
     arguments.finish()
-    cluster = context.node.cluster
-    placement = cluster.placement
+    router = context.node
+    placement = router.placement
     shard = placement.shard(asked)
     name = shard.name
     if not shard.is_draining:
@@ -27,15 +27,15 @@ async def run(context: RouterContext) -> Reply:
             raise CommandError(ErrorCode.IllegalOperation, "the last shard of a cluster cannot be removed")
         await placement.set_draining(name)
         await placement.log_change("removeShard.start", "", {"shard": name})
-        cluster.balancer.wake()
+        router.balancer.wake()
         message = {"msg": "draining started successfully", "state": "started", "shard": name}
-        return {**message, **RemainingData.of(cluster.moves, name).to_move()}
-    remaining = RemainingData.of(cluster.moves, name)
+        return {**message, **RemainingData.of(router.moves, name).to_move()}
+    remaining = RemainingData.of(router.moves, name)
     if remaining.is_nothing:
-        remaining = await cluster.moves.run(lambda: leave_if_empty(cluster, name))
+        remaining = await router.moves.run(lambda: leave_if_empty(router.moves, router.servers, name))
     if remaining.is_nothing:
         return {"msg": "removeshard completed successfully", "state": "completed", "shard": name}
-    cluster.balancer.wake()
+    router.balancer.wake()
     message = {"msg": "draining ongoing", "state": "ongoing"}
     return {**message, "remaining": remaining.counts(), **remaining.to_move()}
 

@@ -18,7 +18,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 
 async def run(context: RouterContext) -> Reply:
@@ -40,20 +40,20 @@ async def run(context: RouterContext) -> Reply:
         raise CommandError(
             ErrorCode.BadValue, f"the collation of a shard key is {shell(SIMPLE)}, not {shell(collation)}"
         )
-    cluster = context.node.cluster
-    _check(cluster, ns, key)
-    _shards(cluster, wanted_shards)
+    router = context.node
+    _check(router, ns, key)
+    _shards(router, wanted_shards)
 
     async def move() -> None:
-        known = cluster.placement.require(ns)
+        known = router.placement.require(ns)
         if known.key == key and not is_forced:
             return
-        chunks = _chunks(cluster, ns, key, _shards(cluster, wanted_shards), number)
+        chunks = _chunks(router, ns, key, _shards(router, wanted_shards), number)
         await Resharding(
-            cluster.moves, ns, NewPlacement(key, chunks, number=number, collation=collation)
+            router.moves, ns, NewPlacement(key, chunks, number=number, collation=collation)
         ).run()
 
-    await cluster.moves.run(move)
+    await router.moves.run(move)
     return {}
 
 
@@ -70,27 +70,25 @@ def _shards_argument(arguments: Arguments) -> list[str] | None:
     return [one["shard"] for one in given]
 
 
-def _shards(cluster: "Cluster", wanted: list[str] | None) -> list[str]:
+def _shards(router: "Router", wanted: list[str] | None) -> list[str]:
     if wanted is not None:
-        return [recipient_shard(cluster.placement, name) for name in wanted]
-    return [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+        return [recipient_shard(router.placement, name) for name in wanted]
+    return [name for name, shard in router.placement.shards.items() if not shard.is_draining]
 
 
-def _check(cluster: "Cluster", ns: str, key: ShardKey) -> None:
-    known = cluster.placement.require(ns)
-    collection = cluster.stores[known.shards[0]].catalog.by_uuid(known.uuid)
+def _check(router: "Router", ns: str, key: ShardKey) -> None:
+    known = router.placement.require(ns)
+    collection = router.stores[known.shards[0]].catalog.by_uuid(known.uuid)
     if collection is not None:
         check_unique_indexes(collection, key)
 
 
-def _chunks(
-    cluster: "Cluster", ns: str, key: ShardKey, shards: Sequence[str], number: int | None
-) -> ChunkMap:
-    at = cluster.clock.tick()
+def _chunks(router: "Router", ns: str, key: ShardKey, shards: Sequence[str], number: int | None) -> ChunkMap:
+    at = router.clock.tick()
     first: Any = key.pattern[key.paths[0]]
     if first == HASHED:
         return hashed_chunks(key, shards, number, at)
-    with cluster.states.snapshot() as snapshot:
+    with router.states.snapshot() as snapshot:
         return sampled_chunks(snapshot, ns, key, shards, number or len(shards), at)
 
 

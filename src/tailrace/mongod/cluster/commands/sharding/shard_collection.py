@@ -30,13 +30,13 @@ from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 _MOST_CHUNKS: Final = 8192
 """Limit of `numInitialChunks` for each shard"""
@@ -62,21 +62,21 @@ class _Wanted:
 async def run(context: RouterContext) -> Reply:
     """Shard a collection; does nothing if it is already sharded in this way."""
     wanted = _read(context)
-    cluster = context.node.cluster
-    placement = cluster.placement
+    router = context.node
+    placement = router.placement
     async with exclusive_placement(context, wanted.ns):
         await placement.create_database(wanted.database)
         known = placement.sharded(wanted.ns)
         if known is None:
             async with recorded_until_done(context):
-                await _shard(cluster, wanted)
+                await _shard(router, wanted)
         elif known.key != wanted.key or known.unique != wanted.unique:
             raise CommandError(
                 ErrorCode.AlreadyInitialized,
                 f"{wanted.ns} is sharded already, by {shell(known.key.pattern)} with unique: "
                 f"{shell(known.unique)}; use reshardCollection to change the key",
             )
-        for shard in cluster.shards.values():
+        for shard in router.shards.values():
             await clear_announcement(shard.store, placement.require(wanted.ns).uuid)
     return {"collectionsharded": wanted.ns}
 
@@ -117,21 +117,21 @@ def _refuse_unsupported_options(arguments: Arguments) -> None:
         raise CommandError(ErrorCode.NotImplemented, "time-series collections cannot be sharded here")
 
 
-async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
+async def _shard(router: "Router", wanted: _Wanted) -> None:
     """Shard the collection after its arguments were checked, while nobody else uses it."""
-    placement = cluster.placement
+    placement = router.placement
     home_name = placement.shards_of(wanted.ns)[0]
-    home = cluster.server(home_name)
+    home = router.member(home_name)
     existing = _existing(home, wanted)
     is_empty = existing is None or await asyncio.to_thread(_check_documents, home, existing, wanted.key)
-    chunks = _first_chunks(cluster, wanted, home_name, is_empty=is_empty)
+    chunks = _first_chunks(router, wanted, home_name, is_empty=is_empty)
     if existing is None:
         await call(home, {"create": wanted.name}, wanted.database)
     collection = await _indexed(home, wanted, is_empty=is_empty)
     copy = collection.with_changes(shard_key=named_by(wanted.key.paths))
     for name in chunks.owners:
         if name != home_name:
-            await copy_collection(cluster.stores[name], copy)
+            await copy_collection(router.stores[name], copy)
     await announce_sharded(home.store, collection, wanted.key.paths, _payload(wanted))
     details = {"shardKey": wanted.key.pattern, "primary": home_name, "numChunks": len(chunks)}
     await placement.set_sharded(
@@ -145,7 +145,7 @@ async def _shard(cluster: "Cluster", wanted: _Wanted) -> None:
     )
 
 
-def _existing(home: Server, wanted: _Wanted) -> Collection | None:
+def _existing(home: Member, wanted: _Wanted) -> Collection | None:
     """The collection, after checks that it can be sharded; None if it does not exist."""
     catalog = home.store.catalog
     if catalog.view(wanted.ns) is not None:
@@ -169,7 +169,7 @@ def _existing(home: Server, wanted: _Wanted) -> Collection | None:
     return found
 
 
-def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: bool) -> ChunkMap:
+def _first_chunks(router: "Router", wanted: _Wanted, home: str, *, is_empty: bool) -> ChunkMap:
     spreads = is_empty and wanted.key.pattern[wanted.key.paths[0]] == HASHED
     if wanted.number is not None and not (is_empty and wanted.key.is_hashed):
         raise CommandError(
@@ -178,10 +178,10 @@ def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: b
         )
     if wanted.presplits_zones and not wanted.key.is_hashed:
         raise CommandError(ErrorCode.InvalidOptions, "presplitHashedZones needs a hashed field in the key")
-    now = cluster.clock.tick()
+    now = router.clock.tick()
     if not spreads:
         return ChunkMap.whole(wanted.key, home, now)
-    shards = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+    shards = [name for name, shard in router.placement.shards.items() if not shard.is_draining]
     if wanted.number is not None and wanted.number > _MOST_CHUNKS * len(shards):
         raise CommandError(
             ErrorCode.InvalidOptions,
@@ -190,7 +190,7 @@ def _first_chunks(cluster: "Cluster", wanted: _Wanted, home: str, *, is_empty: b
     return hashed_chunks(wanted.key, shards, wanted.number, now)
 
 
-async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collection:
+async def _indexed(home: Member, wanted: _Wanted, *, is_empty: bool) -> Collection:
     """The collection with an index that supports the key, which is created if allowed."""
     store = home.store
     with store.snapshot() as snapshot:
@@ -206,7 +206,7 @@ async def _indexed(home: Server, wanted: _Wanted, *, is_empty: bool) -> Collecti
     return store.catalog.collection(wanted.ns) or collection
 
 
-def _check_documents(home: Server, collection: Collection, key: ShardKey) -> bool:
+def _check_documents(home: Member, collection: Collection, key: ShardKey) -> bool:
     """Whether there are no documents; raises if one has an array in its key."""
     with home.store.snapshot() as snapshot:
         check_key_values(snapshot, collection, key)

@@ -13,7 +13,7 @@ from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 if TYPE_CHECKING:
-    from tailrace.mongod.cluster.cluster import Cluster
+    from tailrace.mongod.cluster.router import Router
 
 
 async def run(context: RouterContext) -> Reply:
@@ -22,25 +22,25 @@ async def run(context: RouterContext) -> Reply:
     ns = ".".join(namespace_argument(arguments, context.name))
     to = arguments.text("toShard", None)
     arguments.finish()
-    cluster = context.node.cluster
-    cluster.placement.require(ns)
+    router = context.node
+    router.placement.require(ns)
 
     async def move() -> None:
-        cluster.placement.require(ns)
-        shard = _emptiest(cluster) if to is None else recipient_shard(cluster.placement, to)
-        await Resharding(cluster.moves, ns, unsharded_on(cluster, shard, context.name)).run()
+        router.placement.require(ns)
+        shard = _emptiest(router) if to is None else recipient_shard(router.placement, to)
+        await Resharding(router.moves, ns, unsharded_on(router, shard, context.name)).run()
 
-    await cluster.moves.run(move)
+    await router.moves.run(move)
     return {}
 
 
-def _emptiest(cluster: "Cluster") -> str:
-    takers = [name for name, shard in cluster.placement.shards.items() if not shard.is_draining]
+def _emptiest(router: "Router") -> str:
+    takers = [name for name, shard in router.placement.shards.items() if not shard.is_draining]
     if not takers:
         raise CommandError(
             ErrorCode.ShardNotFound, "the cluster has no shard for the collection: all are being removed"
         )
-    return min(takers, key=lambda name: bytes_of_shard(cluster.stores[name]))
+    return min(takers, key=lambda name: bytes_of_shard(router.stores[name]))
 
 
 COMMAND = Command(
