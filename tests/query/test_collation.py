@@ -209,7 +209,7 @@ def test_keys_are_a_total_order(spec: dict[str, Any], a: str, b: str, c: str) ->
 
 @settings(derandomize=False, print_blob=True)
 @given(st.text(max_size=8), st.text(max_size=8))
-def test_what_a_higher_strength_holds_equal_so_does_a_lower(a: str, b: str) -> None:
+def test_strings_equal_under_a_strength_are_equal_under_lower_ones(a: str, b: str) -> None:
     orders = [compare(collation(strength=strength), a, b) for strength in (1, 2, 3, 4, 5)]
     for weaker, stronger in pairwise(orders):
         assert weaker in (0, stronger)

@@ -414,7 +414,7 @@ def test_set_algebra(a: list[Any], b: list[Any]) -> None:
 
 @LAWS
 @given(LISTS, st.integers(0, 7))
-def test_slices_make_up_the_array(values: list[Any], n: int) -> None:
+def test_slices_concatenate_to_the_array(values: list[Any], n: int) -> None:
     document = {"v": values, "n": n}
     rest = {"$slice": ["$v", "$n", 10]}
     assert_value({"$concatArrays": [{"$slice": ["$v", "$n"]}, rest]}, document, values)

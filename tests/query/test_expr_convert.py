@@ -99,7 +99,7 @@ def test_impossible_conversion(value: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, MISSING, Undefined()])
-def test_null_is_no_conversion(value: Any) -> None:
+def test_null_converts_to_null(value: Any) -> None:
     document = {} if value is MISSING else {"v": value}
     assert_value({"$convert": {"input": "$v", "to": "int"}}, document, None)
     assert_value({"$convert": {"input": "$v", "to": "int", "onNull": 0, "onError": 1}}, document, 0)
@@ -195,7 +195,7 @@ def test_base(value: Any, to: str, base: int, expected: Any) -> None:
     [("zzz", "int", 2), ("8", "int", 8), (10.1, "string", 2), ("0xa", "long", 16), ("80000000", "int", 16),
      ("8000000000000000", "double", 16)],
 )  # fmt: skip
-def test_numbers_that_are_none_in_their_base(value: Any, to: str, base: int) -> None:
+def test_text_that_is_no_number_in_its_base(value: Any, to: str, base: int) -> None:
     assert_code({"$convert": {"input": value, "to": to, "base": base}}, {}, 241)
 
 
@@ -266,7 +266,7 @@ LAWS = settings(derandomize=False, print_blob=True, max_examples=80)
 
 @LAWS
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2, 8, 10, 16]))
-def test_integers_survive_their_text_in_every_base(number: int, base: int) -> None:
+def test_integers_convert_to_text_and_back_in_every_base(number: int, base: int) -> None:
     text = {"$convert": {"input": "$v", "to": "string", "base": base}}
     assert_value(
         {"$convert": {"input": text, "to": "long", "base": base}}, {"v": Int64(number)}, Int64(number)
@@ -275,12 +275,12 @@ def test_integers_survive_their_text_in_every_base(number: int, base: int) -> No
 
 @LAWS
 @given(st.binary(max_size=12), st.sampled_from(["hex", "base64", "base64url"]))
-def test_bytes_survive_their_text(data: bytes, chosen: str) -> None:
+def test_bytes_convert_to_text_and_back(data: bytes, chosen: str) -> None:
     text = {"$convert": {"input": "$v", "to": "string", "format": chosen}}
     assert_value({"$convert": {"input": text, "to": "binData", "format": chosen}}, {"v": data}, data)
 
 
 @LAWS
 @given(st.integers(-62135596800000, 253402300799999))
-def test_dates_survive_their_text(millis: int) -> None:
+def test_dates_convert_to_text_and_back(millis: int) -> None:
     assert_value({"$toDate": {"$toString": "$v"}}, {"v": T(millis)}, T(millis))

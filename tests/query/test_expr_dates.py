@@ -226,7 +226,7 @@ READ: list[tuple[str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("text", "format_text", "expected"), READ)
-def test_reading(text: str, format_text: str | None, expected: str) -> None:
+def test_parsing(text: str, format_text: str | None, expected: str) -> None:
     if format_text is None or format_text.startswith("%Y-"):
         assert_value({"$dateFromString": {"dateString": "$t"}}, {"t": text}, at(expected))
     if format_text is not None:
@@ -234,7 +234,7 @@ def test_reading(text: str, format_text: str | None, expected: str) -> None:
         assert_value({"$dateFromString": spec}, {"t": text, "f": format_text}, at(expected))
 
 
-def test_reading_in_a_time_zone() -> None:
+def test_parsing_in_a_time_zone() -> None:
     for zone, expected in {"UTC": "12:35", YORK: "16:35", PARIS: "10:35", "+04:00": "08:35"}.items():
         spec = {"dateString": "2017-07-06T12:35:37.513", "timezone": zone}
         date = at(f"2017-07-06T{expected}:37.513Z")
@@ -267,13 +267,13 @@ UNREADABLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("spec", UNREADABLE)
-def test_what_cannot_be_read(spec: dict[str, Any]) -> None:
+def test_text_that_is_not_a_date(spec: dict[str, Any]) -> None:
     assert_code({"$dateFromString": spec}, {}, 241)
     assert_value({"$dateFromString": {**spec, "onError": "bad"}}, {}, "bad")
 
 
 @pytest.mark.parametrize("value", ["$n", "$u", "$absent"])
-def test_reading_null(value: str) -> None:
+def test_parsing_null(value: str) -> None:
     assert_value({"$dateFromString": {"dateString": value}}, DOC, None)
     assert_value({"$dateFromString": {"dateString": value, "onNull": 5}}, DOC, 5)
     assert_value({"$dateFromString": {"dateString": "2017-01-01", "timezone": value}}, DOC, None)
@@ -368,7 +368,7 @@ ZONES = st.sampled_from(["UTC", PARIS, YORK, "Asia/Kathmandu", "-03:30"])
 
 @LAWS
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_parts_make_up_any_date(millis: int) -> None:
+def test_a_date_equals_the_date_from_its_parts(millis: int) -> None:
     parts = evaluate({"$dateToParts": {"date": "$d"}}, {"d": DatetimeMS(millis)})
     whole = parts["hour"] * 3600000 + parts["minute"] * 60000 + parts["second"] * 1000 + parts["millisecond"]
     assert whole == millis % 86400000

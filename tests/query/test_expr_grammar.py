@@ -77,12 +77,12 @@ def test_value(spec: Any, expected: Any) -> None:
     assert type(result) is type(expected)
 
 
-def test_user_variables_are_seen() -> None:
+def test_user_variables() -> None:
     assert evaluate("$$limit.low", limit={"low": 3}) == 3
     assert evaluate({"$gt": ["$_id", "$$limit"]}, limit=0) is True
 
 
-def test_objects_keep_the_order_they_are_written_in() -> None:
+def test_objects_have_the_field_order_of_the_specification() -> None:
     assert list(evaluate({"z": 1, "b": "$absent", "a": "$_id"})) == ["z", "a"]
 
 
@@ -130,12 +130,12 @@ def test_specification_error(spec: Any, code: int) -> None:
     assert caught.value.code == code
 
 
-def test_an_unknown_operator_is_named() -> None:
+def test_the_error_names_an_unknown_operator() -> None:
     with pytest.raises(CommandError, match=r"'\$where'"):
         parse_expression({"$where": "1"})
 
 
-def test_a_builtin_that_the_run_lacks_is_an_error() -> None:
+def test_a_builtin_variable_without_a_value_is_an_error() -> None:
     with pytest.raises(CommandError) as caught:
         parse_expression("$$CLUSTER_TIME")(environment({}, {}))
     assert caught.value.code == 51144
@@ -235,7 +235,7 @@ def test_a_constant_is_computed_once() -> None:
 @pytest.mark.parametrize(
     "spec", [{"$divide": [1, 0]}, {"$cond": [{"$eq": ["$_id", 1]}, 1, {"$divide": [1, 0]}]}]
 )
-def test_a_constant_that_fails_does_so_before_any_document(spec: Any) -> None:
+def test_a_constant_that_fails_raises_while_parsing(spec: Any) -> None:
     with pytest.raises(CommandError) as caught:
         parse_expression(spec)
     assert caught.value.code == 2
@@ -251,7 +251,7 @@ def test_a_branch_that_is_not_taken_never_fails() -> None:
     assert evaluate({"$switch": {"branches": [{"case": True, "then": 1}], "default": failing}}, document) == 1
 
 
-def test_nesting_without_end_is_refused() -> None:
+def test_too_deep_nesting_is_refused() -> None:
     spec: Any = 1
     for _ in range(100):
         spec = {"$abs": [spec]}

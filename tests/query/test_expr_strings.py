@@ -182,7 +182,7 @@ TEXTS = st.text("ab é∎\n", max_size=8)
 
 @LAWS
 @given(TEXTS, st.text("ab ", min_size=1, max_size=2))
-def test_split_parts_joined_are_the_text(text: str, separator: str) -> None:
+def test_joined_parts_of_a_split_equal_the_text(text: str, separator: str) -> None:
     document = {"t": text, "s": separator}
     assert separator.join(evaluate({"$split": ["$t", "$s"]}, document)) == text
     assert_value({"$replaceAll": {"input": "$t", "find": "$s", "replacement": "$s"}}, document, text)
@@ -190,7 +190,7 @@ def test_split_parts_joined_are_the_text(text: str, separator: str) -> None:
 
 @LAWS
 @given(TEXTS, st.integers(0, 8))
-def test_substrings_make_up_the_text(text: str, n: int) -> None:
+def test_substrings_concatenate_to_the_text(text: str, n: int) -> None:
     document = {"t": text, "n": n}
     halves = [{"$substrCP": ["$t", 0, "$n"]}, {"$substrCP": ["$t", "$n", {"$strLenCP": "$t"}]}]
     assert_value({"$concat": halves}, document, text)

@@ -10,7 +10,7 @@ from tailrace.query.match import compile_match
 
 ID = ObjectId()
 
-# (filter, document, verdict)
+# (filter, document, expected)
 CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     # $all
     ({"a": {"$all": [1, 2]}}, {"a": [2, 3, 1]}, True),
@@ -103,9 +103,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("filter_", "document", "verdict"), CASES)
-def test_arrays(filter_: dict[str, Any], document: dict[str, Any], verdict: bool) -> None:
-    assert compile_match(filter_)(document) == verdict
+@pytest.mark.parametrize(("filter_", "document", "expected"), CASES)
+def test_arrays(filter_: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert compile_match(filter_)(document) == expected
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_binary_masks(operator: str, counts: list[int]) -> None:
         assert sum(matcher({"a": value}) for value in BINARIES) == count
 
 
-# (operators, value, verdict)
+# (operators, value, expected)
 CASES: list[tuple[dict[str, Any], Any, bool]] = [
     ({"$bitsAllSet": [0]}, b"\x01", True),
     ({"$bitsAllSet": [8]}, b"\x00\x01", True),
@@ -112,9 +112,9 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("operators", "value", "verdict"), CASES)
-def test_bits(operators: dict[str, Any], value: Any, verdict: bool) -> None:
-    assert compile_match({"a": operators})({"a": value}) == verdict
+@pytest.mark.parametrize(("operators", "value", "expected"), CASES)
+def test_bits(operators: dict[str, Any], value: Any, expected: bool) -> None:
+    assert compile_match({"a": operators})({"a": value}) == expected
 
 
 def test_missing_field() -> None:

@@ -9,7 +9,7 @@ from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import CommandError
 from tailrace.query.match import compile_match
 
-# (filter, document, verdict)
+# (filter, document, expected)
 EXISTS: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({"a": {"$exists": True}}, {"a": 1}, True),
     ({"a": {"$exists": True}}, {"a": None}, True),
@@ -41,9 +41,9 @@ EXISTS: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("filter_", "document", "verdict"), EXISTS)
-def test_exists(filter_: dict[str, Any], document: dict[str, Any], verdict: bool) -> None:
-    assert compile_match(filter_)(document) == verdict
+@pytest.mark.parametrize(("filter_", "document", "expected"), EXISTS)
+def test_exists(filter_: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert compile_match(filter_)(document) == expected
 
 
 # One value of every type, by code and alias.
@@ -72,7 +72,7 @@ VALUES: list[tuple[int, str, Any]] = [
 
 
 @pytest.mark.parametrize(("code", "alias", "value"), VALUES)
-def test_type_tells_every_type_from_every_other(code: int, alias: str, value: Any) -> None:
+def test_type_matches_only_its_own_type(code: int, alias: str, value: Any) -> None:
     for wanted in (code, float(code), Int64(code), Decimal128(str(code)), alias, [alias], [code, alias]):
         matcher = compile_match({"a": {"$type": wanted}})
         assert [name for _, name, other in VALUES if matcher({"a": other})] == [alias]
@@ -82,7 +82,7 @@ def test_type_tells_every_type_from_every_other(code: int, alias: str, value: An
         assert compile_match({"a": {"$not": {"$type": wanted}}})({})
 
 
-# (types, value, verdict)
+# (types, value, expected)
 TYPES: list[tuple[Any, Any, bool]] = [
     ("number", 1, True),
     ("number", 1.5, True),
@@ -108,9 +108,9 @@ TYPES: list[tuple[Any, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("types", "value", "verdict"), TYPES)
-def test_type(types: Any, value: Any, verdict: bool) -> None:
-    assert compile_match({"a": {"$type": types}})({"a": value}) == verdict
+@pytest.mark.parametrize(("types", "value", "expected"), TYPES)
+def test_type(types: Any, value: Any, expected: bool) -> None:
+    assert compile_match({"a": {"$type": types}})({"a": value}) == expected
 
 
 def test_type_of_an_array_at_an_index() -> None:

@@ -13,7 +13,7 @@ INF = float("inf")
 MAX = Int64(2**63 - 1)
 MIN = Int64(-(2**63))
 
-# (divisor and remainder, value, verdict)
+# (divisor and remainder, value, expected)
 MOD: list[tuple[list[Any], Any, bool]] = [
     ([4, 0], 8, True),
     ([4, 0], 9, False),
@@ -55,9 +55,9 @@ MOD: list[tuple[list[Any], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("argument", "value", "verdict"), MOD)
-def test_mod(argument: list[Any], value: Any, verdict: bool) -> None:
-    assert compile_match({"a": {"$mod": argument}})({"a": value}) == verdict
+@pytest.mark.parametrize(("argument", "value", "expected"), MOD)
+def test_mod(argument: list[Any], value: Any, expected: bool) -> None:
+    assert compile_match({"a": {"$mod": argument}})({"a": value}) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_mod_of_a_missing_field() -> None:
     assert not compile_match({"a": {"$mod": [1, 0]}})({})
 
 
-# (filter, document, verdict)
+# (filter, document, expected)
 EXPR: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({"$expr": {"$gt": ["$a", "$b"]}}, {"a": 2, "b": 1}, True),
     ({"$expr": {"$gt": ["$a", "$b"]}}, {"a": 1, "b": 2}, False),
@@ -105,10 +105,10 @@ EXPR: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("filter_", "document", "verdict"), EXPR)
-def test_expr(filter_: dict[str, Any], document: dict[str, Any], verdict: bool) -> None:
+@pytest.mark.parametrize(("filter_", "document", "expected"), EXPR)
+def test_expr(filter_: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
     matcher = compile_match(filter_, variables={"limit": 7, "NOW": DatetimeMS(1000)})
-    assert matcher(document) == verdict
+    assert matcher(document) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ NAN = float("nan")
 ENCRYPTED_STRING = Binary(b"\x01" + b"k" * 16 + b"\x02" + b"cipher", 6)
 ALGORITHM = "AEAD_AES_256_CBC_HMAC_SHA_512-Random"
 
-# (schema of field a, value of a, verdict)
+# (schema of field a, value of a, expected)
 FIELD: list[tuple[dict[str, Any], Any, bool]] = [
     ({}, 1, True),
     ({"type": "number"}, 1, True),
@@ -169,14 +169,14 @@ FIELD: list[tuple[dict[str, Any], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value", "verdict"), FIELD)
-def test_schema_of_a_field(schema: dict[str, Any], value: Any, verdict: bool) -> None:
+@pytest.mark.parametrize(("schema", "value", "expected"), FIELD)
+def test_schema_of_a_field(schema: dict[str, Any], value: Any, expected: bool) -> None:
     matcher = compile_match({"$jsonSchema": {"properties": {"a": schema}}})
-    assert matcher({"a": value}) == verdict
+    assert matcher({"a": value}) == expected
     assert matcher({})
 
 
-# (schema, document, verdict)
+# (schema, document, expected)
 ROOT: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({}, {}, True),
     ({"type": "object"}, {}, True),
@@ -201,10 +201,10 @@ ROOT: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "document", "verdict"), ROOT)
-def test_schema_of_the_document(schema: dict[str, Any], document: dict[str, Any], verdict: bool) -> None:
-    assert compile_match({"$jsonSchema": schema})(document) == verdict
-    assert compile_match({"$nor": [{"$jsonSchema": schema}]})(document) != verdict
+@pytest.mark.parametrize(("schema", "document", "expected"), ROOT)
+def test_schema_of_the_document(schema: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert compile_match({"$jsonSchema": schema})(document) == expected
+    assert compile_match({"$nor": [{"$jsonSchema": schema}]})(document) != expected
 
 
 # (schema, code)
@@ -319,7 +319,7 @@ def test_refused(schema: Any, code: int) -> None:
 
 
 @pytest.mark.parametrize(("schema", "code"), [row for row in REFUSED if isinstance(row[0], dict)])
-def test_refused_further_inside(schema: dict[str, Any], code: int) -> None:
+def test_nested_schemas_are_checked(schema: dict[str, Any], code: int) -> None:
     for outer in (
         {"properties": {"a": schema}},
         {"items": [schema]},

@@ -8,7 +8,7 @@ from bson import Regex
 from tailrace.errors import CommandError
 from tailrace.query.match import compile_match
 
-# (filter, document, verdict)
+# (filter, document, expected)
 CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({"$and": [{"a": 1}, {"b": 2}]}, {"a": 1, "b": 2}, True),
     ({"$and": [{"a": 1}, {"b": 2}]}, {"a": 1, "b": 3}, False),
@@ -53,9 +53,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("filter_", "document", "verdict"), CASES)
-def test_logic(filter_: dict[str, Any], document: dict[str, Any], verdict: bool) -> None:
-    assert compile_match(filter_)(document) == verdict
+@pytest.mark.parametrize(("filter_", "document", "expected"), CASES)
+def test_logic(filter_: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert compile_match(filter_)(document) == expected
 
 
 # (filter, code, what the message names)

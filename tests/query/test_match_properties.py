@@ -100,9 +100,9 @@ def test_a_value_equals_itself(value: Any) -> None:
 @common
 @given(filters, documents_)
 def test_nor_is_the_complement(filter_: dict[str, Any], document: dict[str, Any]) -> None:
-    verdict = compile_match(filter_)(document)
-    assert compile_match({"$nor": [filter_]})(document) != verdict
-    assert compile_match({"$nor": [{"$nor": [filter_]}]})(document) == verdict
+    expected = compile_match(filter_)(document)
+    assert compile_match({"$nor": [filter_]})(document) != expected
+    assert compile_match({"$nor": [{"$nor": [filter_]}]})(document) == expected
 
 
 @common
@@ -113,7 +113,7 @@ def test_not_is_the_complement(path: str, inner: dict[str, Any], document: dict[
 
 @common
 @given(paths, st.lists(values, max_size=3), documents_)
-def test_in_is_a_choice_of_equalities(path: str, items: list[Any], document: dict[str, Any]) -> None:
+def test_in_is_a_disjunction_of_equalities(path: str, items: list[Any], document: dict[str, Any]) -> None:
     one_by_one = any(compile_match({"$or": [{path: item}]})(document) for item in items)
     # As a member of $in, a regex finds strings and equals itself, as it does on its own.
     assert compile_match({path: {"$in": items}})(document) == one_by_one
@@ -178,7 +178,7 @@ def test_matching_changes_nothing_and_is_repeatable(
 
 @common
 @given(filters, documents_)
-def test_the_finest_collation_agrees_with_none_on_ascii(
+def test_the_strongest_collation_agrees_with_none_on_ascii(
     filter_: dict[str, Any], document: dict[str, Any]
 ) -> None:
     # Equality only: the order of a collation is another one.
@@ -203,7 +203,7 @@ def test_any_filter_compiles_or_is_refused_with_a_code(filter_: dict[str, Any]) 
 
 @settings(derandomize=False, print_blob=True, max_examples=400)
 @given(documents_, filters)
-def test_what_matches_is_never_refused_undecoded(document: dict[str, Any], filter_: dict[str, Any]) -> None:
+def test_may_match_is_true_for_every_match(document: dict[str, Any], filter_: dict[str, Any]) -> None:
     try:
         matcher = compile_match(filter_)
         is_match = matcher(document)
@@ -213,7 +213,7 @@ def test_what_matches_is_never_refused_undecoded(document: dict[str, Any], filte
         assert matcher.may_match(documents.encode(document))
 
 
-def test_what_lacks_the_bytes_is_refused_undecoded() -> None:
+def test_may_match_is_false_without_the_needles() -> None:
     matcher = compile_match({"op": "c", "$and": [{"o.time": {"$exists": True}}], "a.0": {"$exists": True}})
     matching = {"op": ["b", "c"], "o": [{"time": None}], "a": [1]}
     assert matcher(matching)

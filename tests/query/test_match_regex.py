@@ -9,7 +9,7 @@ from tailrace.bson.values import Symbol
 from tailrace.errors import CommandError
 from tailrace.query.match import compile_match
 
-# (operators on a, value of a, verdict)
+# (operators on a, value of a, expected)
 CASES: list[tuple[dict[str, Any], Any, bool]] = [
     ({"$regex": "^f"}, "foo", True),
     ({"$regex": "^f"}, "of", False),
@@ -44,9 +44,9 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("operators", "value", "verdict"), CASES)
-def test_regex(operators: dict[str, Any], value: Any, verdict: bool) -> None:
-    assert compile_match({"a": operators})({"a": value}) == verdict
+@pytest.mark.parametrize(("operators", "value", "expected"), CASES)
+def test_regex(operators: dict[str, Any], value: Any, expected: bool) -> None:
+    assert compile_match({"a": operators})({"a": value}) == expected
 
 
 @pytest.mark.parametrize("operators", [{"$regex": "."}, {"$in": [Regex("")]}, {"$regex": Regex("")}])

@@ -179,7 +179,7 @@ def test_finds_what_pcre_finds(pattern: str, options: str, found: list[str], not
 
 
 @pytest.mark.parametrize(("pattern", "options", "found", "not_found"), CASES)
-def test_long_texts_are_searched_alike(
+def test_long_texts_have_the_same_matches(
     pattern: str, options: str, found: list[str], not_found: list[str]
 ) -> None:
     """The engine for long texts finds the same in the same places as the one for short texts."""

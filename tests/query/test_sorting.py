@@ -46,7 +46,7 @@ def test_order(spec: dict[str, Any], ordered: list[dict[str, Any]]) -> None:
     assert sorted(numbered, key=ordering.key) == numbered
 
 
-def test_equal_documents_stay_as_they_came() -> None:
+def test_equal_documents_keep_the_order_of_input() -> None:
     documents: list[dict[str, Any]] = [{"a": 1.0, "n": 1}, {"a": 1, "n": 2}, {"a": [1, 1], "n": 3}]
     for direction in (1, -1):
         assert compile_sort({"a": direction}).sort(documents) == documents

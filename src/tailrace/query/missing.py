@@ -1,6 +1,6 @@
-"""The value of a path that leads nowhere.
+"""The value of a path that does not exist.
 
-MongoDB tells a missing field from one that is null; so do the evaluators here. `MISSING` never enters a
+MongoDB distinguishes a missing field from null; so do the evaluators here. `MISSING` is never stored in a
 document: a computed field that is missing is left out.
 """
 

@@ -1,17 +1,17 @@
-"""Dotted paths in queries: which values of a document ``a.b.c`` leads to.
+"""Dotted paths in queries: the values at ``a.b.c`` in a document.
 
-A path follows documents by field name. At an array it goes on in two ways, and may find several values:
+A path follows documents by field name. It continues in an array in two ways, and may find several values:
 
-* *through* the array: into every document directly inside it, never into an array inside the array;
-* *by index*: if the component is a number without leading zeros, into that one element.
+* *through* the array: in every document that is an element, never in an array inside the array;
+* *by index*: if the component is a number without leading zeros, in that one element.
 
 A number is therefore tried both as the name of a field and as an index. A path whose last component names an
-array finds every element and then the array itself; one that ends by index finds that element alone, even
-if it is an array. Where a document lacks the field, or a plain value stands in the way, the path finds
-`MISSING`; a plain value or an array among the elements of an array is passed over instead.
+array finds every element and then the array itself; a path that ends by index finds only that element, even
+if it is an array. If a document lacks the field, or a plain value is on the path, the path finds `MISSING`;
+elements of an array that are plain values or arrays are skipped instead.
 
-Each value comes with an *offset*: the index in the outermost array that the path went through (not those it
-entered by index), which is what the positional operator ``$`` of an update refers to.
+Each value comes with an *offset*: the index in the outermost array that the path went through (not by index),
+to which the positional operator ``$`` of an update refers.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from tailrace.query.missing import MISSING
 
 Test: TypeAlias = Callable[[Any], bool]
-"""Looks at one value, which may be `MISSING`."""
+"""A test of one value, which may be `MISSING`."""
 Located: TypeAlias = tuple[Any, int | None]
 """A value and its offset."""
 
@@ -29,7 +29,7 @@ _MAX_INDEX_DIGITS: Final = 10
 
 
 class Path:
-    """A path split into its components, once.
+    """A path, split into its components.
 
     >>> document = {"a": [{"b": 1}, 7, {"b": [2, 3]}, {}]}
     >>> [value for value, _ in Path("a.b").values(document)]
@@ -49,7 +49,7 @@ class Path:
         return f"Path({self.text!r})"
 
     def values(self, document: dict[str, Any], *, into_last_array: bool = True) -> Iterator[Located]:
-        """Every value the path leads to, with its offset; see the top of this file."""
+        """Every value at the path, with its offset, as the module docstring describes."""
         return self._in_document(document, 0, into_last_array)
 
     def _in_document(self, document: dict[str, Any], depth: int, into_last_array: bool) -> Iterator[Located]:
@@ -88,7 +88,7 @@ class Path:
                 yield from self._in_array(item, depth + 1, into_last_array)
 
     def predicate(self, test: Test, *, into_last_array: bool = True) -> Callable[[dict[str, Any]], bool]:
-        """A function that tells whether `test` holds for one of `values`, without making a generator.
+        """A function that returns whether `test` holds for one of `values`; faster than iterating them.
 
         >>> has_one = Path("a.b").predicate(lambda value: value == 1)
         >>> has_one({"a": {"b": 1}}), has_one({"a": [{"b": [1]}]}), has_one({"a": 1})
@@ -137,7 +137,7 @@ def array_index(component: str, most_digits: int = _MAX_INDEX_DIGITS) -> int | N
 
 
 def as_document(value: Any) -> dict[str, Any] | None:
-    """A value that has fields, as a document: an array's fields are its indexes; None for plain values.
+    """A document, or an array as a document with its indexes as fields; None for plain values.
 
     >>> as_document([7, 8]), as_document(7)
     ({'0': 7, '1': 8}, None)

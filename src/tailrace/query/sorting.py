@@ -1,15 +1,14 @@
-"""Sorting documents: BSON order by one path or by many, each ascending or descending.
+"""Sort documents in BSON order by one or more paths, each ascending or descending.
 
 >>> ordering = compile_sort({"a": -1, "b": 1})
 >>> ordering.sort([{"a": 1}, {"a": 2, "b": 2}, {"a": [0, 2], "b": 1}])
 [{'a': [0, 2], 'b': 1}, {'a': 2, 'b': 2}, {'a': 1}]
 
-A missing field sorts as null and an empty array as undefined, below null. An array stands for the one of its
-elements that comes first in the order asked for: its least if the path is ascending, its greatest if it is
-descending. Several paths through one array take their values from the same element; paths through different
-arrays cannot be sorted by.
+A missing field sorts as null and an empty array as undefined, below null. An array sorts as its first element
+in the requested order: its least if the path is ascending, its greatest if it is descending. Several paths
+through one array take their values from the same element; paths through different arrays are an error.
 
-Sorting is stable, and `TopSelector` keeps only as many documents as are wanted while it goes.
+Sorting is stable. `TopSelector` stores only as many documents as are wanted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,11 +43,11 @@ class SortPath(NamedTuple):
 
 
 class _HasArray(Exception):  # noqa: N818 - a signal inside this file, not an error
-    """The short way to a key met an array."""
+    """A path leads through an array, so that the fast way to its value does not apply."""
 
 
 class _Descending:
-    """A key whose order is turned round."""
+    """A key with the reverse order."""
 
     __slots__ = ("key",)
 
@@ -85,17 +84,17 @@ class Ordering:
         directions = {path.is_descending for path in self.paths}
         self._is_mixed = len(directions) > 1
         self.is_reversed = directions == {True}
-        """Whether `natural_key` has to be sorted from the greatest down."""
+        """Whether documents are in descending order of their `natural_key`."""
 
     def key(self, document: Document) -> Any:
-        """What a document is sorted by: the one that comes first has the least key."""
+        """The sort key of a document, in ascending order."""
         natural = self.natural_key(document)
         return _Descending(natural) if self.is_reversed else natural
 
     def natural_key(self, document: Document) -> SortKey:
-        """A key without the wrapper that turns its order round where all paths are descending.
+        """The sort key of a document, in descending order if `is_reversed`.
 
-        Python sorts plain tuples much faster, and can sort them in reverse and stably.
+        It is a plain tuple, which Python sorts much faster than the wrapper of `key`.
         """
         try:
             return self._joined([_plain_value(document, path.components) for path in self.paths])
@@ -117,15 +116,14 @@ class Ordering:
         )
 
     def sort(self, documents: Iterable[Document]) -> list[Document]:
-        """The documents in order; equal ones stay as they came."""
+        """The documents in order; equal ones in the order of input."""
         return sorted(documents, key=self.natural_key, reverse=self.is_reversed)
 
 
 class TopSelector(Generic[Item]):
-    """The first items of an order, or the last, found while they come in; all of them without a limit.
+    """Selects the first items of an order, or the last, while they are added; all of them without a limit.
 
-    At most about twice as many items are held as are wanted, and one that cannot be among those is dropped at
-    once.
+    It stores at most about twice the limit. An item that cannot be selected is dropped at once.
     """
 
     def __init__(self, ordering: Ordering, limit: int | None = None, *, from_end: bool = False) -> None:
@@ -134,10 +132,10 @@ class TopSelector(Generic[Item]):
         self._from_end = from_end
         self._held: list[tuple[SortKey, Item]] = []
         self._edge: SortKey | None = None
-        """The key of the held item that goes next, once as many are held as are wanted."""
+        """The key of the worst selected item; None until the limit is reached."""
 
     def add(self, document: Document, item: Item) -> None:
-        """Offer an item that is sorted as its document is."""
+        """Add an item with the document that it is sorted by."""
         key = self._ordering.natural_key(document)
         if self._edge is not None and self._is_outside(key, self._edge):
             return
@@ -151,7 +149,7 @@ class TopSelector(Generic[Item]):
         return map(itemgetter(1), self._held)
 
     def _is_outside(self, key: SortKey, edge: SortKey) -> bool:
-        # Among equals the earlier comes first: it stays if the first are wanted and goes if the last are.
+        # Of equal items the earlier is first: it is selected among the first and dropped among the last.
         if self._from_end:
             return key > edge if self._ordering.is_reversed else key < edge
         return key <= edge if self._ordering.is_reversed else key >= edge
@@ -170,8 +168,8 @@ class TopSelector(Generic[Item]):
 def compile_sort(spec: Any, collation: Collating | None = None) -> Ordering:
     """Compile a sort specification: paths, each with 1 or -1.
 
-    The errors are those of the stage `$sort`, which the command ``find`` shares. An empty specification is
-    one too; a command for which it means no order has to look first.
+    The errors are those of the stage `$sort` and of the command ``find``. An empty specification is an error;
+    a command that allows it must check for it first.
     """
     if not isinstance(spec, Mapping):
         raise CommandError(15973, "the $sort key specification must be an object")
@@ -197,7 +195,7 @@ def _is_descending(path: str, value: Any) -> bool:
 
 
 def _refused_expression(value: Mapping[str, Any]) -> CommandError:
-    """Metadata can be sorted by where there is some; nothing here computes any."""
+    """The error of an expression in a sort; ``$meta`` is refused because documents have no metadata."""
     if len(value) != 1 or "$meta" not in value:
         return CommandError(17312, "$meta is the only expression supported by $sort right now")
     name = value["$meta"]
@@ -207,7 +205,7 @@ def _refused_expression(value: Mapping[str, Any]) -> CommandError:
 
 
 def _plain_value(document: Document, components: tuple[str, ...]) -> Any:
-    """What a path leads to where no array is in its way, null for nothing."""
+    """The value at a path, None if it does not exist; raises `_HasArray` for a path with an array."""
     value: Any = document
     for name in components:
         if value.__class__ is not dict:
@@ -221,14 +219,14 @@ def _plain_value(document: Document, components: tuple[str, ...]) -> Any:
 
 
 class _Pending(NamedTuple):
-    """A path on its way: what it has reached, and what of it is left."""
+    """A partly followed path: the value reached, and the remaining components."""
 
     value: Any
     rest: tuple[str, ...]
 
 
 def _values_through_arrays(document: Document, paths: tuple[SortPath, ...]) -> Iterator[list[Any]]:
-    """Every combination of values that the paths have at the same time."""
+    """Every combination of the paths' values, one for each array element."""
     pending = {index: _Pending(document, path.components) for index, path in enumerate(paths)}
     yield from _combinations(pending, [None] * len(paths))
 

@@ -1,7 +1,6 @@
 """The names of MongoDB's aggregation stages.
 
-A pipeline that may not use some stage answers differently for a stage it forbids and for a name that is no
-stage at all; the second is told by this list.
+A stage that a pipeline may not use and a name that is not a stage have different errors.
 """
 
 from typing import Final
@@ -18,5 +17,5 @@ AGGREGATION_STAGES: Final = frozenset({
 
 
 def is_stage(name: str) -> bool:
-    """Whether there is such a stage, internal ones included."""
+    """Whether a stage has this name; internal stages are included."""
     return name in AGGREGATION_STAGES or name.startswith("$_internal")

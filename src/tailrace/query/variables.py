@@ -1,7 +1,7 @@
-"""The variables that the user's stages may use: the builtin ones, and those of the command's `let`.
+"""The variables of a user's stages: the builtin ones, and those of the command's `let`.
 
-`let` holds expressions. They are computed once, when the stream is opened and before there is any event, in
-the order they are written; each may use those before it.
+The expressions of `let` are computed once, when the stream is opened, without a document, in their order;
+each may use those before it.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _NOT_AVAILABLE: Final = 51144
 def stream_variables(let: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """All variables by name.
 
-    `CLUSTER_TIME` stands for the moment of opening, like `NOW`: an oplog that is replayed has no clock.
+    `CLUSTER_TIME` is the time of opening, like `NOW`: an oplog that is replayed has no clock.
 
     >>> stream_variables({"low": 3, "high": {"$add": ["$$low", 4]}})["high"]
     7
@@ -33,7 +33,7 @@ def stream_variables(let: Mapping[str, Any] | None = None) -> dict[str, Any]:
 def variables_at(
     now: DatetimeMS, cluster_time: Timestamp, let: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The same for a moment that the caller knows."""
+    """Like `stream_variables`, with the given time."""
     variables: dict[str, Any] = {"NOW": now, "CLUSTER_TIME": cluster_time}
     for name, spec in (let or {}).items():
         check_variable_write(name)

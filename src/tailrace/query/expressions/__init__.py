@@ -4,7 +4,7 @@
 >>> evaluate(environment({"qty": 12}, {}))
 'many'
 
-`scope` holds the grammar, `operators` the table of all operators; every other file is a family of them.
+`scope` contains the grammar, `operators` the table of all operators; every other file is a family of them.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = ["Environment", "Expression", "environment", "parse_expression"]
 def parse_expression(
     spec: Any, *, variables: frozenset[str] = frozenset(), collation: Collating | None = None
 ) -> Expression:
-    """Compile a specification; unknown operators, undefined variables and bad arguments fail here."""
+    """Compile a specification; an unknown operator or variable or a bad argument raises `CommandError`."""
     string_key = None if collation is None else collation.string_key
     try:
         return ExpressionScope(OPERATORS, variables, string_key).parse(spec)
@@ -30,5 +30,5 @@ def parse_expression(
 
 
 def environment(root: dict[str, Any], variables: Mapping[str, Any]) -> Environment:
-    """The environment in which expressions see `root` as their document."""
+    """The environment of expressions on the document `root`."""
     return {"CURRENT": root, **variables, "ROOT": root}

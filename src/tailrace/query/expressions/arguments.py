@@ -1,4 +1,4 @@
-"""The forms an operator's argument takes: a list of so many expressions, or a document of named ones.
+"""Arguments of operators: a list of expressions, or a document of named ones.
 
 A list of one may be written without its brackets: ``{$abs: "$x"}`` is ``{$abs: ["$x"]}``.
 """
@@ -13,12 +13,12 @@ Function = Callable[..., Any]
 
 
 def parse_list(spec: Any, scope: ExpressionScope) -> list[Expression]:
-    """The expressions of a list, or of the one thing that stands for it."""
+    """The expressions of a list, or the one expression that is not in a list."""
     return [scope.parse(item) for item in spec] if isinstance(spec, list) else [scope.parse(spec)]
 
 
 def parse_exactly(count: int, name: str, spec: Any, scope: ExpressionScope) -> list[Expression]:
-    """As many expressions as the operator takes."""
+    """The arguments of an operator that takes this number of them."""
     expressions = parse_list(spec, scope)
     if len(expressions) != count:
         raise CommandError(
@@ -28,7 +28,7 @@ def parse_exactly(count: int, name: str, spec: Any, scope: ExpressionScope) -> l
 
 
 def parse_between(low: int, high: int, name: str, spec: Any, scope: ExpressionScope) -> list[Expression]:
-    """At least and at most so many expressions."""
+    """The arguments of an operator that takes between ``low`` and ``high`` of them."""
     expressions = parse_list(spec, scope)
     if not low <= len(expressions) <= high:
         raise CommandError(
@@ -40,7 +40,7 @@ def parse_between(low: int, high: int, name: str, spec: Any, scope: ExpressionSc
 
 
 def call(function: Function, expressions: Sequence[Expression]) -> Expression:
-    """The expression that applies a function of values to what the given expressions yield."""
+    """The expression that applies a function to the values of the given expressions."""
     if len(expressions) == 1:
         (only,) = expressions
         return lambda env: function(only(env))
@@ -61,7 +61,7 @@ def binary(function: Function) -> OperatorParser:
 
 
 def exactly(count: int, function: Function) -> OperatorParser:
-    """An operator on so many values."""
+    """An operator on ``count`` values."""
     return lambda name, spec, scope: call(function, parse_exactly(count, name, spec, scope))
 
 
@@ -91,8 +91,8 @@ def named_specs(
 ) -> Mapping[str, Any]:
     """The document of named arguments, checked but not parsed.
 
-    `required` gives for each name the code of the error that it is lacking; `not_object` and `unknown` are
-    the codes for an argument that is no document and for a name that the operator does not have.
+    `required` has the error code for each required name that is missing; `not_object` and `unknown` are the
+    codes for an argument that is not a document and for an unknown name.
     """
     if not isinstance(spec, Mapping):
         raise CommandError(not_object, f"{name} only supports an object as its argument")

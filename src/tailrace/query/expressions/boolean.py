@@ -1,4 +1,4 @@
-"""Boolean operators: any value is a condition, and evaluation stops as soon as the outcome is certain."""
+"""Boolean operators: any value is a condition, and evaluation stops when the result is certain."""
 
 from typing import Any, Final
 

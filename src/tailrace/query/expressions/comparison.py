@@ -1,4 +1,4 @@
-"""Comparison: every two values compare, across types, in BSON order. Strings follow the collation."""
+"""Comparison operators: values of all types compare in BSON order, strings by the collation."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Field paths in expressions: ``a.b.c``.
 
-Unlike in a query, a number in a path is a field name and never an array index. A path goes through arrays:
-it then collects what it finds in the documents directly inside, leaving out those that lack the field.
+Unlike in a query, a number in a path is a field name and never an array index. A path goes through arrays: it
+collects the values of all documents that are elements, and skips those that lack the field.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ _MAX_COMPONENTS: Final = 200
 
 @lru_cache(maxsize=4096)
 def split_path(path: str) -> tuple[str, ...]:
-    """The components of a path that is well formed.
+    """The components of a path; a malformed path raises `CommandError`.
 
     >>> split_path("a.b")
     ('a', 'b')
@@ -34,7 +34,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def check_field_name(name: str) -> None:
-    """Refuse what cannot be one component of a path."""
+    """Refuse a name that cannot be a component of a path."""
     if not name:
         raise CommandError(15998, "FieldPath field names may not be empty strings")
     if name.startswith("$"):
@@ -46,7 +46,7 @@ def check_field_name(name: str) -> None:
 
 
 def walk(value: Any, components: tuple[str, ...]) -> Any:
-    """What a path leads to.
+    """The value at a path.
 
     >>> walk({"a": [{"b": 1}, {"c": 2}, 3, {"b": 4}]}, ("a", "b"))
     [1, 4]

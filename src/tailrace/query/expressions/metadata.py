@@ -1,4 +1,4 @@
-"""``$meta``: what a search or an index has noted about a document, which is nothing here."""
+"""``$meta``: metadata of a search; documents here have none."""
 
 from typing import Any, Final, NoReturn
 
@@ -14,7 +14,7 @@ _METADATA: Final = frozenset({
 
 
 def no_metadata(argument: Any) -> CommandError:
-    """The error of asking for a document's metadata: documents here have none."""
+    """The error for ``{$meta: argument}``."""
     if not is_string(argument):
         return CommandError(17307, "$meta only supports string arguments")
     if argument not in _METADATA:

@@ -1,6 +1,6 @@
 """Operators on documents, and the sizes of documents and binary data.
 
-`$getField`, `$setField` and `$unsetField` take a name as it is: dots and dollars in it mean nothing.
+In the field names of `$getField`, `$setField` and `$unsetField`, dots and dollars have no meaning.
 """
 
 from collections.abc import Mapping
@@ -114,7 +114,7 @@ def _parse_merge_objects(name: str, spec: Any, scope: ExpressionScope) -> Expres
 
 
 def binary_size(value: Any) -> int | None:
-    """Bytes of binary data, or of a string as UTF-8."""
+    """The number of bytes of binary data, or of a string in UTF-8."""
     if is_nullish(value):
         return None
     if isinstance(value, bytes):
@@ -125,7 +125,7 @@ def binary_size(value: Any) -> int | None:
 
 
 def bson_size(value: Any) -> int | None:
-    """Bytes of a document as BSON."""
+    """The number of bytes of a document as BSON."""
     if is_nullish(value):
         return None
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The operators by name: the one place where the families come together."""
+"""The table of all operators."""
 
 from collections.abc import Mapping
 from typing import Final

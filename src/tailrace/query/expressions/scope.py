@@ -33,7 +33,7 @@ class Collating(Protocol):
     """What expressions need of a collation."""
 
     def string_key(self, text: str, /) -> Any:
-        """A key that orders as the collation orders the text."""
+        """The sort key of a text."""
 
 
 @dataclass(frozen=True, slots=True)

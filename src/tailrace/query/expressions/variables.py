@@ -1,4 +1,4 @@
-"""`$let` binds variables, `$literal` keeps its argument from being read as an expression."""
+"""`$let`, which binds variables, and `$literal`, whose argument is not parsed."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,7 +22,7 @@ def _parse_let(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         raise CommandError(ErrorCode.TypeMismatch, f"{name} expects an object for 'vars'")
     for variable in specs["vars"]:
         check_variable_write(variable)
-    # The variables are bound all at once: none sees another.
+    # The variables are bound at the same time: none can use another.
     bindings = [(variable, scope.parse(value)) for variable, value in specs["vars"].items()]
     body = scope.define(*specs["vars"]).parse(specs["in"])
 

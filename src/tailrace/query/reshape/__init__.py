@@ -1,11 +1,11 @@
-"""The stages that reshape or filter one document at a time, compiled to functions of a document.
+"""Stages that reshape or filter single documents, compiled to functions of a document.
 
 >>> stage = compile_stage("$project", {"who": "$user.name", "_id": 0})
 >>> stage({"_id": 1, "user": {"name": "Ada"}})
 {'who': 'Ada'}
 
-A stage never changes the document it is given, but what it returns may share parts with it. `$match` and
-`$redact` return None for a document that they remove.
+A stage never changes its input, but its result may share parts with it. `$match` and `$redact` return None
+for a document that they remove.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ STAGE_NAMES: Final = frozenset(_STAGES)
 def compile_stage(
     name: str, spec: Any, *, variables: Mapping[str, Any] | None = None, collation: Collating | None = None
 ) -> Stage:
-    """Compile a stage; everything that can be wrong with its specification fails here."""
+    """Compile a stage; all errors in its specification are raised here."""
     compiler = _STAGES.get(name)
     if compiler is None:
         raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")

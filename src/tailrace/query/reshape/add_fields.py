@@ -1,4 +1,4 @@
-"""`$addFields`, also called `$set`: fields added to a document, or overwritten where they stand."""
+"""`$addFields`, also called `$set`: adds fields to a document, or overwrites them in place."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 
 def compile_add_fields(name: str, spec: Any, context: StageContext) -> Stage:
-    """The stage; nested documents in its specification are paths, empty ones and operators are values."""
+    """Compile the stage; nested documents are paths unless they are empty or an operator."""
     if not isinstance(spec, Mapping):
         raise CommandError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
     root = ComputedFields()

@@ -1,7 +1,7 @@
-"""Computed fields in a tree of paths: what `$addFields` is, and the second half of `$project`.
+"""Computed fields in a tree of paths, for `$addFields` and `$project`.
 
-Every field is computed from the document as it came in. A path goes through arrays: the fields are then set
-in every element, and an element that is no document is replaced by one.
+Every field is computed from the input document. A path goes through arrays: the fields are set in every
+element, and an element that is not a document is replaced by one.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from tailrace.query.missing import MISSING
 
 
 class ComputedFields:
-    """The fields of one document: each an expression, or a tree for the document below."""
+    """The fields of one document: each an expression, or the fields of a nested document."""
 
     __slots__ = ("fields",)
 
@@ -19,7 +19,7 @@ class ComputedFields:
         self.fields: dict[str, Expression | ComputedFields] = {}
 
     def set_in(self, document: dict[str, Any], env: Environment) -> None:
-        """Set all fields in place, in the order they were written; a missing value takes a field away."""
+        """Set all fields in place, in the order of the specification; a missing value removes a field."""
         for name, field in self.fields.items():
             if isinstance(field, ComputedFields):
                 document[name] = field.applied_to(document.get(name, MISSING), env)

@@ -1,4 +1,4 @@
-"""`$match`: the documents that a filter lets through."""
+"""`$match`: the documents that match a filter."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,6 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 
 def compile_match_stage(name: str, spec: Any, context: StageContext) -> Stage:
-    """The stage."""
     if not isinstance(spec, Mapping):
         raise CommandError(15959, f"the match filter of {name} must be an expression in an object")
     matches = compile_match(spec, variables=context.variables, collation=context.collation)

@@ -1,4 +1,4 @@
-"""The paths of a stage's specification, kept apart: none may be, or lie inside, another."""
+"""The paths of a stage's specification, as a tree: no path may equal, or be inside, another."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ Leaf = TypeVar("Leaf")
 
 
 class PathTree(Generic[Leaf]):
-    """Leaves by path, in the order they were written."""
+    """Leaves by path, in the order of the specification."""
 
     __slots__ = ("entries",)
 
@@ -16,7 +16,7 @@ class PathTree(Generic[Leaf]):
         self.entries: dict[str, Leaf | PathTree[Leaf]] = {}
 
     def add(self, components: tuple[str, ...], leaf: Leaf) -> None:
-        """Put a leaf at a path; a collision with an earlier path is an error."""
+        """Add a leaf at a path; a collision with an earlier path raises `CommandError`."""
         tree = self
         for index, name in enumerate(components[:-1]):
             below = tree.entries.setdefault(name, PathTree())

@@ -1,6 +1,6 @@
-"""`$project`: a document of some of the fields, and of computed ones; or without some of the fields.
+"""`$project`: some fields of a document and computed fields; or a document without some fields.
 
-A projection either includes or excludes. Only ``_id`` has a say of its own: it is kept unless it is excluded.
+A projection either includes or excludes, except for ``_id``, which is included unless it is excluded.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_number, is_truthy, type_name
 from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.reshape.path_tree import PathTree
-from tailrace.query.reshape.projection_tree import AS_IT_IS, Exclusion, Inclusion, Projection
+from tailrace.query.reshape.projection_tree import NOT_COMPUTED, Exclusion, Inclusion, Projection
 from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 _ID: Final = ("_id",)
@@ -19,7 +19,6 @@ _INCLUSION, _EXCLUSION = "inclusion", "exclusion"
 
 
 def compile_project(name: str, spec: Any, context: StageContext) -> Stage:
-    """The stage."""
     if not isinstance(spec, Mapping):
         raise CommandError(15969, f"{name} specification must be an object, not {type_name(spec)}")
     if not spec:
@@ -37,16 +36,16 @@ def compile_project(name: str, spec: Any, context: StageContext) -> Stage:
             keeps_id = is_truthy(value)
         else:
             kind = _agreed(components, _INCLUSION if is_truthy(value) else _EXCLUSION, kind)
-        paths.add(components, AS_IT_IS)
+        paths.add(components, NOT_COMPUTED)
     if kind is None:
         kind = _INCLUSION if keeps_id else _EXCLUSION
     if keeps_id is not None and keeps_id != (kind == _INCLUSION):
-        # The other kind of projection: there _id is left out of the paths to have its way.
+        # Without a path, an inclusion leaves _id out and an exclusion keeps it.
         del paths.entries["_id"]
     if kind == _EXCLUSION:
         return Exclusion(paths).applied_to
     if keeps_id is None and "_id" not in paths.entries:
-        paths.add(_ID, AS_IT_IS)
+        paths.add(_ID, NOT_COMPUTED)
     inclusion = Inclusion(paths)
 
     def apply(document: Document) -> Document:
@@ -58,7 +57,7 @@ def compile_project(name: str, spec: Any, context: StageContext) -> Stage:
 def _flattened(
     name: str, spec: Mapping[str, Any], prefix: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Full paths and what is wanted of them; a nested document is a path unless it is an operator."""
+    """Full paths with their values; a nested document is a path unless it is an operator."""
     for key, value in spec.items():
         if key.endswith(".$") or ".$." in key:
             raise CommandError(

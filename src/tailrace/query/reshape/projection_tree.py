@@ -1,4 +1,4 @@
-"""Which fields a projection keeps, computes or drops: trees of paths that go through arrays."""
+"""Fields that a projection includes, computes or excludes: trees of paths that go through arrays."""
 
 from typing import Any, Final
 
@@ -7,14 +7,14 @@ from tailrace.query.missing import MISSING
 from tailrace.query.reshape.computed import ComputedFields
 from tailrace.query.reshape.path_tree import PathTree
 
-AS_IT_IS: Final = None
-"""The leaf of a field that is kept, or dropped, as it is; every other leaf is an expression."""
+NOT_COMPUTED: Final = None
+"""The leaf of a field that is included or excluded; every other leaf is an expression."""
 
 Projection = PathTree[Expression | None]
 
 
 class Exclusion:
-    """Drops fields; what it does not name stays, in its place."""
+    """Excludes fields; all others stay in place."""
 
     __slots__ = ("_below", "_names")
 
@@ -24,7 +24,7 @@ class Exclusion:
         self._below = {name: Exclusion(entry) for name, entry in below.items()}
 
     def applied_to(self, value: Any) -> Any:
-        """The value without the fields; only documents have any, directly or in arrays."""
+        """The value without the fields, in documents and in arrays of documents."""
         if isinstance(value, dict):
             return {
                 name: self._below[name].applied_to(item) if name in self._below else item
@@ -37,7 +37,7 @@ class Exclusion:
 
 
 class Inclusion:
-    """Keeps fields, in the document's order, then sets computed ones, in the order they were written."""
+    """Includes fields, in the document's order, then sets computed ones, in the specification's order."""
 
     __slots__ = ("_below", "_computed", "_names")
 
@@ -50,18 +50,17 @@ class Inclusion:
                 child = self._below[name] = Inclusion(entry)
                 if child.computes:
                     self._computed.fields[name] = child._computed
-            elif entry is AS_IT_IS:
+            elif entry is NOT_COMPUTED:
                 self._names.add(name)
             else:
                 self._computed.fields[name] = entry
 
     @property
     def computes(self) -> bool:
-        """Whether any field here or below is computed."""
+        """Whether any field, here or nested, is computed."""
         return bool(self._computed.fields)
 
     def project(self, document: dict[str, Any], env: Environment) -> dict[str, Any]:
-        """The document that the projection makes."""
         result = self._kept(document)
         self._computed.set_in(result, env)
         return result
@@ -73,13 +72,13 @@ class Inclusion:
                 result[name] = item
             elif child := self._below.get(name):
                 kept = child._kept_in(item)
-                # Where fields are computed below, a document will take this place, whatever is there now.
+                # If nested fields are computed, any value here is replaced by a document.
                 if kept is not MISSING or child.computes:
                     result[name] = kept
         return result
 
     def _kept_in(self, value: Any) -> Any:
-        """What remains of a value below which fields are named: nothing of one that is no document."""
+        """The included part of a value with nested paths: `MISSING` for one that is not a document."""
         if isinstance(value, dict):
             return self._kept(value)
         if isinstance(value, list):

@@ -1,7 +1,8 @@
-"""`$redact`: parts of a document kept or dropped by what an expression says about each.
+"""`$redact`: an expression decides which parts of a document remain.
 
-The expression is asked about the document first, with field paths relative to it. ``$$KEEP`` keeps it whole,
-``$$PRUNE`` drops it whole, ``$$DESCEND`` keeps it and asks about every document inside, in arrays too.
+The expression is evaluated for the document first, with field paths relative to it. ``$$KEEP`` keeps all of
+it, ``$$PRUNE`` drops all of it, ``$$DESCEND`` evaluates the expression for every document inside, also in
+arrays.
 """
 
 from typing import Any, Final
@@ -11,12 +12,11 @@ from tailrace.query.expressions.operands import type_name
 from tailrace.query.missing import MISSING
 from tailrace.query.reshape.stage import Document, Stage, StageContext
 
-# The values that the variables have are strings, for MongoDB too.
+# In MongoDB, too, the values of these variables are strings.
 _DECISIONS: Final = {"KEEP": "keep", "PRUNE": "prune", "DESCEND": "descend"}
 
 
 def compile_redact(name: str, spec: Any, context: StageContext) -> Stage:
-    """The stage."""
     decide = context.parse(spec, more_variables=_DECISIONS)
 
     def redacted(part: Document, root: Document) -> Any:

@@ -1,4 +1,4 @@
-"""`$replaceRoot` and `$replaceWith`: another document in place of the one that came in."""
+"""`$replaceRoot` and `$replaceWith`: replace the document by another."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 
 def compile_replace_root(name: str, spec: Any, context: StageContext) -> Stage:
-    """``{newRoot: <expression>}``."""
+    """Compile ``{$replaceRoot: {newRoot: <expression>}}``."""
     if not isinstance(spec, Mapping):
         raise CommandError(
             40229, f"expected an object as specification for {name} stage, got {type_name(spec)}"
@@ -26,7 +26,7 @@ def compile_replace_root(name: str, spec: Any, context: StageContext) -> Stage:
 
 
 def compile_replace_with(_: str, spec: Any, context: StageContext) -> Stage:
-    """The expression itself."""
+    """Compile ``{$replaceWith: <expression>}``."""
     new_root = context.parse(spec)
 
     def apply(document: Document) -> Document:

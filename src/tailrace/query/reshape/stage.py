@@ -1,4 +1,4 @@
-"""What the stages have in common: their signature, and how a document becomes an environment."""
+"""The signature of a stage, and the variables and collation of its expressions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,15 @@ Stage = Callable[[Document], Document | None]
 
 @dataclass(frozen=True, slots=True)
 class StageContext:
-    """What expressions in a stage may refer to beside the document."""
+    """The variables and the collation of a stage's expressions."""
 
     variables: Mapping[str, Any] = field(default_factory=dict)
     collation: Collating | None = None
 
     def parse(self, spec: Any, *, more_variables: Mapping[str, Any] | None = None) -> Expression:
-        """An expression of the stage."""
         names = frozenset(self.variables) | frozenset(more_variables or ())
         return parse_expression(spec, variables=names, collation=self.collation)
 
     def environment(self, document: Document) -> Environment:
-        """Where the stage's expressions are evaluated for a document."""
+        """The environment of the stage's expressions for a document."""
         return environment(document, self.variables)

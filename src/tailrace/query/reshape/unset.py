@@ -1,4 +1,4 @@
-"""`$unset`: a document without some of its fields."""
+"""`$unset`: removes fields from a document."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_string
 from tailrace.query.reshape.path_tree import PathTree
-from tailrace.query.reshape.projection_tree import AS_IT_IS, Exclusion, Projection
+from tailrace.query.reshape.projection_tree import NOT_COMPUTED, Exclusion, Projection
 from tailrace.query.reshape.stage import Stage, StageContext
 
 
 def compile_unset(name: str, spec: Any, _: StageContext) -> Stage:
-    """The stage, of one path or of several."""
+    """Compile the stage, with one path or an array of paths."""
     paths = [spec] if is_string(spec) else spec
     if not isinstance(paths, list):
         raise CommandError(31002, f"{name} specification must be a string or an array")
@@ -25,5 +25,5 @@ def compile_unset(name: str, spec: Any, _: StageContext) -> Stage:
             raise CommandError(
                 31120, f"{name} specification must be a string or an array containing only string values"
             )
-        excluded.add(split_path(path), AS_IT_IS)
+        excluded.add(split_path(path), NOT_COMPUTED)
     return Exclusion(excluded).applied_to

@@ -20,7 +20,7 @@ from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.match import Matcher
 from tailrace.query.reshape.path_tree import PathTree
-from tailrace.query.reshape.projection_tree import AS_IT_IS, Exclusion, Inclusion, Projection
+from tailrace.query.reshape.projection_tree import NOT_COMPUTED, Exclusion, Inclusion, Projection
 from tailrace.query.reshape.stage import StageContext
 
 _ID: Final = ("_id",)
@@ -91,7 +91,7 @@ class _Reader:
             else:
                 self._agree(components, _INCLUSION if is_truthy(value) else _EXCLUSION)
             self._is_plain = self._is_plain and len(components) == 1
-            self._paths.add(components, AS_IT_IS)
+            self._paths.add(components, NOT_COMPUTED)
         elif isinstance(value, Mapping):
             self._read_operator(components, value)
         else:
@@ -109,14 +109,14 @@ class _Reader:
         if self._matcher is None:
             raise CommandError(51050, "a positional projection needs a query")
         self._agree(components, _INCLUSION)
-        self._paths.add(components, AS_IT_IS)
+        self._paths.add(components, NOT_COMPUTED)
         self._positional = components, self._matcher
 
     def _read_operator(self, components: Components, value: Mapping[str, Any]) -> None:
         name, argument = next(iter(value.items()))
         if name == "$slice" and (cut := parse_slice(argument)) is not None:
             self._slices.append((components, cut))
-            self._paths.add(components, AS_IT_IS)
+            self._paths.add(components, NOT_COMPUTED)
         elif name == "$elemMatch":
             if self._positional is not None:
                 raise CommandError(31255, "Cannot specify positional operator and $elemMatch.")
@@ -154,7 +154,7 @@ class _Reader:
         if self._keeps_id is not None and self._keeps_id != (kind == _INCLUSION):
             del entries["_id"]
         if kind == _INCLUSION and self._keeps_id is None and "_id" not in entries:
-            self._paths.add(_ID, AS_IT_IS)
+            self._paths.add(_ID, NOT_COMPUTED)
         if kind == _EXCLUSION:
             for components, _ in self._slices:
                 _forget(self._paths, components)

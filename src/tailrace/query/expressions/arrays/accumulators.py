@@ -1,7 +1,7 @@
 """Accumulators as expressions: over the elements of one array, or over several arguments.
 
-With one argument that is an array its elements count; otherwise the arguments themselves do, and an array
-among them is just not a number. What an accumulator cannot use it passes over.
+A single argument that is an array provides the values; otherwise the arguments are the values, and an array
+among them is not a number. Accumulators skip values that they cannot use.
 """
 
 import math
@@ -71,7 +71,7 @@ def _sum(values: list[Any], _: StringKey | None = None) -> Any:
 
 
 def _double_total(numbers: Iterable[Number]) -> float:
-    """The sum, rounded once at its end: MongoDB carries two doubles, which comes to the same."""
+    """The sum, rounded once; MongoDB adds with two doubles, which has the same result."""
     parts: list[float] = []
     for number in numbers:
         high = to_double(number)
@@ -81,12 +81,12 @@ def _double_total(numbers: Iterable[Number]) -> float:
     try:
         return math.fsum(parts)
     except (OverflowError, ValueError):
-        # Infinities, or a sum out of range: what plain addition says.
+        # Infinities, or a sum out of range: the result of plain addition.
         return sum(parts)
 
 
 def _decimal_total(numbers: Iterable[Number]) -> Decimal:
-    """Decimals one by one, then the sum of all others with every digit it has."""
+    """The sum of the decimals in their order, plus the exact sum of all other numbers."""
     total = Decimal(0)
     others: list[Number] = []
     for number in numbers:
@@ -197,7 +197,7 @@ def _parse_samples(
 
 
 def quantile_specs(name: str, spec: Any, *more: str, not_object: int) -> Mapping[str, Any]:
-    """The arguments of an operator on quantiles: ``input``, ``method`` and what else it needs."""
+    """The arguments of an operator on quantiles: ``input``, ``method`` and those in ``more``."""
     specs = named_specs(
         name,
         spec,

@@ -1,4 +1,4 @@
-"""Operators that look into an array or put one together, without variables of their own."""
+"""Operators that read or build arrays, without binding variables."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -55,7 +55,6 @@ def _end(name: str, position: int) -> OperatorParser:
 
 
 def concat_arrays(arrays: list[Any]) -> list[Any] | None:
-    """All elements of all arrays."""
     result: list[Any] = []
     for array in arrays:
         if is_nullish(array):
@@ -105,7 +104,7 @@ def _parse_index_of_array(name: str, spec: Any, scope: ExpressionScope) -> Expre
 
 
 def search_bounds(name: str, bounds: list[Any], length: int) -> tuple[int, int]:
-    """Where to search from and up to, of the optional arguments of the `$indexOf` operators."""
+    """The start and end of a search, from the optional arguments of the `$indexOf` operators."""
     numbers = []
     for role, bound in zip(("starting", "ending"), bounds, strict=False):
         number = int32_value(bound)
@@ -135,7 +134,6 @@ def make_range(start: Any, end: Any, step: Any = 1) -> list[int]:
 
 
 def reverse_array(array: Any) -> list[Any] | None:
-    """The elements from last to first."""
     if is_nullish(array):
         return None
     if not isinstance(array, list):
@@ -146,7 +144,6 @@ def reverse_array(array: Any) -> list[Any] | None:
 
 
 def size(array: Any) -> int:
-    """How many elements there are."""
     if not isinstance(array, list):
         raise CommandError(
             17124, f"The argument to $size must be an array. Currently is of type: {type_name(array)}"
@@ -155,7 +152,7 @@ def size(array: Any) -> int:
 
 
 def slice_array(array: Any, second: Any, *third: Any) -> list[Any] | None:
-    """``[array, n]``: the first n, or the last if negative; ``[array, position, n]``: n from there."""
+    """``[array, n]``: the first n, or the last if negative; ``[array, position, n]``: n from a position."""
     if is_nullish(array) or is_nullish(second) or any(is_nullish(value) for value in third):
         return None
     if not isinstance(array, list):
@@ -173,7 +170,7 @@ def slice_array(array: Any, second: Any, *third: Any) -> list[Any] | None:
 
 
 def array_to_object(array: Any) -> dict[str, Any] | None:
-    """A document of ``[key, value]`` pairs or of ``{k, v}`` documents; the last of equal keys wins."""
+    """A document from ``[key, value]`` pairs or ``{k, v}`` documents; of equal keys the last one is used."""
     if is_nullish(array):
         return None
     if not isinstance(array, list):

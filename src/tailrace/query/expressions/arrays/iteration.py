@@ -1,4 +1,4 @@
-"""Operators that go through arrays element by element: `$map`, `$filter`, `$reduce`, `$zip`."""
+"""Operators on the elements of arrays: `$map`, `$filter`, `$reduce`, `$zip`."""
 
 from itertools import zip_longest
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Operators that order an array or pick some of it: `$sortArray`, `$firstN`, `$lastN`, `$minN`, `$maxN`."""
+"""Operators that sort an array or select elements: `$sortArray`, `$firstN`, `$lastN`, `$minN`, `$maxN`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -69,7 +69,7 @@ def _is_descending(name: str, direction: Any) -> bool:
 
 
 def _at(value: Any, components: tuple[str, ...]) -> Any:
-    """What to sort an element by: null where the path ends early. A number in the path is an array index."""
+    """The value to sort an element by: null if the path does not exist. A number is an array index."""
     if not isinstance(value, dict):
         return None
     for name in components:
@@ -107,7 +107,7 @@ def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], 
 
 
 def checked_count(name: str, value: Any) -> int:
-    """The ``n`` of an operator that picks so many."""
+    """The ``n`` of an operator that selects n elements."""
     if not is_number(value):
         raise CommandError(
             5787902, f"Value for 'n' of {name} must be of integral type, but found {type_name(value)}"

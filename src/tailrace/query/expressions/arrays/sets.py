@@ -1,6 +1,6 @@
-"""Arrays as sets: order and repetition do not count, and elements are equal as values are.
+"""Operators on arrays as sets: order and repetition are ignored.
 
-The order of a result is that in which its elements are first seen; MongoDB leaves it open.
+The elements of a result are in the order of their first occurrence; MongoDB does not define an order.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tailrace.query.expressions.scope import (
 
 
 def _keyed(array: list[Any], string_key: StringKey | None) -> dict[SortKey, Any]:
-    """The elements by what they are compared by, first ones first."""
+    """The elements by their sort key, in the order of their first occurrence."""
     elements: dict[SortKey, Any] = {}
     for item in array:
         elements.setdefault(sort_key(item, string_key), item)

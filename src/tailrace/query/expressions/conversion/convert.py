@@ -1,4 +1,4 @@
-"""`$convert` and its short forms, and the operators that ask for a type."""
+"""`$convert` and its short forms, `$type` and `$isNumber`."""
 
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from tailrace.query.expressions.scope import (
 _TYPE_CODES: Final = {**TYPE_CODES, 0: "missing"}
 _TYPE_NAMES: Final = frozenset(_TYPE_CODES.values())
 _BASES: Final = (2, 8, 10, 16)
-# Subtypes with a meaning of their own, and those that users may define.
+# Subtypes that BSON defines, and those that users may define.
 _SUBTYPES: Final = frozenset({*range(10), *range(128, 256)})
 
 

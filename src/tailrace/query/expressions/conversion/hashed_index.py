@@ -1,7 +1,7 @@
 """`$toHashedIndexKey`: the 64-bit key that a hashed index stores for a value.
 
-MD5 over a seed of zero, then the value: the number of its type's place in BSON order, then its bytes as in
-BSON; a number counts as the integer it truncates to, so that equal numbers of all types hash alike.
+It is the MD5 of a seed of zero, the rank of the value's type in BSON order, and the value's BSON bytes.
+Numbers are truncated to an integer, so that equal numbers of all types have the same hash.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _HEADS: Final[dict[int, bytes]] = {
         (raw.DATE, DatetimeMS(0)),
     )
 }
-"""By BSON type, what stands in front of a value that is hashed as it is stored"""
+"""By BSON type, the bytes before a value that is hashed as stored"""
 
 
 def hashed_index_key(value: Any) -> Int64:
@@ -42,7 +42,7 @@ def hashed_index_key(value: Any) -> Int64:
 
 
 def hashed_bson_key(document: bytes, kind: int, start: int, end: int) -> int:
-    """The key of a value where it is in BSON; the usual types of keys are not decoded for that.
+    """The key of a value inside BSON, without decoding the common types.
 
     >>> document = raw.document(raw.element(raw.INT32, b"a", bytes([1, 0, 0, 0])))
     >>> hashed_bson_key(document, raw.INT32, 7, 11) == hashed_index_key(1)

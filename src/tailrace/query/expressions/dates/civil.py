@@ -1,8 +1,8 @@
 """The proleptic Gregorian calendar over the whole range of a 64-bit date.
 
-Python's `datetime` ends at the years 1 and 9999, a BSON date does not. The calendar repeats every 400 years,
-so a date is moved by as many cycles as it takes, computed there and moved back. Time is in milliseconds
-since 1970 throughout; *local* milliseconds have a time zone's offset already added.
+Python's `datetime` covers the years 1 to 9999, a BSON date more. The calendar repeats every 400 years, so a
+date is moved by whole cycles into that range, computed there and moved back. All times are in milliseconds
+since 1970; *local* milliseconds include a time zone's offset.
 """
 
 from datetime import date
@@ -19,7 +19,7 @@ _MONDAY_OF_EPOCH: Final = 3  # 1970-01-01 was a Thursday
 
 
 class LocalTime(NamedTuple):
-    """A point in time as a calendar and a clock on the wall show it."""
+    """Local date and time of day."""
 
     days: int
     year: int
@@ -32,7 +32,7 @@ class LocalTime(NamedTuple):
 
 
 def days_since_epoch(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01; month and day may lie outside of their ranges and then carry over.
+    """Days from 1970-01-01; month and day may be outside of their ranges and then carry over.
 
     >>> days_since_epoch(1970, 2, 1), days_since_epoch(1970, 14, 0), days_since_epoch(-5000, 1, 1)
     (31, 395, -2545740)
@@ -55,7 +55,6 @@ def civil_date(days: int) -> tuple[int, int, int]:
 
 
 def local_time(local_millis: int) -> LocalTime:
-    """What calendar and clock show at a local time."""
     days, rest = divmod(local_millis, DAY)
     hour, rest = divmod(rest, HOUR)
     minute, rest = divmod(rest, MINUTE)
@@ -68,7 +67,7 @@ def iso_weekday(days: int) -> int:
 
 
 def iso_week(days: int) -> tuple[int, int]:
-    """The ISO 8601 year and week: a week belongs to the year that has its Thursday.
+    """The ISO 8601 year and week: a week belongs to the year that contains its Thursday.
 
     >>> iso_week(days_since_epoch(2018, 12, 31)), iso_week(days_since_epoch(2016, 1, 1))
     ((2019, 1), (2015, 53))
@@ -79,7 +78,7 @@ def iso_week(days: int) -> tuple[int, int]:
 
 
 def days_of_iso_week(year: int, week: int, weekday: int) -> int:
-    """The day that an ISO 8601 year, week and weekday name."""
+    """Days from 1970-01-01 to the day of an ISO 8601 year, week and weekday."""
     january_4 = days_since_epoch(year, 1, 4)
     return january_4 - iso_weekday(january_4) + (week - 1) * 7 + weekday
 
@@ -90,7 +89,7 @@ def day_of_year(days: int) -> int:
 
 
 def week_of_year(days: int) -> int:
-    """0 to 53, where weeks begin on Sundays and week 1 with the year's first of them."""
+    """0 to 53; weeks begin on Sundays, and week 1 begins on the year's first Sunday."""
     return (day_of_year(days) + 6 - iso_weekday(days) % 7) // 7
 
 

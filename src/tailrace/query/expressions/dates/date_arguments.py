@@ -1,4 +1,4 @@
-"""What date operators have in common: dates of several types, time zones and units as arguments."""
+"""Arguments of date operators: dates of several types, time zones and units."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -14,7 +14,7 @@ from tailrace.query.expressions.scope import Expression, ExpressionScope
 
 
 class Unit(Enum):
-    """Units of time, by the names they have in arguments."""
+    """Units of time, with their names in arguments."""
 
     YEAR = "year"
     QUARTER = "quarter"
@@ -28,7 +28,7 @@ class Unit(Enum):
 
 
 def is_date(value: Any) -> bool:
-    """Whether a value is a date or carries one: a Timestamp and an ObjectId have a time in them."""
+    """Whether a value is a date or contains one, as a Timestamp and an ObjectId do."""
     return isinstance(value, DatetimeMS | Timestamp | ObjectId)
 
 
@@ -44,7 +44,7 @@ def date_millis(value: Any) -> int:
 
 
 def checked_date(name: str, millis: int, overflow: int) -> DatetimeMS:
-    """A computed date, if a BSON date can hold it; `overflow` is the code of the error otherwise."""
+    """A computed date; `overflow` is the error code if it is out of the range of a BSON date."""
     if not fits_int64(millis):
         raise CommandError(overflow, f"{name} overflowed: the date is out of range")
     return DatetimeMS(millis)
@@ -56,12 +56,11 @@ def parse_zone(specs: Mapping[str, Any], scope: ExpressionScope) -> Expression:
 
 
 def zone_or_none(value: Any) -> TimeZone | None:
-    """The zone that an evaluated ``timezone`` stands for; none if it is null, and the result is null then."""
+    """The zone of an evaluated ``timezone``; None for null, for which operators return null."""
     return None if is_nullish(value) else checked_zone(value)
 
 
 def checked_unit(name: str, value: Any, *, not_string: int, unknown: int) -> Unit:
-    """The unit that an argument names."""
     if not is_string(value):
         raise CommandError(not_string, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
     try:

@@ -1,6 +1,6 @@
 """`$dateAdd`, `$dateSubtract`, `$dateDiff` and `$dateTrunc`.
 
-From the day up, units are the calendar's in the given time zone: a day may have 23 hours. Below, they are
+Days and larger units are the calendar's in the given time zone: a day may have 23 hours. Smaller units are
 plain durations.
 """
 
@@ -33,10 +33,10 @@ DURATIONS: Final = {
     Unit.SECOND: civil.SECOND,
     Unit.MILLISECOND: 1,
 }
-"""Units that always last equally long, in milliseconds."""
+"""Units of constant length, in milliseconds."""
 _MONTHS: Final = {Unit.YEAR: 12, Unit.QUARTER: 3, Unit.MONTH: 1}
 _DAYS: Final = {Unit.WEEK: 7, Unit.DAY: 1}
-# No two dates are farther apart than so many units.
+# No two dates are farther apart than this number of units.
 _MOST_UNITS: Final = {
     **{unit: 2**64 // duration for unit, duration in DURATIONS.items()},
     **{unit: 2**64 // (civil.DAY * days) for unit, days in _DAYS.items()},
@@ -84,7 +84,7 @@ def _shift(sign: int) -> OperatorParser:
 
 
 def shifted(millis: int, unit: Unit, amount: int, zone: TimeZone) -> int:
-    """A time so many units later; a day that a month does not have becomes its last."""
+    """A time moved by an amount of units; a day that the month does not have becomes its last day."""
     if unit in DURATIONS:
         return millis + amount * DURATIONS[unit]
     local = millis + zone.offset(millis)
@@ -127,7 +127,7 @@ def _parse_date_diff(name: str, spec: Any, scope: ExpressionScope) -> Expression
 
 
 class _CalendarArguments:
-    """``unit``, ``timezone`` and ``startOfWeek``, as `$dateDiff` and `$dateTrunc` have them."""
+    """``unit``, ``timezone`` and ``startOfWeek`` of `$dateDiff` and `$dateTrunc`."""
 
     def __init__(self, name: str, specs: Mapping[str, Any], scope: ExpressionScope) -> None:
         self._name = name
@@ -136,7 +136,7 @@ class _CalendarArguments:
         self._start_of_week = scope.parse(specs.get("startOfWeek", "sunday"))
 
     def evaluate(self, env: Environment, *, missing: bool) -> tuple[Unit, TimeZone, int] | None:
-        """Unit, zone and first weekday; None if any is null, whatever is wrong with the others."""
+        """Unit, zone and first weekday; None if any is null, even if another is invalid."""
         unit_name, zone_name, week_name = self._unit(env), self._zone(env), self._start_of_week(env)
         is_week = unit_name == Unit.WEEK.value
         if missing or is_nullish(unit_name) or is_nullish(zone_name) or (is_week and is_nullish(week_name)):
@@ -154,10 +154,10 @@ class _CalendarArguments:
 
 
 def _unit_number(millis: int, unit: Unit, zone: TimeZone, first_weekday: int) -> int:
-    """Which of all years, weeks, hours... it is; the difference of two counts the boundaries between."""
+    """The number of the unit (year, week, hour...) that contains a time; differences count boundaries."""
     offset = zone.offset(millis)
     if unit in DURATIONS:
-        # Whole units of the offset would count the hour twice that a change of the clock adds.
+        # With the whole units of the offset, an hour that a clock change adds would be counted twice.
         duration = DURATIONS[unit]
         return (millis + offset % duration) // duration
     days = (millis + offset) // civil.DAY
@@ -170,7 +170,7 @@ def _unit_number(millis: int, unit: Unit, zone: TimeZone, first_weekday: int) ->
 
 
 def _first_week(first_weekday: int) -> int:
-    """The day on which the first week begins that lies in the reference year."""
+    """The first day of the reference year's first whole week."""
     return _REFERENCE_DAYS + (first_weekday + 1 - civil.iso_weekday(_REFERENCE_DAYS)) % 7
 
 
@@ -209,7 +209,7 @@ def _checked_bin_size(name: str, size: Any) -> int:
 
 
 def _truncated(millis: int, size: int, unit: Unit, zone: TimeZone, first_weekday: int) -> int:
-    """The start of a bin of so many units; bins are counted from the start of the year 2000, local time."""
+    """The start of a bin of ``size`` units; bins are counted from the start of the year 2000, local time."""
     if unit in DURATIONS:
         reference = zone.to_utc(_REFERENCE_DAYS * civil.DAY)
         return millis - (millis - reference) % (size * DURATIONS[unit])

@@ -1,4 +1,4 @@
-"""`$dateToString`: a date as text, by a format of ``%`` specifiers."""
+"""`$dateToString`: a date as text, by a format with ``%`` specifiers."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -94,7 +94,7 @@ _SPECIFIER_NAMES: Final = frozenset(_SPECIFIERS)
 
 
 def format_date(millis: int, format_text: str, zone: TimeZone) -> str:
-    """A moment as text.
+    """A time as text.
 
     >>> format_date(0, "%Y-%m-%d %z", UTC)
     '1970-01-01 +0000'
@@ -108,7 +108,7 @@ def format_date(millis: int, format_text: str, zone: TimeZone) -> str:
 
 
 def iso_string(millis: int) -> str:
-    """The moment in UTC, as conversions to string show it."""
+    """The time in UTC, in the format of conversions to string."""
     return format_date(millis, _ISO_UTC, UTC)
 
 

@@ -1,4 +1,4 @@
-"""Parts of a date, one or all, and a date of its parts; and the parts of a Timestamp."""
+"""Operators for the parts of a date or Timestamp, and for a date from its parts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

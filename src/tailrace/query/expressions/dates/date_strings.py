@@ -1,10 +1,10 @@
-"""Reading a date from text, freely or by a format.
+"""Parse dates from text, with or without a format.
 
-Free text is read the way MongoDB's date library does it: piece by piece, each a date, a time or a zone. The
-forms known here are ISO 8601, with and without separators, by week and by day of the year; dates with month
-names; American ``m/d/y`` and European ``d-m-y`` and ``d.m.y``; times with seconds, fractions, am and pm;
-offsets, zone abbreviations and the letters of military zones. What is not read to its end is refused, and
-so is a time without a date.
+Without a format, text is parsed as by MongoDB's date library: piece by piece, each a date, a time or a zone.
+Supported are ISO 8601, with and without separators, by week and by day of the year; dates with month names;
+American ``m/d/y`` and European ``d-m-y`` and ``d.m.y``; times with seconds, fractions, am and pm; offsets,
+zone abbreviations and the letters of military zones. Text with an unknown piece is refused, and so is a time
+without a date.
 """
 
 import re
@@ -75,7 +75,7 @@ _SEPARATORS: Final = re.compile(r"[\s,]+")
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
+    """The parts read so far."""
 
     days: int | None = None
     time: int | None = None
@@ -97,7 +97,7 @@ def _failure(text: str, reason: str) -> CommandError:
 
 
 def read_date(text: str, zone: TimeZone) -> int:
-    """The moment that a text names, in milliseconds; local to `zone` unless it names an offset itself.
+    """The time of a text, in milliseconds; local to `zone` unless the text contains an offset.
 
     >>> read_date("1970-01-01T00:00:01.5Z", UTC), read_date("Jan 2nd, 1970 1am", UTC)
     (1500, 90000000)
@@ -173,7 +173,7 @@ def _checked_time(text: str, hour: int, minute: int, second: int, fraction: str)
 
 
 def _offset(groups: dict[str, str | None]) -> int | None:
-    """Minutes east of UTC, or None for an abbreviation that is none."""
+    """Minutes east of UTC; None for an unknown abbreviation."""
     if abbreviation := groups["abbreviation"]:
         key = abbreviation.lower()
         return _ABBREVIATIONS.get(key, _MILITARY.get(key))
@@ -196,7 +196,7 @@ _PATTERNS: Final = {
 
 
 def read_date_by_format(text: str, format_text: str, zone: TimeZone) -> int:
-    """The moment that a text names when it is written in a given format.
+    """The time of a text in a given format, in milliseconds.
 
     >>> read_date_by_format("31.12.1969", "%d.%m.%Y", UTC)
     -86400000

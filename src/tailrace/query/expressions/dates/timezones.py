@@ -13,33 +13,31 @@ from tailrace.query.expressions.operands import is_string, type_name
 
 _OFFSET: Final = re.compile(r"([+-])(\d{2})(?::?(\d{2}))?")
 _EPOCH: Final = datetime(1970, 1, 1)
-# Years that `datetime` can shift by an offset; what lies outside is moved by whole calendar cycles.
+# Years that `datetime` can shift by an offset; others are moved by whole calendar cycles.
 _FIRST, _LAST = days_since_epoch(2, 1, 1) * DAY, days_since_epoch(9999, 1, 1) * DAY
 _CYCLE: Final = CYCLE_DAYS * DAY
 
 
 class TimeZone(Protocol):
-    """What date operators ask of a time zone; times are in milliseconds."""
+    """A time zone; times are in milliseconds."""
 
     def offset(self, utc_millis: int) -> int:
-        """How far local time is ahead of UTC at a moment."""
+        """The difference of local time and UTC at a time."""
 
     def to_utc(self, local_millis: int) -> int:
-        """The moment of a local time: the first of two, or, in a gap, as if the clock had not been moved."""
+        """The UTC time of a local time: the first of two; in a gap, as if the clock had not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedOffset:
-    """A zone that is always equally far from UTC."""
+    """A zone with a constant offset."""
 
     millis: int
 
     def offset(self, _utc_millis: int) -> int:
-        """The one offset."""
         return self.millis
 
     def to_utc(self, local_millis: int) -> int:
-        """The moment of a local time."""
         return local_millis - self.millis
 
 
@@ -50,12 +48,10 @@ class OlsonZone:
     info: ZoneInfo
 
     def offset(self, utc_millis: int) -> int:
-        """The offset at a moment."""
         local = self.info.fromutc(_within_datetime(utc_millis).replace(tzinfo=self.info))
         return _millis(local.utcoffset())
 
     def to_utc(self, local_millis: int) -> int:
-        """The moment of a local time."""
         local = _within_datetime(local_millis).replace(tzinfo=self.info)
         return local_millis - _millis(local.utcoffset())
 
@@ -94,7 +90,7 @@ def named_zone(name: str) -> TimeZone:
 
 
 def checked_zone(value: Any) -> TimeZone:
-    """The zone that an evaluated argument stands for."""
+    """The zone of an evaluated argument."""
     if not is_string(value):
         raise CommandError(40517, f"timezone must evaluate to a string, found {type_name(value)}")
     return named_zone(value)

@@ -1,7 +1,7 @@
 """Arithmetic on numbers, and on dates as milliseconds.
 
 Integers that overflow widen: int32 to int64, int64 to double. A null operand makes the result null, but
-operands are looked at from left to right: what is wrong before the null is an error all the same.
+operands are checked from left to right: a wrong operand before the null raises an error.
 """
 
 import math
@@ -36,7 +36,7 @@ _REMAINDER: Final = Context(prec=12_400, traps=[])
 
 
 class _Operation(NamedTuple):
-    """One operation on two machine numbers and on two decimals."""
+    """One operation, on two ints or floats and on two decimals."""
 
     machine: Callable[[Any, Any], Any]
     decimal: Callable[[Decimal, Decimal], Decimal]
@@ -83,7 +83,6 @@ def add(values: list[Any]) -> Any:
 
 
 def multiply(values: list[Any]) -> Any:
-    """Product of numbers."""
     total: Number = 1
     all_int32 = True
     for value in values:
@@ -100,7 +99,7 @@ def multiply(values: list[Any]) -> Any:
 
 
 def _narrowed(total: Number, all_int32: bool) -> Number:
-    # A total of int32 values that was too large for one in between is an int32 again if it fits in the end.
+    # A total of int32 values is an int32 if the final result fits, even if an intermediate one did not.
     return int32_or_int64(total) if all_int32 and isinstance(total, int) else total
 
 
@@ -119,7 +118,7 @@ def subtract(left: Any, right: Any) -> Any:
 
 
 def _date(name: str, millis: Number) -> DatetimeMS:
-    """The date at so many milliseconds, rounded."""
+    """The date of a number of milliseconds, which is rounded."""
     exact = Decimal(millis) if isinstance(millis, float) else to_decimal(millis)
     if not (exact.is_finite() and fits_int64(rounded := int(exact.to_integral_value(ROUND_HALF_UP)))):
         raise CommandError(ErrorCode.Overflow, f"date overflow in {name}")
@@ -169,7 +168,7 @@ def _fmod(left: float, right: float) -> float:
 
 
 def absolute(value: Any) -> Any:
-    """Distance from zero, of the same type where it fits."""
+    """The absolute value, of the same type if it fits."""
     if is_nullish(value):
         return None
     if not is_number(value):
@@ -184,7 +183,7 @@ def absolute(value: Any) -> Any:
 
 
 def not_numeric(name: str, value: Any) -> CommandError:
-    """The error of operators that take one number."""
+    """The error for a value that is not a number, in operators on one number."""
     return CommandError(28765, f"{name} only supports numeric types, not {type_name(value)}")
 
 

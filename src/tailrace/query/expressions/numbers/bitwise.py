@@ -1,4 +1,4 @@
-"""Bitwise operators on int32 and int64 in two's complement; an int64 operand makes the result one."""
+"""Bitwise operators on int32 and int64 in two's complement; the result is an int64 if an operand is."""
 
 import operator
 from collections.abc import Callable

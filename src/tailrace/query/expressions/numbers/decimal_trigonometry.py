@@ -1,9 +1,9 @@
 """Trigonometric and hyperbolic functions of finite decimals, for the 34 digits of a decimal128.
 
-Python's `decimal` has roots, exponential and logarithm; the rest is built here from series after a reduction
-of the argument. All results carry many more digits than 34, to be rounded once by the caller, who also has
-checked that the argument is in the function's domain. The operators of `Decimal` itself, its signs too, are
-avoided: they round to the digits of whatever context the thread happens to have.
+Python's `decimal` has roots, exponential and logarithm; the other functions are computed here from series
+after a reduction of the argument. Results have many more than 34 digits, and the caller rounds them once. The
+caller also checks that the argument is in the function's domain. The operators of `Decimal`, also its signs,
+are avoided: they round to the digits of the thread's context.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Final
 
-# Digits carried: 34 of the result, as many again for an argument next to a multiple of pi, and a margin.
+# 34 digits of the result, as many again for an argument next to a multiple of pi, and a margin.
 _DIGITS: Final = 110
 _CONTEXT: Final = Context(prec=_DIGITS, Emin=-99_999, Emax=99_999, traps=[])
 _TINY: Final = Decimal("1E-30")
@@ -22,7 +22,7 @@ _HALVINGS: Final = 4
 
 @lru_cache(maxsize=8)
 def pi(digits: int = _DIGITS) -> Decimal:
-    """Pi to so many digits, by Machin's formula in integers.
+    """Pi, by Machin's formula in integers.
 
     >>> str(pi(20))
     '3.1415926535897932385'
@@ -44,7 +44,7 @@ def _arctan_of_inverse(n: int, unit: int) -> int:
 
 
 def _series(terms: Iterator[Decimal]) -> Decimal:
-    """The sum of falling terms, as far as they matter."""
+    """The sum of decreasing terms, until they no longer change it."""
     total = next(terms)
     for term in terms:
         if not term or term.adjusted() < total.adjusted() - _DIGITS:
@@ -75,7 +75,7 @@ def _cosine_series(x: Decimal, sign: int) -> Decimal:
 
 
 def _quadrant(x: Decimal) -> tuple[int, Decimal]:
-    """How many quarter turns there are in x, modulo 4, and the rest, at most an eighth of a turn."""
+    """The number of quarter turns in x, modulo 4, and the remainder, at most an eighth of a turn."""
     digits = _DIGITS + max(x.adjusted(), 0)
     context = Context(prec=digits, Emin=-99_999, Emax=99_999, traps=[])
     quarter = context.divide(pi(digits), 2)
@@ -84,26 +84,22 @@ def _quadrant(x: Decimal) -> tuple[int, Decimal]:
 
 
 def sin(x: Decimal) -> Decimal:
-    """Sine."""
     quadrant, rest = _quadrant(x)
     value = _cosine_series(rest, -1) if quadrant % 2 else _sine_series(rest, -1)
     return value.copy_negate() if quadrant >= 2 else value
 
 
 def cos(x: Decimal) -> Decimal:
-    """Cosine."""
     quadrant, rest = _quadrant(x)
     value = _sine_series(rest, -1) if quadrant % 2 else _cosine_series(rest, -1)
     return value.copy_negate() if quadrant in (1, 2) else value
 
 
 def tan(x: Decimal) -> Decimal:
-    """Tangent."""
     return _CONTEXT.divide(sin(x), cos(x))
 
 
 def atan(x: Decimal) -> Decimal:
-    """Arc tangent."""
     if x.copy_abs() > 1:
         quarter = _CONTEXT.divide(pi(), 2).copy_sign(x)
         return _CONTEXT.subtract(quarter, atan(_CONTEXT.divide(_ONE, x)))
@@ -117,7 +113,7 @@ def atan(x: Decimal) -> Decimal:
 
 
 def atan2(y: Decimal, x: Decimal) -> Decimal:
-    """The angle of a point; infinite coordinates and signed zeros count as for doubles."""
+    """The angle of a point; infinite coordinates and signed zeros are handled as for doubles."""
     if x.is_infinite() and y.is_infinite():
         y, x = _ONE.copy_sign(y), _ONE.copy_sign(x)
     elif x.is_infinite():
@@ -133,12 +129,10 @@ def atan2(y: Decimal, x: Decimal) -> Decimal:
 
 
 def asin(x: Decimal) -> Decimal:
-    """Arc sine."""
     return atan2(x, _leg(x))
 
 
 def acos(x: Decimal) -> Decimal:
-    """Arc cosine."""
     return atan2(_leg(x), x)
 
 
@@ -147,7 +141,6 @@ def _leg(x: Decimal) -> Decimal:
 
 
 def sinh(x: Decimal) -> Decimal:
-    """Hyperbolic sine."""
     if x.copy_abs() < 1:
         return _sine_series(x, 1)
     growth = _CONTEXT.exp(x)
@@ -155,20 +148,17 @@ def sinh(x: Decimal) -> Decimal:
 
 
 def cosh(x: Decimal) -> Decimal:
-    """Hyperbolic cosine."""
     growth = _CONTEXT.exp(x.copy_abs())
     return _CONTEXT.divide(_CONTEXT.add(growth, _CONTEXT.divide(_ONE, growth)), 2)
 
 
 def tanh(x: Decimal) -> Decimal:
-    """Hyperbolic tangent."""
     if x.copy_abs() > _DIGITS:
         return _ONE.copy_sign(x)
     return _CONTEXT.divide(sinh(x), cosh(x))
 
 
 def asinh(x: Decimal) -> Decimal:
-    """Inverse hyperbolic sine."""
     if x.copy_abs() < _TINY:
         return _CONTEXT.subtract(x, _CONTEXT.divide(_CONTEXT.power(x, 3), 6))
     root = _CONTEXT.sqrt(_CONTEXT.fma(x, x, _ONE))
@@ -176,13 +166,11 @@ def asinh(x: Decimal) -> Decimal:
 
 
 def acosh(x: Decimal) -> Decimal:
-    """Inverse hyperbolic cosine."""
     root = _CONTEXT.sqrt(_CONTEXT.multiply(_CONTEXT.subtract(x, _ONE), _CONTEXT.add(x, _ONE)))
     return _CONTEXT.ln(_CONTEXT.add(x, root))
 
 
 def atanh(x: Decimal) -> Decimal:
-    """Inverse hyperbolic tangent."""
     if x.copy_abs() == 1:
         return Decimal("Infinity").copy_sign(x)
     if x.copy_abs() < _TINY:

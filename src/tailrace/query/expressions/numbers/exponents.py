@@ -28,7 +28,7 @@ from tailrace.query.expressions.operands import Number, is_nullish, is_number, t
 from tailrace.query.expressions.scope import OperatorParser
 
 _DIGITS: Final = 34
-# More digits than the result has, so that rounding them once gives the nearest decimal128.
+# More digits than the result has, so that one rounding gives the nearest decimal128.
 _WIDE: Final = Context(prec=_DIGITS + 16, Emin=DECIMAL.Emin * 2, Emax=DECIMAL.Emax * 2, traps=[])
 
 
@@ -73,7 +73,6 @@ def _quotient(left: float, right: float) -> float:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """A number to the power of another."""
     if is_nullish(base) or is_nullish(exponent):
         return None
     for operand, code, role in ((base, 28762, "base"), (exponent, 28763, "exponent")):
@@ -119,7 +118,7 @@ def _double_power(base: float, exponent: float) -> float:
 
 
 def sigmoid(value: Any) -> Any:
-    """``1 / (1 + e**-value)``, put together from the operators of the same names."""
+    """``1 / (1 + e**-value)``, computed by the corresponding operators."""
     negated = multiply([-1, value])
     if negated is None:
         return None

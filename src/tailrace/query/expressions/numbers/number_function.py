@@ -24,7 +24,7 @@ def number_function(
     on_decimal: Callable[[Decimal], Decimal],
     check: DomainCheck = _anywhere,
 ) -> OperatorParser:
-    """The operator; null stays null, and so does NaN."""
+    """An operator that returns null for null and NaN for NaN."""
 
     def apply(value: Any) -> Any:
         if is_nullish(value):

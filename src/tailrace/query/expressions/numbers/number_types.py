@@ -1,8 +1,8 @@
-"""The four numeric types and the way results widen: int32, int64, double, decimal128.
+"""The four numeric types and how results widen: int32, int64, double, decimal128.
 
-A Python `int` is an int32 unless it is an `Int64` or too large to be one; operators that compute integers
-hand their result to `int32_or_int64` or `Int64`, so that the type in the result is the one MongoDB gives.
-Decimals are computed with 34 digits, as IEEE 754 decimal128 asks.
+A Python `int` is an int32 unless it is an `Int64` or too large for one; operators that compute integers pass
+their result to `int32_or_int64` or `Int64`, so that it has the type that MongoDB returns. Decimals are
+computed with 34 digits, as IEEE 754 decimal128 requires.
 """
 
 from decimal import Decimal
@@ -23,7 +23,7 @@ from tailrace.query.expressions.operands import (
 )
 
 DECIMAL: Final = create_decimal128_context()
-"""Rounds to what a decimal128 can hold; traps nothing, so that errors become NaN or infinity."""
+"""Rounds to decimal128; traps nothing, so that errors become NaN or infinity."""
 
 _NAN: Final = Decimal("NaN")
 
@@ -38,7 +38,6 @@ class Kind(IntEnum):
 
 
 def kind_of(value: Number) -> Kind:
-    """The numeric type of a number."""
     if isinstance(value, float):
         return Kind.DOUBLE
     if isinstance(value, Decimal128):
@@ -52,7 +51,7 @@ def to_double(value: Number) -> float:
 
 
 def to_decimal(value: Number) -> Decimal:
-    """The number as a decimal; a double becomes one of 15 digits, trailing zeros and all.
+    """The number as a decimal; a double is rounded to 15 digits, with trailing zeros.
 
     >>> to_decimal(2.5), to_decimal(7), to_decimal(0.0)
     (Decimal('2.50000000000000'), Decimal('7'), Decimal('0'))
@@ -71,7 +70,7 @@ def decimal_of(value: Decimal128) -> Decimal:
 
 
 def real(value: Number) -> int | float | Decimal:
-    """The number as something that Python compares exactly with its like."""
+    """The number as a Python number; Python compares these exactly."""
     return decimal_of(value) if isinstance(value, Decimal128) else value
 
 
@@ -96,7 +95,7 @@ def int32_or_int64(value: int) -> int:
 
 
 def integral_value(value: Any) -> int | None:
-    """A number without fraction as an int, or None; what operators ask of counts and positions."""
+    """A number without a fraction as an int, else None."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, float):
@@ -108,6 +107,6 @@ def integral_value(value: Any) -> int | None:
 
 
 def int32_value(value: Any) -> int | None:
-    """A number without fraction in the range of an int32, or None."""
+    """A number without a fraction in the range of an int32 as an int, else None."""
     number = integral_value(value)
     return number if number is not None and fits_int32(number) else None

@@ -1,7 +1,6 @@
-"""`$round`, `$trunc`, `$ceil`, `$floor`; the result has the type of the number, where it fits.
+"""`$round`, `$trunc`, `$ceil`, `$floor`; the result has the type of the number if it fits.
 
-`$round` goes to the even neighbour when a number is half way: it decides on the exact value of a double, not
-on the digits it is printed with.
+`$round` rounds half to even, by the exact value of a double, not by its printed digits.
 """
 
 import math
@@ -70,7 +69,7 @@ def _rounded(name: str, value: Any, place: int, rounding: str) -> Any:
 
 
 def _quantized(value: Decimal, place: int, rounding: str) -> Decimal:
-    """The value with its last digit at a place, or as near to the place as 34 digits reach."""
+    """The value with its last digit at a place, or as near to the place as 34 digits allow."""
     if not value.is_finite():
         return value
     finest = value.adjusted() - _DIGITS + 1 if value else -place

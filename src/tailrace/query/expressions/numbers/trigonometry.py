@@ -51,7 +51,7 @@ def _overflowing(function: Callable[[float], float]) -> Callable[[float], float]
         try:
             return function(x)
         except OverflowError:
-            # sinh keeps the sign of its argument, cosh is positive everywhere.
+            # sinh has the sign of its argument, cosh is always positive.
             return math.copysign(math.inf, function(math.copysign(1, x)))
 
     return apply

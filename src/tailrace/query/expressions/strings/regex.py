@@ -54,7 +54,7 @@ def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
 
 
 def _compiled(name: str, regex: Any, options: Any) -> SearchPattern | None:
-    """The pattern with its options from one place or the other; None if there is no pattern."""
+    """The pattern with the options of the regex or of the operator; None if the pattern is null."""
     if not is_nullish(options) and not is_string(options):
         raise CommandError(51106, f"{name} needs 'options' to be of type string, found: {type_name(options)}")
     letters = "" if is_nullish(options) else options
@@ -86,7 +86,7 @@ def _compiled(name: str, regex: Any, options: Any) -> SearchPattern | None:
 
 
 def _matches(pattern: SearchPattern, text: str) -> Iterator[re.Match[str]]:
-    """All matches that do not overlap; an empty one moves on by a character, none is sought at the end."""
+    """All non-overlapping matches; after an empty one the search continues one character later."""
     position = 0
     while match := pattern.search(text, position):
         yield match

@@ -1,6 +1,6 @@
 """String operators. Those with ``Bytes`` in their name count UTF-8 bytes, those with ``CP`` code points.
 
-Upper and lower case are those of ASCII; collation has no say in any of these.
+Upper and lower case are those of ASCII; collations have no effect.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,6 @@ _TOO_LONG: Final = 13548
 
 
 def concat(values: list[Any]) -> str | None:
-    """All strings in one."""
     for value in values:
         if is_nullish(value):
             return None
@@ -39,7 +38,7 @@ def concat(values: list[Any]) -> str | None:
 
 
 def _check_length(length: int) -> None:
-    """Refuse a text that MongoDB would not hold in memory either."""
+    """Refuse a text that exceeds MongoDB's limit."""
     if length > _MAX_LENGTH:
         reason = f"a text of {length} characters would be past the limit of 64MB"
         raise CommandError(_TOO_LONG, reason)
@@ -87,7 +86,7 @@ def _length(name: str, encode: Callable[[str], Any], code: int) -> OperatorParse
 
 
 def substring_bytes(text: Any, start: Any, length: Any) -> str:
-    """So many bytes from a position, all of the rest if negative; code points are never cut."""
+    """``length`` bytes from a position, or the rest if it is negative; code points are never cut."""
     data = coerced_text(text).encode()
     for operand, code, role in ((start, 16034, "starting index"), (length, 16035, "length")):
         if not is_number(operand):
@@ -112,7 +111,6 @@ def _inside_code_point(data: bytes, position: int) -> bool:
 
 
 def substring_code_points(text: Any, start: Any, length: Any) -> str:
-    """So many code points from a position."""
     characters = coerced_text(text)
     first = _code_point_count("starting index", start, not_number=34450, not_int32=34451, negative=34455)
     count = _code_point_count("length", length, not_number=34452, not_int32=34453, negative=34454)
@@ -135,7 +133,6 @@ def _code_point_count(role: str, value: Any, *, not_number: int, not_int32: int,
 
 
 def split(text: Any, separator: Any) -> list[str] | None:
-    """The parts between separators."""
     if is_nullish(text) or is_nullish(separator):
         return None
     for operand, code, role in ((text, 40085, "first"), (separator, 40086, "second")):

@@ -1,4 +1,4 @@
-"""Values as text, the way string operators and conversions show them."""
+"""Values as text, for string operators and conversions."""
 
 import math
 from typing import Any
@@ -27,7 +27,7 @@ def number_text(value: Number) -> str:
 
 
 def coerced_text(value: Any) -> str:
-    """What operators that take any simple value make of it; null is the empty string."""
+    """The text of a value, for operators that take any simple value; null is the empty string."""
     if is_string(value):
         return value
     if is_nullish(value):
