@@ -11,8 +11,6 @@ from bson import DatetimeMS, Int64
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.entry_bytes import APPLIED_SEPARATELY, Operation, entry_around
 from tailrace.events.oplog_entry import OpTime
@@ -168,18 +166,8 @@ class WriteUnit(TableWriter, UnitOfWork):
 
         Raises TransactionTooOld (225) if the session has used a higher number since.
         """
-        found = self.session_record(session_key(lsid))
-        known = None if found is None else SessionWrites.from_bson(found)
-        if known is not None and known.txn_number > txn_number:
-            raise CommandError(
-                ErrorCode.TransactionTooOld,
-                f"the transaction number {txn_number} is older than {known.txn_number}, which this session "
-                "has used since",
-            )
-        if known is None or known.txn_number < txn_number:
-            known = SessionWrites(lsid, txn_number)
-        self.session = known
-        return known
+        self.session = SessionWrites.under(lsid, txn_number, self.session_record(session_key(lsid)))
+        return self.session
 
     def put_session(self, session: SessionWrites) -> None:
         """Store the record of a session."""

@@ -44,16 +44,7 @@ def find_executed(stores: Mapping[str, Store], lsid: bytes, number: int) -> Exec
     key = session_key(lsid)
     for name, store in stores.items():
         with store.snapshot() as snapshot:
-            record = snapshot.session_record(key)
-            session = SessionWrites(lsid, number) if record is None else SessionWrites.from_bson(record)
-            if session.txn_number > number:
-                raise CommandError(
-                    ErrorCode.TransactionTooOld,
-                    f"the transaction number {number} is older than {session.txn_number}, which this session "
-                    "has used since",
-                )
-            if session.txn_number < number:
-                session = SessionWrites(lsid, number)
+            session = SessionWrites.under(lsid, number, snapshot.session_record(key))
             if session.state is None:
                 history = RetryHistory(snapshot, session)
                 found.shards.update(dict.fromkeys(history.statements, name))

@@ -93,6 +93,21 @@ class SessionWrites:
             record.get("state"),
         )
 
+    @classmethod
+    def under(cls, lsid: bytes, txn_number: int, record: bytes | None) -> "SessionWrites":
+        """The writes of a session under a number; ``record`` is the session's, if it has one.
+
+        Raises TransactionTooOld (225) if the session has used a higher number since.
+        """
+        known = None if record is None else cls.from_bson(record)
+        if known is not None and known.txn_number > txn_number:
+            raise CommandError(
+                ErrorCode.TransactionTooOld,
+                f"the transaction number {txn_number} is older than {known.txn_number}, which this session "
+                "has used since",
+            )
+        return cls(lsid, txn_number) if known is None or known.txn_number < txn_number else known
+
 
 def parts_of_write(reader: TableReader, session: SessionWrites) -> Iterator[SessionWrites]:
     """The committed transactions as which a router ran retryable writes of a session under its number."""

@@ -8,8 +8,6 @@ shards.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import Binary
-
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.collection_shards import check_collection_uuid, find_collection_shards
@@ -21,7 +19,6 @@ from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument
 from tailrace.mongod.server.commands.catalog import rename_collection
-from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
     arguments = context.arguments()
     source = ".".join(namespace_argument(arguments, context.name))
     target = ".".join(namespace_argument(arguments, "to"))
-    drop_target = _drop_target(arguments)
+    drop_target = rename_collection.read_drop_target(arguments)
     arguments.boolean("stayTemp", False)
     expected = collection_uuid(arguments)
     arguments.finish()
@@ -48,13 +45,6 @@ async def run(context: RouterContext) -> dict[str, Any]:
         async with recorded_until_done(context):
             await _rename(context, source, target)
     return {}
-
-
-def _drop_target(arguments: Arguments) -> bool | bytes:
-    value = arguments.value("dropTarget", None)
-    if isinstance(value, Binary) and value.subtype == 4:
-        return bytes(value)
-    return arguments.boolean("dropTarget", False)
 
 
 async def _check_databases(router: "Router", source: str, target: str) -> None:

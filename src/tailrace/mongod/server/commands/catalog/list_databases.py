@@ -1,5 +1,6 @@
 """`listDatabases`: the databases that have collections, with their sizes."""
 
+from collections.abc import Callable
 from typing import Any
 
 from bson import Int64
@@ -14,7 +15,11 @@ _MEGABYTE = 1024 * 1024
 
 
 async def run(context: Context) -> dict[str, Any]:
-    """List what matches the filter."""
+    return list_databases(context, _entry)
+
+
+def list_databases(context: Context, entry_of: Callable[[Reader, str], dict[str, Any]]) -> dict[str, Any]:
+    """The reply with all databases that match the filter; ``entry_of`` builds the document of one."""
     arguments = context.arguments()
     arguments.value(context.name)
     matches = compile_match(arguments.document("filter", {}))
@@ -25,7 +30,7 @@ async def run(context: Context) -> dict[str, Any]:
         if name_only:
             entries: list[dict[str, Any]] = [{"name": name} for name in reader.catalog.databases()]
         else:
-            entries = [_entry(reader, name) for name in reader.catalog.databases()]
+            entries = [entry_of(reader, name) for name in reader.catalog.databases()]
     found = [entry for entry in entries if matches(entry)]
     if name_only:
         return {"databases": found}

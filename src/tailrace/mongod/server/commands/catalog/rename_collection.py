@@ -18,7 +18,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments = context.arguments()
     source = namespace_argument(arguments, context.name)
     target = namespace_argument(arguments, "to")
-    drop_target = _drop_target(arguments)
+    drop_target = read_drop_target(arguments)
     stay_temp = arguments.boolean("stayTemp", False)
     expected = collection_uuid(arguments)
     arguments.finish()
@@ -31,7 +31,8 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return {}
 
 
-def _drop_target(arguments: Arguments) -> bool | bytes:
+def read_drop_target(arguments: Arguments) -> bool | bytes:
+    """`dropTarget`: whether an existing collection may be dropped, or its UUID."""
     value = arguments.value("dropTarget", None)
     if isinstance(value, Binary) and value.subtype == 4:
         return bytes(value)
