@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import itertools
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
+from pymongo.monitoring import CommandStartedEvent
 from pymongo.read_concern import ReadConcern
 
 from tailrace import AsyncChangeStream, watch, watch_async
@@ -166,6 +169,82 @@ def test_closing_frees_the_cursor_and_can_be_repeated(
         stream.close()
         assert open_cursors(server) == before
         assert not stream.alive
+
+
+class GetMoreRecorder(CommandRecorder):
+    """Sets an event when a getMore is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def started(self, event: CommandStartedEvent) -> None:
+        super().started(event)
+        if event.command_name == "getMore":
+            self.waits.set()
+
+    def names(self) -> list[str]:
+        return [started.name for started in self.commands]
+
+
+def test_a_stream_that_another_thread_closes_ends_and_does_not_resume(
+    server: ReplicaSet, collection: Collection[Event]
+) -> None:
+    before = open_cursors(server)
+    recorder = GetMoreRecorder()
+    with (
+        MongoClient[Event](server.uri, event_listeners=[recorder]) as client,
+        watch(client.shop[collection.name], max_await_time_ms=60_000) as stream,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        waiting = pool.submit(list, stream)
+        assert recorder.waits.wait(10)
+        stream.close()
+        assert waiting.result(10) == []
+        assert not stream.alive
+        assert recorder.names() == ["aggregate", "getMore", "killCursors"]
+        assert open_cursors(server) == before
+
+
+def test_a_closed_stream_does_not_resume_after_a_resumable_error(
+    server: ReplicaSet, collection: Collection[Event]
+) -> None:
+    recorder = GetMoreRecorder()
+    lost = {"failCommands": ["getMore"], "errorCode": 43, "blockConnection": True, "blockTimeMS": 1000}
+    with (
+        MongoClient[Event](server.uri, event_listeners=[recorder]) as client,
+        watch(client.shop[collection.name]) as stream,
+        ThreadPoolExecutor(1) as pool,
+        server.fail_point(mode=ONCE, data=lost),
+    ):
+        waiting = pool.submit(list, stream)
+        assert recorder.waits.wait(10)
+        stream.close()
+        collection.insert_one({"_id": 1})
+        assert waiting.result(10) == []
+        assert recorder.names() == ["aggregate", "getMore", "killCursors"]
+
+
+def test_a_stream_that_another_task_closes_ends_and_does_not_resume(
+    server: ReplicaSet, collection: Collection[Event]
+) -> None:
+    before = open_cursors(server)
+    recorder = GetMoreRecorder()
+
+    async def scenario() -> None:
+        async with (
+            AsyncMongoClient[Event](server.uri, event_listeners=[recorder]) as client,
+            await watch_async(client.shop[collection.name], max_await_time_ms=60_000) as stream,
+        ):
+            waiting = asyncio.create_task(anext(stream, None))
+            assert await asyncio.to_thread(recorder.waits.wait, 10)
+            await stream.close()
+            assert await asyncio.wait_for(waiting, 10) is None
+            assert not stream.alive
+
+    asyncio.run(scenario())
+    assert recorder.names() == ["aggregate", "getMore", "killCursors"]
+    assert open_cursors(server) == before
 
 
 def test_an_error_of_a_kill_is_ignored(server: ReplicaSet, shell: str, collection: Collection[Event]) -> None:

@@ -12,6 +12,9 @@ resume: to send the next command, then an aggregate, to a newly selected server.
        │        and is resumable   INTERRUPTED ── the aggregate was refused ──▶ ENDED
        └── aggregate failed ──▶ ENDED
 
+`end` may be called while a command is under way, by another thread or task. An ended stream never resumes:
+the reply or the error of that command is dropped.
+
 Events may be of any mapping type; only their `_id` is read. `docs/driver.md` lists the rules of the
 specification and where each is implemented.
 """
@@ -47,6 +50,8 @@ class Verdict(Enum):
 
     RESUME = auto()
     RAISE = auto()
+    DROP = auto()
+    """The stream was ended while the command was under way."""
 
 
 class ChangeStreamMachine:
@@ -147,8 +152,15 @@ class ChangeStreamMachine:
     # -- replies --------------------------------------------------------------------------------------
 
     def receive(self, reply: Document, wire_version: int) -> None:
-        """Take the reply to the command that `next_command` returned."""
+        """Take the reply to the command that `next_command` returned.
+
+        If the stream has ended meanwhile, only a cursor that the reply opened is noted, for `release`.
+        """
         cursor: Mapping[str, Any] = reply["cursor"]
+        if self.phase is Phase.ENDED:
+            if "firstBatch" in cursor:
+                self.cursor = _cursor_of(cursor)
+            return
         is_first = self.needs_cursor
         events = cursor["firstBatch" if is_first else "nextBatch"]
         self._post_batch_token = cursor.get("postBatchResumeToken")
@@ -181,6 +193,8 @@ class ChangeStreamMachine:
 
     def fail(self, failure: CommandFailure) -> Verdict:
         """Take the error of the command that `next_command` returned."""
+        if self.phase is Phase.ENDED:
+            return Verdict.DROP
         if self.phase is Phase.OPENING:
             self.phase = Phase.ENDED
             return Verdict.RAISE
@@ -203,6 +217,8 @@ class ChangeStreamMachine:
 
     def interrupt(self) -> None:
         """Make the next command open another cursor: it is unknown whether a getMore was answered."""
+        if self.phase is Phase.ENDED:
+            return
         self.phase = Phase.INTERRUPTED
         if self._fragments is not None:
             self._fragments.forget()

@@ -161,6 +161,8 @@ class ChangeStreamFlow(Generic[T]):
                     if not machine.is_alive:
                         yield from self._closing()
                     raise
+                if verdict is Verdict.DROP:
+                    return
             except BaseException:
                 # Interrupted or cancelled during a command: whether its reply was read is unknown.
                 machine.interrupt()
@@ -169,6 +171,9 @@ class ChangeStreamFlow(Generic[T]):
             else:
                 machine.receive(reply, exchange.wire_version)
                 self._address = exchange.address
+                if not machine.is_alive:
+                    # If the stream was closed meanwhile, its session has ended, so nothing can be sent in it.
+                    self._kill_in_background()
                 if self._abandoned is not None:
                     yield from self._kill_abandoned()
                 return
