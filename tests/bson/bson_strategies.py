@@ -1,4 +1,4 @@
-"""Hypothesis strategies for BSON values of every type, as `bsonio.documents` decodes them."""
+"""Hypothesis strategies for BSON values of every type, as `bson.documents` decodes them."""
 
 import math
 import struct
@@ -14,7 +14,7 @@ INT64_RANGE = (-(2**63), 2**63 - 1)
 
 
 def decimal_near(value: float, steps: int, digits: int) -> Decimal128:
-    """A decimal of so many digits close to a double, where the two orders are interwoven."""
+    """A decimal close to a double, where decimals and doubles alternate in the order."""
     numerator, denominator = abs(value).as_integer_ratio()
     exponent = (math.floor(math.log10(abs(value))) if value else 0) - digits + 1
     exponent = max(exponent, -6176)

@@ -104,7 +104,7 @@ ASCENDING: list[Any] = [
 ]
 
 
-def test_every_pair_of_the_ladder() -> None:
+def test_every_pair_of_ascending_values() -> None:
     for low, high in combinations(ASCENDING, 2):
         assert compare(low, high) == -1, (low, high)
         assert compare(high, low) == 1, (low, high)
@@ -115,7 +115,7 @@ def test_every_pair_of_the_ladder() -> None:
         assert equal(value, value)
 
 
-def test_sort_key_sorts_a_shuffled_ladder() -> None:
+def test_sort_key_sorts_shuffled_values() -> None:
     shuffled = ASCENDING.copy()
     random.Random(1).shuffle(shuffled)
     assert [repr(value) for value in sorted(shuffled, key=sort_key)] == [repr(value) for value in ASCENDING]
@@ -177,7 +177,7 @@ def test_type_names(value: Any, name: str) -> None:
     assert type_name(value) == name
 
 
-def test_brackets_join_numbers_and_string_likes() -> None:
+def test_numbers_share_a_bracket_and_so_do_strings_and_symbols() -> None:
     assert len({type_bracket(value) for value in (1, Int64(1), 1.0, Decimal128("1"))}) == 1
     assert type_bracket("") == type_bracket(Symbol(""))
     assert type_bracket(Code("")) != type_bracket(Code("", {}))
@@ -207,7 +207,7 @@ def test_numbers_compare_by_exact_value(a: Any, b: Any) -> None:
 
 @settings(derandomize=False, print_blob=True)
 @given(st.lists(values | st.sampled_from(ASCENDING), max_size=6))
-def test_it_is_a_total_order(items: list[Any]) -> None:
+def test_the_order_is_total(items: list[Any]) -> None:
     ordered = sorted(items, key=cmp_to_key(compare))
     for a, b in pairwise(ordered):
         assert compare(a, b) <= 0

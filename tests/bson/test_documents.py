@@ -1,4 +1,4 @@
-"""Documents survive decoding and encoding byte for byte, also what PyMongo would change or refuse."""
+"""Decoding and encoding preserve the bytes of documents, also of those that PyMongo changes or refuses."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_round_trip(document: dict[str, Any]) -> None:
 
 @settings(max_examples=200, print_blob=True)
 @given(any_documents)
-def test_any_document_survives(document: dict[str, Any]) -> None:
+def test_any_document_has_the_same_bytes_after_a_round_trip(document: dict[str, Any]) -> None:
     raw = encode(document)
     assert encode(decode(raw)).hex() == raw.hex()
 
@@ -42,12 +42,12 @@ def test_any_document_survives(document: dict[str, Any]) -> None:
     "damaged",
     [b"", b"\x05", b"\x06\0\0\0\0", b"\x0c\0\0\0\x10a\0\x01\0\0\0\x01", b"\x08\0\0\0\x99a\0\0"],
 )
-def test_what_is_not_bson_is_said_so(damaged: bytes) -> None:
+def test_invalid_bson_is_refused(damaged: bytes) -> None:
     with pytest.raises(BsonError):
         decode(damaged)
 
 
-def test_splicing_keeps_values_as_they_are() -> None:
+def test_splicing_does_not_change_values() -> None:
     raw = bson.encode({"a": 1, "b": {"c": [1, 2]}, "d": "x"})
     assert rawbson.without(raw, (b"b",)) == bson.encode({"a": 1, "d": "x"})
     assert rawbson.without(raw, (b"a", b"d")) == bson.encode({"b": {"c": [1, 2]}})

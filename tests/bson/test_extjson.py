@@ -1,4 +1,4 @@
-"""Extended JSON: one table of cases driven both ways, refusals, and round trips of anything BSON can hold."""
+"""Extended JSON: a table of cases in both directions, refusals, and round trips of all BSON values."""
 
 import json
 import struct
@@ -77,7 +77,7 @@ CASES: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("value", "text"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_canonical_form_both_ways(value: Any, text: str) -> None:
-    # pymongo's encoder knows no symbol inside a code's scope, so that one frame is put together by hand.
+    # PyMongo's encoder has no symbol inside a code's scope, so these bytes are built by hand.
     raw = (
         code_with_scope(value)
         if isinstance(value, bson.Code) and value.scope
@@ -174,7 +174,7 @@ def test_relaxed_and_older_forms(text: str, value: Any) -> None:
         "",
     ],
 )
-def test_what_is_no_extended_json_is_refused(text: str) -> None:
+def test_invalid_extended_json_is_refused(text: str) -> None:
     with pytest.raises(CommandError) as caught:
         extjson.loads(f'{{"v": {text}}}')
     assert caught.value.code == ErrorCode.FailedToParse
@@ -187,17 +187,17 @@ def test_a_document_is_an_object(text: str) -> None:
         extjson.loads(text)
 
 
-def test_any_value_can_be_asked_for() -> None:
+def test_any_value_can_be_parsed() -> None:
     assert extjson.loads_value('[{"$oid": "0123456789abcdef01234567"}]') == documents.encode_value([OID])
     assert extjson.loads_value('"x"') == documents.encode_value("x")
 
 
-def test_repeated_keys_stay() -> None:
+def test_repeated_keys_are_preserved() -> None:
     text = '{"a": {"$numberInt": "1"}, "b": null, "a": "x"}'
     assert extjson.dumps_canonical(extjson.loads(text)) == text
 
 
-def test_regex_options_stay_as_stored() -> None:
+def test_regex_options_are_not_sorted() -> None:
     raw = rawbson.document(rawbson.element(rawbson.REGEX, b"a", b"x\0mi\0"))
     text = extjson.dumps_canonical(raw)
     assert text == '{"a": {"$regularExpression": {"pattern": "x", "options": "mi"}}}'
@@ -221,12 +221,12 @@ def test_regex_options_stay_as_stored() -> None:
         "0a0000000b6100616200",  # regex without an end
     ],
 )
-def test_what_is_no_bson_is_refused(hexadecimal: str) -> None:
+def test_invalid_bson_is_refused(hexadecimal: str) -> None:
     with pytest.raises(BsonError):
         extjson.dumps_canonical(bytes.fromhex(hexadecimal))
 
 
-def test_depth_beyond_reason_is_refused() -> None:
+def test_excessive_depth_is_refused() -> None:
     raw = rawbson.EMPTY
     for _ in range(5000):
         raw = rawbson.document(rawbson.element(rawbson.DOCUMENT, b"a", raw))
@@ -272,7 +272,7 @@ def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 @settings(derandomize=False, print_blob=True)
 @given(nested(scalars | deprecated))
-def test_every_document_comes_back_byte_for_byte(document: dict[str, Any]) -> None:
+def test_every_document_has_the_same_bytes_after_a_round_trip(document: dict[str, Any]) -> None:
     raw = documents.encode(document)
     text = extjson.dumps_canonical(raw)
     assert "\n" not in text
@@ -281,7 +281,7 @@ def test_every_document_comes_back_byte_for_byte(document: dict[str, Any]) -> No
 
 @settings(derandomize=False, print_blob=True)
 @given(nested(scalars))
-def test_canonical_form_is_what_pymongo_writes(document: dict[str, Any]) -> None:
+def test_the_canonical_form_equals_that_of_pymongo(document: dict[str, Any]) -> None:
     raw = documents.encode(document)
     options = json_util.CANONICAL_JSON_OPTIONS.with_options(
         datetime_representation=json_util.DatetimeRepresentation.NUMBERLONG
@@ -292,9 +292,7 @@ def test_canonical_form_is_what_pymongo_writes(document: dict[str, Any]) -> None
 
 @settings(derandomize=False, print_blob=True)
 @given(nested(scalars | deprecated), st.data())
-def test_damaged_bson_never_gets_past_the_writer_as_another_error(
-    document: dict[str, Any], data: st.DataObject
-) -> None:
+def test_damaged_bson_raises_no_other_error(document: dict[str, Any], data: st.DataObject) -> None:
     raw = bytearray(documents.encode(document))
     for _ in range(3):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -312,6 +310,6 @@ def test_a_uuid_of_the_wrong_length_is_still_a_value() -> None:
     assert extjson.loads(text) == raw
 
 
-def test_payload_of_not_a_number_is_not_kept() -> None:
+def test_the_payload_of_nan_is_not_preserved() -> None:
     raw = rawbson.document(rawbson.element(rawbson.DOUBLE, b"a", struct.pack("<Q", 0x7FF8000000000012)))
     assert extjson.dumps_canonical(raw) == '{"a": {"$numberDouble": "NaN"}}'

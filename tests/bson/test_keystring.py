@@ -1,4 +1,4 @@
-"""KeyString V1: the vectors both ways, order, round trips, and what damaged keys are answered with."""
+"""KeyString V1: the vectors in both directions, order, round trips, and errors of damaged keys."""
 
 import json
 from pathlib import Path
@@ -45,12 +45,12 @@ def test_vector_both_ways(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_vector_cut_short_is_refused_or_a_shorter_key(vector: dict[str, Any]) -> None:
+def test_a_truncated_vector_is_refused_or_a_shorter_key(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["keystring_hex"])
     type_bits = bytes.fromhex(vector["typeBits_hex"] or "")
     for end in range(1, len(data) - 1):
         if data[end - 1 : end + 1] == b"\0\xff":
-            continue  # the escape of a NUL, cut in half, is the end of a shorter string
+            continue  # half of an escaped NUL is the end of a shorter string
         with pytest.raises(KeyStringError) as caught:
             decode(data[:end], type_bits)
         assert caught.value.code in (15, 50816)
@@ -98,7 +98,7 @@ def test_keys_of_several_values_order_like_arrays(a: list[Any], b: list[Any]) ->
 
 @quick
 @given(values)
-def test_a_value_appended_alone_is_what_a_document_holds(value: Any) -> None:
+def test_a_single_appended_value_equals_that_of_a_document(value: Any) -> None:
     out, bits = bytearray(b"prefix"), TypeBits()
     kind, raw = bsondocuments.encode_value(value)
     append_value(out, bits, b"!" + raw + b"!", kind, 1, 1 + len(raw))
@@ -143,7 +143,7 @@ def hex_of(form: Form) -> str:
     return out.hex()
 
 
-# A number, and type bits that cannot be its own.
+# A number, and type bits that do not fit it.
 DECIMAL_BITS, LONG_BITS, DOUBLE_BITS = "03", "02", "01"
 REFUSED_NUMBERS = [
     ("1E", "", 50819),
@@ -215,17 +215,17 @@ def test_damage_outside_numbers(data: str, type_bits: str, code: int | None) -> 
 
 
 @pytest.mark.parametrize("data", ["2B0A04", "2B0A", "2B0A0455", "012B0A04", "FE2B0A", "2B0A0104"])
-def test_leniencies(data: str) -> None:
+def test_accepted_irregularities(data: str) -> None:
     assert decode(bytes.fromhex(data)) == [(rawbson.INT32, b"\x05\0\0\0")]
 
 
 @pytest.mark.parametrize("value", [1, 2**31 - 1, 2**31, -(2**31) - 1, 2**62])
-def test_whole_numbers_survive_the_loss_of_type_bits_by_value(value: int) -> None:
+def test_whole_numbers_keep_their_value_without_type_bits(value: int) -> None:
     ((kind, raw),) = decode(encode_one(value).data)
     assert compare(bsondocuments.decode_value(raw, kind, 0, len(raw)), value) == 0
 
 
-def test_nested_too_deep_to_encode() -> None:
+def test_values_nested_too_deeply_are_refused() -> None:
     value: Any = []
     for _ in range(200):
         value = [value]
@@ -286,5 +286,5 @@ def test_type_bits_as_stored(appended: list[tuple[int, int]], stored: str) -> No
         ("1600 00", False),
     ],
 )
-def test_shape_of_a_column(data: str, expected: bool) -> None:
+def test_the_structure_of_a_column(data: str, expected: bool) -> None:
     assert is_column(bytes.fromhex(data)) is expected

@@ -187,7 +187,7 @@ _NAMES = st.sampled_from(["_id", "a", "b", "c", "d"])
     st.booleans(),
     st.booleans(),
 )
-def test_bytes_are_cut_as_project_reshapes(
+def test_projections_of_bytes_and_of_values_agree(
     document: dict[str, Any], fields: dict[str, int], keeps: bool, keeps_id: bool
 ) -> None:
     spec = {name: int(keeps) for name in fields} | {"_id": int(keeps_id)}

@@ -130,7 +130,7 @@ ERRORS: list[tuple[int, dict[str, Any], Any, list[Any]]] = [
     (2, {"a": [1]}, {"$set": {"$[]": 1}}, []),
     (2, {"a": [1]}, {"$set": {"$[e].a": 1}}, [{"e": 1}]),
     (2, {"a": [1]}, {"$set": {"a.$.b.$": 1}}, []),
-    # arrays that are none
+    # values that are not arrays
     (2, {}, {"$set": {"a.$[]": 1}}, []),
     (2, {}, {"$unset": {"a.$[].b": 1}}, []),
     (2, {"a": 1}, {"$set": {"a.$[]": 1}}, []),

@@ -87,7 +87,7 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
         {"b": 3, "c": {"d": 5}, "e": 4},
         {"d": {"a": False}, "u": {"b": 3}, "i": {"e": 4}, "sc": {"u": {"d": 5}}},
     ),
-    # $setOnInsert does nothing to a document that exists, not even look at its path
+    # $setOnInsert does nothing to an existing document, and does not check its path
     ({"a": 1}, {"$setOnInsert": {"b": 1, "a.x": 2, "c.$[]": 3}}, NO_CHANGE, None),
     # $currentDate
     ({}, {"$currentDate": {"a": True}}, {"a": NOW}, {"i": {"a": NOW}}),
@@ -135,7 +135,7 @@ def test_set_on_insert_sets_on_insert() -> None:
     assert update({"_id": 1}, spec).document == {"_id": 1, "a": 3}
 
 
-def test_an_upsert_may_bring_an_id() -> None:
+def test_an_upsert_may_set_an_id() -> None:
     result = update({}, {"$setOnInsert": {"_id": 5}}, is_upsert_insert=True)
     assert result.document == {"_id": 5}
 
@@ -162,7 +162,7 @@ def test_padding_limit() -> None:
 
 
 ERRORS: list[tuple[int, dict[str, Any], Any]] = [
-    # paths that cannot be
+    # invalid paths
     (28, {"a": 1}, {"$set": {"a.b": 1}}),
     (28, {"a": None}, {"$set": {"a.b": 1}}),
     (28, {"a": "text"}, {"$inc": {"a.b.c": 1}}),
@@ -179,7 +179,7 @@ ERRORS: list[tuple[int, dict[str, Any], Any]] = [
     (56, {}, {"$unset": {"a..b": 1}}),
     (52, {}, {"$set": {"$a": 1}}),
     (52, {}, {"$set": {"$a.b": 1}}),
-    # the update as such
+    # the update itself
     (9, {}, {"$frobnicate": {"a": 1}}),
     (9, {}, {"$set": {"a": 1}, "b": 1}),
     (9, {}, {"$v": 2, "diff": {"u": {"a": 1}}}),

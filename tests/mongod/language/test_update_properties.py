@@ -1,4 +1,4 @@
-"""Random updates of every operator: the logged diff turns the document before into the one after."""
+"""Random updates with every operator: the logged diff turns the document before into the one after."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def documents_and_updates(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, An
 
 @settings(derandomize=False, print_blob=True, max_examples=500, deadline=None)
 @given(documents_and_updates(), st.integers(0, 2), st.booleans())
-def test_the_diff_does_what_the_update_did(
+def test_the_diff_has_the_effect_of_the_update(
     document_and_update: tuple[dict[str, Any], dict[str, Any]], position: int, is_insert: bool
 ) -> None:
     before, spec = document_and_update

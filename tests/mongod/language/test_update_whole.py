@@ -1,4 +1,4 @@
-"""Updates that make a whole document: replacements and pipelines."""
+"""Updates that build a whole document: replacements and pipelines."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_replacement_errors(code: int, document: dict[str, Any], spec: Any) -> N
     check_error(code, document, spec)
 
 
-def test_a_replacement_may_nest_only_so_deep() -> None:
+def test_the_depth_of_a_replacement_is_limited() -> None:
     document: dict[str, Any] = {"a": 1}
     for _ in range(179):
         document = {"a": document}
@@ -84,7 +84,7 @@ def test_a_pipeline_may_change_nothing() -> None:
     assert not update({"_id": 1, "a": 1}, []).modified
 
 
-def test_a_pipeline_sees_the_time_of_each_application() -> None:
+def test_a_pipeline_uses_the_time_of_each_application() -> None:
     compiled = compile_update([{"$set": {"t": "$$NOW", "c": "$$k"}}], variables={"k": 5})
     for milliseconds in (1, 2, 2):
         time = DatetimeMS(milliseconds)

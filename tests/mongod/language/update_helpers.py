@@ -1,4 +1,4 @@
-"""What the tests of updates share: apply an update, and check that its diff does what it did."""
+"""Helpers for tests of updates: apply an update, and check its diff."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def update(
     array_position: int | None = None,
     is_upsert_insert: bool = False,
 ) -> UpdateResult:
-    """Apply an update; the document given must come out of it as it went in."""
+    """Apply an update, and check that the given document was not changed."""
     before = encode(document)
     compiled = compile_update(spec, array_filters=array_filters, collation=collation)
     result = compiled.apply(
@@ -39,7 +39,7 @@ def update(
 
 
 def check_modifiers(before: dict[str, Any], spec: Any, after: Any, diff: Any, **options: Any) -> None:
-    """The update gives the document and the diff, and the diff leads from one document to the other."""
+    """Check the document and the diff of an update, and that the diff has the same effect."""
     result = update(before, spec, **options)
     if after is NO_CHANGE:
         assert (result.modified, result.diff) == (False, None)
@@ -55,7 +55,7 @@ def check_modifiers(before: dict[str, Any], spec: Any, after: Any, diff: Any, **
 
 
 def check_error(code: int, document: dict[str, Any], spec: Any, **options: Any) -> None:
-    """The update fails with a code."""
+    """Check that the update fails with a code."""
     with pytest.raises(CommandError) as caught:
         update(document, spec, **options)
     assert caught.value.code == code, str(caught.value)

@@ -1,9 +1,9 @@
-"""A process that writes to a store and says what was acknowledged, until it is killed.
+"""A process that writes to a store and prints what was acknowledged, until it is killed.
 
     python -m tests.mongod.store.durable_writer DIRECTORY SEED
 
-Several writers share the store. Each has a plan, known from the seed alone, and one statement under way at a
-time; when the store has acknowledged a statement, a line `WRITER NUMBER` is printed.
+Several writers share the store. Each has a plan, computed from the seed, and one statement at a time; when
+the store has acknowledged a statement, a line `WRITER NUMBER` is printed.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ INDEX = {"v": 2, "key": {"n": 1, "tags": -1}, "name": "n_1_tags_-1"}
 
 
 class Statement(NamedTuple):
-    """What one job does: these documents are there afterwards, or are not."""
+    """The effect of one job: which documents exist after it, and which do not."""
 
     changes: dict[str, bytes | None]
 
 
 def plan(seed: int, writer: int) -> Iterator[Statement]:
-    """The statements of a writer, without end; each changes documents of its own."""
+    """The statements of a writer, without end; each writer changes its own documents."""
     rng = random.Random(f"{seed}/{writer}")
     state: dict[str, bytes] = {}
     number = 0
@@ -56,7 +56,7 @@ def plan(seed: int, writer: int) -> Iterator[Statement]:
 
 
 def run_statement(unit: WriteUnit, statement: Statement) -> None:
-    """Bring the store from what it has to what the statement says."""
+    """Change the store to the state of the statement."""
     collection = unit.catalog.collection(NAMESPACE)
     assert collection is not None
     for name, after in statement.changes.items():
@@ -75,7 +75,7 @@ def run_statement(unit: WriteUnit, statement: Statement) -> None:
 
 
 def create(unit: WriteUnit) -> None:
-    """The collection and its index, with images, if they are not there."""
+    """Create the collection, with images, and its index, if they do not exist."""
     if unit.catalog.collection(NAMESPACE) is None:
         options = {"changeStreamPreAndPostImages": {"enabled": True}}
         unit.add_index(unit.create_collection("shop", "orders", options), INDEX)

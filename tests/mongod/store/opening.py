@@ -1,4 +1,4 @@
-"""Stores on folders of tests."""
+"""Stores in the folders of tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from tailrace.mongod.store.store import Store
 
 @contextmanager
 def opened(path: Path, **options: Any) -> Iterator[Store]:
-    """A store that is open for the time of a block."""
+    """A store that is open for the duration of a block."""
     store = Store.open(path, **{"map_size": 1 << 30, **options})
     try:
         yield store

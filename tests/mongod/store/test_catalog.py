@@ -1,4 +1,4 @@
-"""The catalog: frozen values, replaced as a whole."""
+"""The catalog: immutable values."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def collection(name: str = "c", database: str = "shop", ident: int = 20, **optio
     return Collection(database, name, bytes([ident]) * 16, ident, options, (index,))
 
 
-def test_a_collection_comes_back_from_its_document() -> None:
+def test_a_collection_survives_encoding_and_decoding() -> None:
     unique = Index(30, {"v": 2, "key": {"b": -1, "a.c": 1}, "name": "x", "unique": True})
     kept = collection(validator={"b": {"$gt": 1}, "a": 1}, capped=True).with_changes(
         indexes=(Index(21, ID_INDEX), unique)
@@ -25,7 +25,7 @@ def test_a_collection_comes_back_from_its_document() -> None:
     assert found.is_capped
 
 
-def test_what_a_collection_says_of_itself() -> None:
+def test_properties_of_a_collection() -> None:
     assert collection().id_index is not None
     assert collection(clusteredIndex=True).is_clustered
     assert collection(timeseries={"timeField": "t"}).is_timeseries
@@ -39,12 +39,12 @@ def test_what_a_collection_says_of_itself() -> None:
     ("spec", "unique", "takes_duplicates"),
     [({}, False, True), ({"unique": True}, True, False), ({"prepareUnique": True}, False, False)],
 )
-def test_who_takes_duplicates(spec: dict[str, bool], unique: bool, takes_duplicates: bool) -> None:
+def test_which_indexes_take_duplicates(spec: dict[str, bool], unique: bool, takes_duplicates: bool) -> None:
     index = Index(20, {"v": 2, "key": {"a": 1}, "name": "a_1", **spec})
     assert (index.unique, index.takes_duplicates) == (unique, takes_duplicates)
 
 
-def test_changes_make_new_catalogs() -> None:
+def test_changes_return_new_catalogs() -> None:
     empty = Catalog()
     first = empty.with_collection(collection("b")).with_collection(collection("a", ident=40))
     renamed = first.without_collection("shop.b").with_collection(collection("z"))

@@ -1,6 +1,4 @@
-"""Changes of the catalog on the store: what outlives a restart, what open transactions hold up, what a failed
-change leaves.
-"""
+"""Changes of the catalog in the store: after a restart, with open transactions, and after a failure."""
 
 import asyncio
 from collections.abc import Callable
@@ -61,7 +59,7 @@ def logged(store: Store) -> int:
         return sum(1 for _ in snapshot.entries())
 
 
-def test_everything_outlives_a_restart(tmp_path: Path) -> None:
+def test_all_changes_survive_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.write_now(lambda unit: create_collection(unit, "shop", "a", {"capped": True, "size": 5000}))
         store.write_now(lambda unit: create_collection(unit, "shop", "b", {}))
@@ -101,9 +99,7 @@ def test_everything_outlives_a_restart(tmp_path: Path) -> None:
         (lambda unit: drop_database(unit, "local"), 20),
     ],
 )
-def test_a_change_that_fails_leaves_nothing(
-    store: Store, work: Callable[[WriteUnit], Any], code: int
-) -> None:
+def test_a_failed_change_has_no_effect(store: Store, work: Callable[[WriteUnit], Any], code: int) -> None:
     store.write_now(lambda unit: create_collection(unit, "shop", "c", {}))
     store.write_now(lambda unit: create_collection(unit, "zoo", "taken", {}))
     fill(store, "shop.c", {"_id": 1, "a": 1})
@@ -116,7 +112,7 @@ def test_a_change_that_fails_leaves_nothing(
     assert contents(store, "shop.c") == [{"_id": 1, "a": 1}]
 
 
-def test_a_failed_build_leaves_no_keys_behind(store: Store) -> None:
+def test_a_failed_build_leaves_no_keys(store: Store) -> None:
     store.write_now(lambda unit: create_collection(unit, "shop", "c", {}))
     fill(store, "shop.c", *({"_id": n, "a": n // 2} for n in range(100)))
     specs = [{"key": {"_id": -1}, "name": "down"}, {**A_INDEX, "unique": True}]
@@ -143,7 +139,7 @@ def test_a_failed_build_leaves_no_keys_behind(store: Store) -> None:
     ],
 )
 def test_changes_wait_for_open_transactions(store: Store, work: Callable[[WriteUnit], Any]) -> None:
-    """A transaction that has written to a collection finds it as it was until it ends."""
+    """A collection does not change until the transactions that have written to it have ended."""
 
     async def main() -> list[str]:
         store.attach(asyncio.get_running_loop())
@@ -160,7 +156,7 @@ def test_changes_wait_for_open_transactions(store: Store, work: Callable[[WriteU
             order.append("change")
 
         task = asyncio.ensure_future(change())
-        # Behind this job the writer has met the change, which now waits.
+        # After this job the writer has tried the change, which now waits.
         await store.write(lambda unit: unit.count(collection))
         await asyncio.sleep(0)
         order.append("commit")
@@ -171,7 +167,7 @@ def test_changes_wait_for_open_transactions(store: Store, work: Callable[[WriteU
     assert asyncio.run(main()) == ["commit", "change"]
 
 
-def test_drops_remove_everything_of_a_collection(store: Store) -> None:
+def test_a_drop_removes_all_data_of_a_collection(store: Store) -> None:
     store.write_now(lambda unit: create_collection(unit, "shop", "c", {}))
     store.write_now(lambda unit: create_indexes(unit, "shop", "c", [A_INDEX]))
     fill(store, "shop.c", *({"_id": n, "a": [n, -n]} for n in range(50)))

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: nothing acknowledged is lost, and store and oplog agree."""
+"""After kill -9 at any moment no acknowledged write is lost, and store and oplog agree."""
 
 import os
 import random
@@ -23,7 +23,7 @@ State = dict[str, bytes]
 
 
 def write_until_killed(path: Path, seed: int, acknowledged: int) -> dict[int, int]:
-    """Run writers on a store and kill their process after that many answers; how many each one got."""
+    """Kill writers after a number of acknowledgements; returns the number of statements of each writer."""
     command = [sys.executable, "-m", "tests.mongod.store.durable_writer", str(path), str(seed)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     answers = dict.fromkeys(range(WRITERS), 0)
@@ -32,7 +32,7 @@ def write_until_killed(path: Path, seed: int, acknowledged: int) -> dict[int, in
         for line in islice(process.stdout, acknowledged):
             answers[int(line.split()[0])] += 1
         process.send_signal(signal.SIGKILL)
-        for line in process.stdout:  # what was printed before the end counts as acknowledged too
+        for line in process.stdout:  # lines printed before the end are acknowledged, too
             if line.endswith("\n"):
                 answers[int(line.split()[0])] += 1
     assert process.returncode == -signal.SIGKILL
@@ -40,7 +40,7 @@ def write_until_killed(path: Path, seed: int, acknowledged: int) -> dict[int, in
 
 
 def states_after(seed: int, writer: int, answers: int) -> list[State]:
-    """What a writer can have left: all it was answered for, and maybe the statement under way."""
+    """The possible states after a writer: all acknowledged statements, and maybe the next one."""
     state: State = {}
     states = [state]
     for statement in islice(plan(seed, writer), answers + 1):
@@ -61,7 +61,7 @@ def stored(snapshot: Snapshot) -> State:
 
 
 def replayed(snapshot: Snapshot) -> State:
-    """The documents that the oplog alone gives."""
+    """The documents according to the oplog."""
     state: State = {}
     for _, raw in snapshot.entries():
         o = rawbson.subdocument(raw, b"o") or rawbson.EMPTY
@@ -92,7 +92,7 @@ def apply(state: State, operation: bytes) -> None:
 
 
 def check(snapshot: Snapshot) -> None:
-    """Every record, index key and counter agrees."""
+    """Check that records, index keys and counters agree."""
     collection = snapshot.catalog.collection(NAMESPACE)
     assert collection is not None
     validation = Validation(snapshot, collection)
@@ -103,7 +103,7 @@ def check(snapshot: Snapshot) -> None:
     assert times == sorted(set(times))
 
 
-def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
+def test_kill_9_loses_no_acknowledged_write(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     settled: State = {}
     for number in range(ROUNDS):
@@ -125,7 +125,7 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     assert settled
 
 
-def test_every_start_is_a_new_term(tmp_path: Path) -> None:
+def test_every_start_begins_a_new_term(tmp_path: Path) -> None:
     for term in (1, 2, 3):
         store = Store.open(tmp_path, map_size=1 << 30)
         try:

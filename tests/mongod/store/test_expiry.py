@@ -1,4 +1,4 @@
-"""Removing what is too old, as jobs of the writer."""
+"""Removal of expired documents and images, as jobs of the writer."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -56,7 +56,7 @@ def ids(store: Store, collection: Collection) -> list[Any]:
 
 
 def change(store: Store, collection: Collection) -> None:
-    """Replace every document by itself with one field more: each leaves a pre-image."""
+    """Add a field to every document: each change stores a pre-image."""
 
     def work(unit: WriteUnit) -> None:
         for key, before in list(unit.records(collection)):
@@ -86,7 +86,7 @@ def test_rules_are_read_from_the_catalog(store: Store) -> None:
     ]
 
 
-def test_the_limit_of_age_belongs_to_the_expired(store: Store) -> None:
+def test_documents_exactly_at_the_threshold_have_expired(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, *({"_id": n, "t": DatetimeMS(n)} for n in (999, 1000, 1001)))
     (rule,) = expiry_rules(store.catalog)
@@ -94,7 +94,7 @@ def test_the_limit_of_age_belongs_to_the_expired(store: Store) -> None:
     assert ids(store, collection) == [1001]
 
 
-def test_a_limited_number_at_once(store: Store) -> None:
+def test_a_job_deletes_a_limited_number(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, *({"_id": n, "t": [DatetimeMS(n), DatetimeMS(-n)]} for n in range(1, 31)))
     (rule,) = expiry_rules(store.catalog)
@@ -103,7 +103,7 @@ def test_a_limited_number_at_once(store: Store) -> None:
     assert ids(store, collection) == []
 
 
-def test_rules_that_no_longer_hold_delete_nothing(store: Store) -> None:
+def test_rules_that_no_longer_exist_delete_nothing(store: Store) -> None:
     collection = made(store, "c", TTL)
     insert(store, collection, {"_id": 1, "t": DatetimeMS(0)})
     gone = ExpiryRule("shop.c", bytes(16), "t_1", 10)
@@ -115,7 +115,7 @@ def test_rules_that_no_longer_hold_delete_nothing(store: Store) -> None:
     assert ids(store, collection) == [1]
 
 
-def test_expired_documents_leave_pre_images(store: Store) -> None:
+def test_deletes_of_expired_documents_store_pre_images(store: Store) -> None:
     collection = made(store, "c", TTL, **IMAGES)
     insert(store, collection, {"_id": 1, "t": DatetimeMS(0)}, {"_id": 2, "t": DatetimeMS(1)})
     (rule,) = expiry_rules(store.catalog)
@@ -123,7 +123,7 @@ def test_expired_documents_leave_pre_images(store: Store) -> None:
     assert images(store) == 2
 
 
-def test_images_by_age_and_by_entry(store: Store, wall: WallClock) -> None:
+def test_images_expire_by_age_and_by_entry(store: Store, wall: WallClock) -> None:
     first, second = made(store, "a", **IMAGES), made(store, "b", **IMAGES)
     insert(store, first, {"_id": 1}, {"_id": 2})
     insert(store, second, {"_id": 1})
@@ -143,7 +143,7 @@ def test_images_by_age_and_by_entry(store: Store, wall: WallClock) -> None:
     assert job.size > 100
 
 
-def test_images_of_many_collections_a_few_at_once(store: Store) -> None:
+def test_images_of_many_collections_are_removed_in_steps(store: Store) -> None:
     collections = [made(store, f"c{n}", **IMAGES) for n in range(5)]
     for collection in collections:
         insert(store, collection, *({"_id": n} for n in range(7)))

@@ -1,4 +1,4 @@
-"""The keys under which indexes list documents: what is listed, and in which order."""
+"""Index keys of documents: their number and their order."""
 
 import random
 from typing import Any
@@ -45,7 +45,7 @@ def test_the_order_of_fields_in_a_document_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("path", ["a", "a.b"])
 def test_ascending_and_descending_order(path: str) -> None:
-    """Both roads, that of plain fields and that of paths, sort as MongoDB compares values."""
+    """Keys of top-level fields and keys of paths sort in BSON order."""
     samples = [None, -5, 0, 1, 1.5, 2**40, "", "a", "ab", "b", {}, {"x": 1}, b"", ObjectId(), False, True]
     documents = [{"a": value} if path == "a" else {"a": {"b": value}} for value in samples]
     up = sorted(range(len(samples)), key=lambda n: keys({path: 1}, documents[n]))
@@ -87,13 +87,13 @@ def test_compound_order_of_random_values(seed: int) -> None:
         (["a.0"], {"a": {"0": 4}}, [[4]]),
     ],
 )
-def test_what_arrays_contribute(paths: list[str], document: Document, expected: list[list[Any]]) -> None:
+def test_keys_of_arrays(paths: list[str], document: Document, expected: list[list[Any]]) -> None:
     found = values(dict.fromkeys(paths, 1), document)
     assert [[None if repr(v) == "MISSING" else v for v in row] for row in found] == expected
     assert len(keys(dict.fromkeys(paths, 1), document)) == len({repr(row) for row in expected})
 
 
-def test_keys_come_in_order_without_repetition() -> None:
+def test_keys_are_sorted_without_repetition() -> None:
     found = keys({"a": 1}, {"a": [5, "x", 1, 5, None]})
     assert found == sorted(set(found))
     assert len(found) == 4
@@ -109,20 +109,20 @@ def test_keys_come_in_order_without_repetition() -> None:
         ({"a.b": "hashed"}, {"a": [{"b": 1}]}, 16766),
     ],
 )
-def test_documents_that_cannot_be_listed(key: Document, document: Document, code: int) -> None:
+def test_documents_that_cannot_be_indexed(key: Document, document: Document, code: int) -> None:
     with pytest.raises(CommandError) as failure:
         keys(key, document)
     assert failure.value.code == code
 
 
-def test_sparse_passes_over_documents_without_the_fields() -> None:
+def test_sparse_indexes_skip_documents_without_the_fields() -> None:
     assert keys({"a": 1}, {"b": 1}, sparse=True) == []
     assert keys({"a": 1}, {"a": None}, sparse=True) == keys({"a": 1}, {"a": None})
     assert keys({"a": 1, "b": 1}, {"b": 1}, sparse=True) == keys({"a": 1, "b": 1}, {"b": 1})
     assert keys({"a.b": 1}, {"a": [{"b": 1}, {}]}, sparse=True) == keys({"a.b": 1}, {"a": {"b": 1}})
 
 
-def test_partial_lists_only_what_matches() -> None:
+def test_partial_indexes_have_only_matching_documents() -> None:
     partial = {"partialFilterExpression": {"n": {"$gt": 5}}}
     assert keys({"a": 1}, {"a": 1, "n": 5}, **partial) == []
     assert keys({"a": 1}, {"a": 1, "n": 6}, **partial) == keys({"a": 1}, {"a": 1})
@@ -134,12 +134,12 @@ def test_hashed_keys_depend_on_the_number_not_its_type() -> None:
     assert keys({"a": "hashed", "b": 1}, {"a": 5, "b": 1}) != keys({"a": "hashed", "b": 1}, {"a": 5, "b": 2})
 
 
-def test_special_kinds_list_nothing() -> None:
+def test_special_kinds_have_no_keys() -> None:
     for kind in ("text", "2d", "2dsphere"):
         assert keys({"a": kind, "b": 1}, {"a": "some words", "b": 1}) == []
 
 
-def test_wildcards_list_every_value_by_its_path() -> None:
+def test_wildcard_indexes_have_every_value_by_its_path() -> None:
     document = {"_id": 1, "a": {"b": [1, {"c": 2}]}, "d": {}, "e": []}
     assert values({"$**": 1}, document) == [["a.b", 1], ["a.b.c", 2], ["d", {}], ["e", Undefined()]]
     assert values({"a.$**": 1}, document) == [["a.b", 1], ["a.b.c", 2]]
@@ -198,7 +198,7 @@ def test_collated_bytes_have_the_order_of_the_collation(spec: Document) -> None:
             assert (collation_key(collation, one) == collation_key(collation, other)) == same
 
 
-def test_long_values_keep_their_place_and_their_difference() -> None:
+def test_long_values_keep_their_order_and_stay_different() -> None:
     start = "x" * 3000
     one, other = keys({"a": 1}, {"a": start + "1"}), keys({"a": 1}, {"a": start + "2"})
     assert one != other

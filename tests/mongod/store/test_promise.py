@@ -1,4 +1,4 @@
-"""What a store promises to whoever merges its oplog with others: nothing comes later from before."""
+"""`Store.promised`: entries delivered later have later cluster times."""
 
 import asyncio
 import threading
@@ -27,13 +27,13 @@ def log(unit: WriteUnit) -> int:
     return unit.log(no_op({"msg": "test"}))
 
 
-def test_stores_with_one_clock_write_oplogs_of_one_order(stores: tuple[Store, Store]) -> None:
+def test_stores_that_share_a_clock_write_oplogs_in_one_order(stores: tuple[Store, Store]) -> None:
     first, second = stores
     times = [store.write_now(log) for _ in range(5) for store in (first, second)]
     assert times == sorted(set(times))
 
 
-def test_a_shared_clock_goes_on_behind_what_a_store_holds(tmp_path: Path) -> None:
+def test_a_shared_clock_continues_after_the_entries_of_a_store(tmp_path: Path) -> None:
     wall = WallClock()
     wall.advance(10 * 366 * 86400)
     with_old_clock = Store.open(tmp_path, wall=wall, map_size=1 << 26)
@@ -45,7 +45,7 @@ def test_a_shared_clock_goes_on_behind_what_a_store_holds(tmp_path: Path) -> Non
     assert clock.now > last
 
 
-def test_an_idle_store_promises_what_others_have_reached(stores: tuple[Store, Store]) -> None:
+def test_the_promise_of_an_idle_store_advances_with_the_others(stores: tuple[Store, Store]) -> None:
     busy, idle = stores
     for _ in range(3):
         time = busy.write_now(log)
@@ -53,7 +53,7 @@ def test_an_idle_store_promises_what_others_have_reached(stores: tuple[Store, St
         assert busy.promised >= time
 
 
-def test_a_store_promises_nothing_of_a_commit_that_is_under_way(stores: tuple[Store, Store]) -> None:
+def test_the_promise_does_not_pass_a_pending_commit(stores: tuple[Store, Store]) -> None:
     writing, other = stores
     entered, may_go_on = threading.Event(), threading.Event()
 
@@ -81,7 +81,7 @@ def test_a_store_promises_nothing_of_a_commit_that_is_under_way(stores: tuple[St
     asyncio.run(scenario())
 
 
-def test_the_entries_are_delivered_before_the_promise_of_them(stores: tuple[Store, Store]) -> None:
+def test_entries_are_delivered_before_the_promise_passes_them(stores: tuple[Store, Store]) -> None:
     store, _ = stores
     told: list[int] = []
     faults: list[int] = []
@@ -107,7 +107,7 @@ def test_the_entries_are_delivered_before_the_promise_of_them(stores: tuple[Stor
 
 
 @pytest.mark.parametrize("others", [0, 2])
-def test_jobs_that_fail_or_change_nothing_settle_the_promise_too(
+def test_jobs_that_fail_or_change_nothing_release_the_promise(
     stores: tuple[Store, Store], others: int
 ) -> None:
     failing, other = stores

@@ -1,4 +1,4 @@
-"""A data directory: what is there after a restart, what snapshots see, how the oplog stays in its size."""
+"""A data directory: restarts, snapshots, and the size of the oplog."""
 
 import random
 import resource
@@ -57,7 +57,7 @@ def entries(store: Store) -> list[Document]:
 # -- documents -------------------------------------------------------------------------------------------
 
 
-def test_natural_order_is_that_of_insertion(store: Store) -> None:
+def test_natural_order_is_the_order_of_insertion(store: Store) -> None:
     collection = made(store)
     insert(store, collection, {"_id": "b"}, {"_id": "a"})
     insert(store, collection, {"_id": "c"})
@@ -75,7 +75,7 @@ def test_clustered_collections_are_ordered_by_id(store: Store) -> None:
     assert [d["_id"] for d in all_of(store, collection)] == [1, 5, "x", DatetimeMS(0)]
 
 
-def test_collections_do_not_see_each_other(store: Store) -> None:
+def test_collections_are_separate(store: Store) -> None:
     first, second = made(store, name="a"), made(store, name="b")
     insert(store, first, {"_id": 1})
     insert(store, second, {"_id": 1}, {"_id": 2})
@@ -87,7 +87,7 @@ def test_collections_do_not_see_each_other(store: Store) -> None:
         assert snapshot.count(second)[1] == sum(len(raw) for _, raw in snapshot.records(second))
 
 
-def test_a_snapshot_stays_as_it_is(store: Store) -> None:
+def test_a_snapshot_does_not_change(store: Store) -> None:
     collection = made(store)
     insert(store, collection, {"_id": 1})
     with store.snapshot() as before:
@@ -102,7 +102,7 @@ def test_a_snapshot_stays_as_it_is(store: Store) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ranges_of_an_index(store: Store, seed: int) -> None:
-    """A range gives exactly the documents whose keys are in it, in order, forwards and backwards."""
+    """A range has exactly the documents whose keys are in it, in both directions."""
     rng = random.Random(seed)
     collection = made(store, {"key": {"a": 1}, "name": "a_1"})
     index = collection.index("a_1")
@@ -124,7 +124,7 @@ def test_ranges_of_an_index(store: Store, seed: int) -> None:
 # -- restarts ----------------------------------------------------------------------------------------------
 
 
-def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_all_data_survives_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         collection = made(store, {"key": {"a": -1}, "name": "a_-1", "unique": True}, validator={"a": 1})
         insert(store, collection, {"_id": 1, "a": 1}, {"_id": 2, "a": 2})
@@ -145,8 +145,8 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert failure.value.code == 11000
 
 
-def test_numbers_are_never_used_again(tmp_path: Path) -> None:
-    """What a dropped collection has left can never show up in another one."""
+def test_idents_are_never_reused(tmp_path: Path) -> None:
+    """Records of a dropped collection never appear in another one."""
     with opened(tmp_path) as store:
         first = made(store)
         insert(store, first, {"_id": 1})
@@ -158,7 +158,7 @@ def test_numbers_are_never_used_again(tmp_path: Path) -> None:
         assert all_of(store, second) == []
 
 
-def test_time_never_goes_back(tmp_path: Path) -> None:
+def test_cluster_time_never_decreases(tmp_path: Path) -> None:
     clock = WallClock()
     with opened(tmp_path, wall=clock) as store:
         clock.advance(1000)
@@ -171,7 +171,7 @@ def test_time_never_goes_back(tmp_path: Path) -> None:
         assert times == sorted(set(times))
 
 
-def test_a_directory_of_another_format(tmp_path: Path) -> None:
+def test_a_directory_of_another_format_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.write_now(lambda unit: unit.put_meta("format", pack_time(99)))
     with pytest.raises(UsageError, match="format 99"):
@@ -186,7 +186,7 @@ def test_a_directory_with_an_index_of_another_collation_version(tmp_path: Path) 
         Store.open(tmp_path)
 
 
-def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot open the data directory"):
         Store.open(tmp_path / "file")
@@ -211,7 +211,7 @@ def test_a_full_oplog_loses_its_oldest_entries(tmp_path: Path) -> None:
         assert store.oldest >= first
 
 
-def test_dropped_documents_give_their_space_back(store: Store) -> None:
+def test_the_space_of_dropped_documents_is_reused(store: Store) -> None:
     collection = made(store, {"key": {"a": 1}, "name": "a_1"})
     insert(store, collection, *({"_id": n, "a": n} for n in range(7000)))
     store.write_now(lambda unit: drop(unit, "shop", "c"))
@@ -227,7 +227,7 @@ def test_dropped_documents_give_their_space_back(store: Store) -> None:
     assert not store.has_garbage
 
 
-def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_fails_writes_only(tmp_path: Path) -> None:
     with opened(tmp_path, map_size=1 << 20) as store:
         collection = made(store)
 
@@ -248,7 +248,7 @@ def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
 
 @contextmanager
 def no_larger_files(size: int) -> Iterator[None]:
-    """The system refuses to let files grow beyond a size."""
+    """Let the system refuse files above a size."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -257,7 +257,7 @@ def no_larger_files(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_nothing_of_a_commit_that_fails_is_there(tmp_path: Path) -> None:
+def test_a_failed_commit_has_no_effect(tmp_path: Path) -> None:
     with opened(tmp_path) as opened_store:
         made(opened_store)
 
@@ -279,7 +279,7 @@ def test_nothing_of_a_commit_that_fails_is_there(tmp_path: Path) -> None:
         assert opened_store.term == 2
 
 
-def test_blocks_at_the_end_of_a_collection_are_as_large_as_elsewhere(store: Store) -> None:
+def test_blocks_at_the_end_of_a_collection_have_full_size(store: Store) -> None:
     collection = made(store)
     insert(store, collection, *({"_id": number, "text": "x" * 1000} for number in range(40)))
     insert(store, made(store, name="behind"), *({"_id": number, "text": "x" * 1000} for number in range(40)))

@@ -1,4 +1,4 @@
-"""Transactions on the store: what they read, what they lock, what a commit leaves, what an abort does not."""
+"""Transactions on the store: reads, locks, commits and aborts."""
 
 import asyncio
 import random
@@ -62,7 +62,7 @@ async def fill(store: Store, collection: Collection, *raw: bytes) -> list[bytes]
 
 
 async def tried(store: Store, work: Callable[[WriteUnit], T]) -> "asyncio.Task[T]":
-    """A write that has been tried once when this returns: it is done, or it waits."""
+    """Start a write; when this returns, it was tried once, and is done or waits."""
     task = asyncio.create_task(store.write(work))
     await asyncio.sleep(0)
     await store.write(lambda _: None)
@@ -70,7 +70,7 @@ async def tried(store: Store, work: Callable[[WriteUnit], T]) -> "asyncio.Task[T
 
 
 def everything(reader: Reader, collection: Collection) -> list[Any]:
-    """All that can be read of a collection, by every road."""
+    """All documents of a collection, read in every way."""
     seen: list[Any] = [
         list(reader.records(collection)),
         list(reader.records(collection, reverse=True)),
@@ -103,7 +103,7 @@ def code_of(error: pytest.ExceptionInfo[CommandError]) -> int:
 
 class TestReading:
     @pytest.mark.parametrize("seed", range(12))
-    def test_a_transaction_reads_what_its_commit_leaves(self, tmp_path: Path, seed: int) -> None:
+    def test_a_transaction_reads_the_state_that_its_commit_writes(self, tmp_path: Path, seed: int) -> None:
         rng = random.Random(seed)
         clustered = {"clusteredIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}}
 
@@ -126,7 +126,7 @@ class TestReading:
 
         run(tmp_path, scenario)
 
-    def test_a_scan_goes_on_over_changes_made_meanwhile(self, tmp_path: Path) -> None:
+    def test_a_scan_continues_after_changes(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, *(bson(id=n) for n in range(6)))
@@ -150,7 +150,7 @@ class TestReading:
 
         run(tmp_path, scenario)
 
-    def test_the_snapshot_does_not_move(self, tmp_path: Path) -> None:
+    def test_the_snapshot_does_not_change(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1))
@@ -165,7 +165,7 @@ class TestReading:
 
 
 def some_changes(unit: UnitOfWork, collection: Collection, rng: random.Random) -> None:
-    """A few inserts, updates and deletes; documents exchange their unique values now and then."""
+    """Some inserts, updates and deletes; documents sometimes exchange their unique values."""
     for _ in range(rng.randrange(1, 6)):
         records = list(unit.records(collection))
         roll = rng.random()
@@ -221,7 +221,7 @@ class TestConflicts:
     def test_two_inserts_of_one_unique_value(self, tmp_path: Path) -> None:
         self.conflict(tmp_path, add(id=3, u=3), add(id=4, u=3))
 
-    def test_a_unique_value_that_another_transaction_gives_up(self, tmp_path: Path) -> None:
+    def test_a_unique_value_that_another_transaction_removes(self, tmp_path: Path) -> None:
         self.conflict(tmp_path / "deleted", remove(1), add(id=3, u=1))
         self.conflict(tmp_path / "changed", set_field(1, u=9), add(id=3, u=1))
 
@@ -250,7 +250,7 @@ class TestConflicts:
 
         run(tmp_path, scenario)
 
-    def test_a_conflict_cannot_be_taken_for_a_failed_statement(self, tmp_path: Path) -> None:
+    def test_a_conflict_is_raised_even_if_a_statement_catches_it(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1))
@@ -272,7 +272,7 @@ class TestConflicts:
 
         run(tmp_path, scenario)
 
-    def test_visible_keys_are_duplicates(self, tmp_path: Path) -> None:
+    def test_keys_in_the_snapshot_are_duplicates(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store, UNIQUE)
             await fill(store, collection, bson(id=1, u=1))
@@ -293,7 +293,7 @@ class TestConflicts:
 
         run(tmp_path, scenario)
 
-    def test_an_index_that_is_to_become_unique_counts_as_one(self, tmp_path: Path) -> None:
+    def test_an_index_with_prepare_unique_counts_as_unique(self, tmp_path: Path) -> None:
         to_become_unique = {"v": 2, "key": {"u": 1}, "name": "u_1", "prepareUnique": True}
 
         async def scenario(store: Store) -> None:
@@ -333,8 +333,8 @@ class TestConflicts:
         assert run(tmp_path, scenario) == [1, 2, None]
 
 
-class TestOthersWait:
-    def test_a_write_outside_goes_on_when_the_transaction_ends(self, tmp_path: Path) -> None:
+class TestOtherWrites:
+    def test_a_write_outside_continues_when_the_transaction_ends(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> list[Any]:
             collection = await make(store)
             await fill(store, collection, bson(id=1, x=0))
@@ -349,7 +349,7 @@ class TestOthersWait:
 
         assert run(tmp_path, scenario) == [11]
 
-    def test_an_insert_waits_for_a_key_and_then_meets_it(self, tmp_path: Path) -> None:
+    def test_an_insert_waits_for_a_key_and_is_then_a_duplicate(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store, UNIQUE)
             transaction = TransactionUnit(store)
@@ -363,7 +363,7 @@ class TestOthersWait:
 
         run(tmp_path, scenario)
 
-    def test_until_its_time_is_over(self, tmp_path: Path) -> None:
+    def test_a_write_waits_until_its_deadline(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1))
@@ -378,7 +378,7 @@ class TestOthersWait:
 
         run(tmp_path, scenario)
 
-    def test_a_drop_waits_for_those_who_write(self, tmp_path: Path) -> None:
+    def test_a_drop_waits_for_transactions_that_write(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1))
@@ -392,7 +392,7 @@ class TestOthersWait:
 
         run(tmp_path, scenario)
 
-    def test_and_other_transactions_wait_for_the_drop(self, tmp_path: Path) -> None:
+    def test_other_transactions_fail_while_a_drop_waits(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1), bson(id=2))
@@ -410,7 +410,7 @@ class TestOthersWait:
 
         run(tmp_path, scenario)
 
-    def test_and_a_dropped_collection_cannot_be_written(self, tmp_path: Path) -> None:
+    def test_a_dropped_collection_cannot_be_written(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1))
@@ -426,7 +426,7 @@ class TestOthersWait:
 
 
 class TestTheWriter:
-    def test_a_statement_that_is_run_again_has_its_effect_once(self, tmp_path: Path) -> None:
+    def test_a_statement_that_runs_again_has_its_effect_once(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1, x=0))
@@ -445,7 +445,7 @@ class TestTheWriter:
                 unit.insert(collection, bson(id=7))
                 raise CommandError(ErrorCode.BadValue, "this job fails with a change made")
 
-            # The writer is held up until both jobs wait, so that they share a commit.
+            # The writer is blocked until both jobs are queued, so that they share a commit.
             held = asyncio.create_task(store.write(lambda _: go_on.wait()))
             await asyncio.sleep(0)
             written = asyncio.create_task(transaction.write(statement))
@@ -470,7 +470,7 @@ class TestTheWriter:
 
         run(tmp_path, scenario)
 
-    def test_a_commit_goes_on_when_nobody_waits_for_it(self, tmp_path: Path) -> None:
+    def test_a_commit_continues_when_its_caller_is_cancelled(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             transaction = TransactionUnit(store)
@@ -489,7 +489,7 @@ class TestTheWriter:
 
 
 class TestTheLog:
-    def test_one_entry(self, tmp_path: Path) -> None:
+    def test_a_transaction_is_one_entry(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store, changeStreamPreAndPostImages={"enabled": True})
             await fill(store, collection, bson(id=1, x=0))
@@ -529,7 +529,7 @@ class TestTheLog:
 
         run(tmp_path, scenario)
 
-    def test_a_chain_if_one_entry_cannot_hold_it(self, tmp_path: Path) -> None:
+    def test_a_large_transaction_is_a_chain_of_entries(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             transaction = TransactionUnit(store)
@@ -552,7 +552,7 @@ class TestTheLog:
 
         run(tmp_path, scenario)
 
-    def test_nothing_if_nothing_changed(self, tmp_path: Path) -> None:
+    def test_no_entry_without_changes(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             before = store.clock.now
@@ -565,7 +565,7 @@ class TestTheLog:
 
         run(tmp_path, scenario)
 
-    def test_an_abort_leaves_nothing_and_frees_everything(self, tmp_path: Path) -> None:
+    def test_an_abort_has_no_effect_and_releases_all_locks(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             await fill(store, collection, bson(id=1, x=0))
@@ -590,7 +590,7 @@ class TestTheLog:
 
 
 class TestTheCatalog:
-    def test_a_collection_with_an_index_made_inside(self, tmp_path: Path) -> None:
+    def test_a_collection_with_an_index_created_in_a_transaction(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             transaction = TransactionUnit(store)
 
@@ -624,7 +624,7 @@ class TestTheCatalog:
 
         run(tmp_path, scenario)
 
-    def test_one_name_for_two(self, tmp_path: Path) -> None:
+    def test_two_transactions_create_a_collection_of_one_name(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             first, second = TransactionUnit(store), TransactionUnit(store)
             await first.write(lambda unit: unit.create_collection("shop", "made"))
@@ -639,7 +639,7 @@ class TestTheCatalog:
 
         run(tmp_path, scenario)
 
-    def test_indexes_on_what_was_there_before_are_refused(self, tmp_path: Path) -> None:
+    def test_indexes_on_existing_collections_are_refused(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             transaction = TransactionUnit(store)

@@ -1,4 +1,4 @@
-"""The writer: many jobs to a commit, each of them all or nothing, and who is told what when."""
+"""The writer: many jobs in one commit, each all or nothing, and the order of delivery."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ def ids(store: Store, collection: Collection) -> list[Any]:
 
 
 class Gate:
-    """A job that keeps the writer busy until the gate is opened, so that others have to wait."""
+    """A job that blocks the writer until the gate is opened, so that other jobs are queued."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -46,31 +46,31 @@ class Gate:
         self._opened.set()
 
 
-async def behind_a_gate(store: Store, *jobs: Any) -> list[Any]:
-    """The outcomes of jobs that were queued while the writer was busy."""
+async def queued_at_a_gate(store: Store, *jobs: Any) -> list[Any]:
+    """The results of jobs that were queued while the writer was blocked."""
     store.attach(asyncio.get_running_loop())
     gate = Gate()
     first = asyncio.ensure_future(store.write(gate))
     await asyncio.to_thread(gate.entered.wait)
     tasks = [asyncio.ensure_future(store.write(job)) for job in jobs]
-    await asyncio.sleep(0)  # every task has handed in its job when this returns
+    await asyncio.sleep(0)  # after this every task has queued its job
     gate.open()
     await first
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_jobs_that_wait_share_a_commit(store: Store, collection: Collection) -> None:
+def test_queued_jobs_share_a_commit(store: Store, collection: Collection) -> None:
     commits: list[Commit] = []
     store.on_commit.append(commits.append)
     jobs = [partial(insert, collection=collection, identity=number) for number in range(50)]
-    assert asyncio.run(behind_a_gate(store, *jobs)) == list(range(50))
+    assert asyncio.run(queued_at_a_gate(store, *jobs)) == list(range(50))
     (commit,) = commits
     assert len(commit.entries) == 50
     assert [time for time, _ in commit.entries] == sorted(time for time, _ in commit.entries)
     assert ids(store, collection) == list(range(50))
 
 
-def test_a_job_that_fails_leaves_nothing_and_disturbs_nobody(store: Store, collection: Collection) -> None:
+def test_a_job_that_fails_has_no_effect_on_others(store: Store, collection: Collection) -> None:
     def fails_late(unit: WriteUnit) -> None:
         insert(unit, collection, "never")
         unit.create_collection("shop", "never")
@@ -87,7 +87,7 @@ def test_a_job_that_fails_leaves_nothing_and_disturbs_nobody(store: Store, colle
         lambda unit: insert(unit, collection, 1),
         lambda unit: insert(unit, collection, 3),
     ]
-    one, late, two, early, duplicate, three = asyncio.run(behind_a_gate(store, *jobs))
+    one, late, two, early, duplicate, three = asyncio.run(queued_at_a_gate(store, *jobs))
     assert (one, two, three) == (1, 2, 3)
     assert isinstance(late, ValueError)
     assert isinstance(early, CommandError)
@@ -100,7 +100,7 @@ def test_a_job_that_fails_leaves_nothing_and_disturbs_nobody(store: Store, colle
     assert [o["_id"] for o in logged if "_id" in o] == [1, 2, 3]
 
 
-def test_listeners_hear_of_a_commit_before_its_writers(store: Store, collection: Collection) -> None:
+def test_listeners_are_called_before_writes_return(store: Store, collection: Collection) -> None:
     order: list[str] = []
     store.on_commit.append(lambda commit: order.append(f"commit {len(commit.entries)}"))
 
@@ -113,7 +113,7 @@ def test_listeners_hear_of_a_commit_before_its_writers(store: Store, collection:
     assert order == ["commit 1", "writer"]
 
 
-def test_the_catalog_is_the_new_one_when_the_writer_is_told(store: Store) -> None:
+def test_the_catalog_is_new_when_a_write_returns(store: Store) -> None:
     made = store.write_now(lambda unit: unit.create_collection("shop", "x"))
     assert store.catalog.collection("shop.x") is made
     with store.snapshot() as snapshot:
@@ -129,7 +129,7 @@ def test_jobs_of_one_commit_see_each_other(store: Store) -> None:
         assert collection is not None
         return insert(unit, collection, 7)
 
-    created, used = asyncio.run(behind_a_gate(store, create, use))
+    created, used = asyncio.run(queued_at_a_gate(store, create, use))
     assert used == 7
     assert ids(store, created) == [7]
 
@@ -141,7 +141,7 @@ def test_a_job_without_changes_commits_nothing(store: Store) -> None:
     assert commits == []
 
 
-def test_a_cancelled_writer_does_not_take_back_its_write(store: Store, collection: Collection) -> None:
+def test_cancelling_does_not_undo_a_write(store: Store, collection: Collection) -> None:
     async def main() -> None:
         store.attach(asyncio.get_running_loop())
         gate = Gate()
@@ -159,7 +159,7 @@ def test_a_cancelled_writer_does_not_take_back_its_write(store: Store, collectio
     assert ids(store, collection) == [1, 2]
 
 
-def test_closing_finishes_what_is_queued_and_refuses_more(tmp_path: Path) -> None:
+def test_closing_finishes_queued_jobs_and_refuses_new_ones(tmp_path: Path) -> None:
     store = Store.open(tmp_path, map_size=1 << 30)
     collection = store.write_now(lambda unit: unit.create_collection("shop", "c"))
     gate = Gate()
@@ -180,8 +180,8 @@ def test_closing_finishes_what_is_queued_and_refuses_more(tmp_path: Path) -> Non
         again.close()
 
 
-def test_threads_and_tasks_write_at_once(store: Store, collection: Collection) -> None:
-    """Every write is there once, and the oplog has them in the order of their times."""
+def test_threads_and_tasks_write_concurrently(store: Store, collection: Collection) -> None:
+    """Every write has its effect once, and the oplog has them in the order of their times."""
 
     async def main() -> None:
         store.attach(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""What a driver hears from a server that it watches."""
+"""The heartbeats of a driver."""
 
 from pymongo.monitoring import (
     ServerHeartbeatFailedEvent,
@@ -9,7 +9,7 @@ from pymongo.monitoring import (
 
 
 class Heartbeats(ServerHeartbeatListener):
-    """Counts the hellos that a driver did not have to ask for."""
+    """Counts replies to hello that the server sent without a request."""
 
     streamed = 0
 

@@ -1,6 +1,6 @@
-"""A server of canned replies on 127.0.0.1, just large enough for a driver to believe in it.
+"""A server with fixed replies on 127.0.0.1, sufficient for a driver.
 
-It keeps every byte the driver sent. `python -m tests.mongod.wire.loopback` records `recorded/` again.
+It stores every byte that the driver sent. `python -m tests.mongod.wire.loopback` writes `recorded/` again.
 """
 
 import socket
@@ -57,7 +57,7 @@ class Loopback:
         return [request for request in self.requests if request.name == name]
 
     def messages(self) -> list[bytes]:
-        """Everything received, cut at the sizes in the headers."""
+        """Everything received, split by the sizes in the headers."""
         found = []
         for stream in self.streams:
             while stream:
@@ -132,7 +132,7 @@ def shut(endpoint: socket.socket) -> None:
 
 @contextmanager
 def driver(server: Loopback, **options: Any) -> Iterator[MongoClient[dict[str, Any]]]:
-    """A client of PyMongo on the server; both are closed behind the block."""
+    """A PyMongo client of the server; both are closed after the block."""
     try:
         with MongoClient("127.0.0.1", server.port, serverSelectionTimeoutMS=5000, **options) as client:
             yield client
@@ -159,7 +159,7 @@ def main() -> None:
             reader.receive_data(data)
             request = reader.next_message()
             assert request is not NEED_DATA
-            if b"client\0" not in request.command and request.name != "endSessions":  # no machine's data
+            if b"client\0" not in request.command and request.name != "endSessions":  # no data of a machine
                 wanted.setdefault(recording_name(request), data)
     RECORDED.mkdir(exist_ok=True)
     for name, data in wanted.items():

@@ -1,4 +1,4 @@
-"""Messages written out, and the three ways to feed them to a codec."""
+"""Messages in hex, and the ways to pass them to a codec."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,18 +17,18 @@ def doc(**fields: Any) -> bytes:
 
 
 def unhex(text: str) -> bytes:
-    """Hex digits with a comment behind each `|`."""
+    """Hex digits with a comment after each `|`."""
     return bytes.fromhex("".join(line.partition("|")[0] for line in text.splitlines()))
 
 
 def message(code: int, payload: bytes, *, length: int | None = None, request_id: int = 1) -> bytes:
-    """A header that may lie about what follows it."""
+    """A message whose header may be wrong."""
     size = 16 + len(payload) if length is None else length
     return pack("<iiii", size, request_id, 0, code) + payload
 
 
 def feeds(data: bytes) -> Iterator[list[bytes]]:
-    """The same message whole, byte by byte, in two halves, and with the next one's beginning behind it."""
+    """The same message whole, byte by byte, in two halves, and followed by the beginning of another."""
     yield [data]
     yield [data[index : index + 1] for index in range(len(data))]
     yield [data[: len(data) // 2], data[len(data) // 2 :]]
@@ -37,7 +37,7 @@ def feeds(data: bytes) -> Iterator[list[bytes]]:
 
 
 def framed(data: bytes) -> tuple[Header, bytes]:
-    """Header and payload, the same however the bytes arrive."""
+    """Header and payload, which must be the same for all ways of arrival."""
     results = []
     for pieces in feeds(data):
         buffer = ReceiveBuffer()
@@ -54,13 +54,13 @@ def framed(data: bytes) -> tuple[Header, bytes]:
 
 
 def recorded(name: str) -> bytes:
-    """A message as a driver sent it, from a hexdump."""
+    """A message that a driver sent, from a hexdump."""
     lines = (RECORDED / f"{name}.hex").read_text().splitlines()
     return bytes.fromhex("".join(line[10:58] for line in lines))
 
 
 def hexdump(data: bytes) -> str:
-    """What `recorded` reads."""
+    """The format that `recorded` reads."""
     lines = []
     for start in range(0, len(data), 16):
         row = data[start : start + 16]

@@ -1,4 +1,4 @@
-"""OP_COMPRESSED: every compressor both ways, what drivers send, messages that would grow out of bounds."""
+"""OP_COMPRESSED: every compressor in both directions, messages of drivers, and size limits."""
 
 import sys
 import tracemalloc
@@ -31,7 +31,7 @@ LAYOUT = """2d000000 05000000 06000000 dc070000  | header
             00000000 00 0f000000 10 70696e6700 01000000 00"""
 
 
-def test_the_layout_written_out() -> None:
+def test_the_layout() -> None:
     unpacked = Header(36, 5, 6, OpCode.OP_MSG), PING[16:], COMPRESSORS["noop"]
     assert compress(PING, COMPRESSORS["noop"]) == unhex(LAYOUT)
     assert decompress(*framed(unhex(LAYOUT))) == unpacked
@@ -52,7 +52,7 @@ def test_both_ways(compressor: Compressor, size: int) -> None:
 
 
 @packing_compressors
-def test_messages_as_pymongo_packs_them(compressor: Compressor) -> None:
+def test_messages_that_pymongo_compressed(compressor: Compressor) -> None:
     header, payload, used = decompress(*framed(recorded(f"ping-{compressor.name}")))
     assert used is compressor
     body = op_msg.decode(header, payload).body
@@ -101,7 +101,7 @@ def test_broken_messages(content: bytes, size: int, compressor: int, reason: str
         decompress(*packed_message(content, size, compressor))
 
 
-def test_what_may_not_be_inside() -> None:
+def test_opcodes_that_cannot_be_compressed() -> None:
     with pytest.raises(WireError, match="holds an OP_COMPRESSED"):
         decompress(*packed_message(CONTENT, SIZE, 0, code=2012))
     with pytest.raises(WireError, match="no opcode 4711"):
@@ -110,15 +110,15 @@ def test_what_may_not_be_inside() -> None:
         decompress(*framed(message(2012, bytes(8))))
 
 
-def test_only_accepted_compressors_unpack() -> None:
+def test_only_accepted_compressors_are_used() -> None:
     with pytest.raises(WireError, match="compressor 2 is not available"):
         decompress(*packed_message(ZLIB, SIZE, 2), {"snappy", "zstd"})
 
 
 @packing_compressors
 @pytest.mark.parametrize("claimed", [100, 1_000_000])
-def test_a_bomb_does_not_unfold(compressor: Compressor, claimed: int) -> None:
-    """Packed bytes that would become far more than they claim."""
+def test_a_decompression_bomb_is_refused(compressor: Compressor, claimed: int) -> None:
+    """Compressed bytes that would expand to far more than the stated size."""
     bomb = compressor.pack(memoryview(bytes(10_000_000)))
     arguments = packed_message(bomb, claimed, compressor.id)
     tracemalloc.start()
@@ -130,8 +130,8 @@ def test_a_bomb_does_not_unfold(compressor: Compressor, claimed: int) -> None:
         tracemalloc.stop()
 
 
-def test_a_large_claim_is_not_paid_in_advance() -> None:
-    """A few bytes of snappy cannot hold 48 MB, whatever they say."""
+def test_memory_is_not_allocated_for_a_stated_size() -> None:
+    """A few bytes of snappy cannot contain 48 MB, regardless of their stated size."""
     claim = MAX_MESSAGE_SIZE - 16
     header = bytes([claim & 0x7F | 0x80, claim >> 7 & 0x7F | 0x80, claim >> 14 & 0x7F | 0x80, claim >> 21])
     assert cramjam.snappy.decompress_raw_len(header + b"\0a") == claim
@@ -139,13 +139,13 @@ def test_a_large_claim_is_not_paid_in_advance() -> None:
         decompress(*packed_message(header + b"\0a", claim, 1))
 
 
-def test_snappy_at_its_best_is_still_taken() -> None:
+def test_the_best_ratio_of_snappy_is_accepted() -> None:
     content = bytes(MAX_MESSAGE_SIZE - 16)
     packed = bytes(cramjam.snappy.compress_raw(content))
     assert decompress(*packed_message(packed, len(content), 1))[1] == content
 
 
-def test_what_does_not_fit_when_packed_goes_out_as_it_is() -> None:
+def test_a_message_too_large_when_compressed_is_sent_uncompressed() -> None:
     original = message(2013, bytes(MAX_MESSAGE_SIZE - 16))
     assert compress(original, COMPRESSORS["noop"]) == original
 

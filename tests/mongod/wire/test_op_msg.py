@@ -1,4 +1,4 @@
-"""OP_MSG: layouts both ways, what a server answers, what closes a connection."""
+"""OP_MSG: layouts in both directions, faults with an error reply, faults that close a connection."""
 
 from struct import pack
 
@@ -80,7 +80,7 @@ def test_both_ways(encoded: str, value: OpMsg) -> None:
         ("bulkWrite", 0, {"ops": [{"insert": 0, "document": {"_id": 4}}], "nsInfo": [{"ns": "test.c"}]}),
     ],
 )
-def test_messages_as_pymongo_sends_them(
+def test_messages_that_pymongo_sent(
     name: str, flags: int, sequences: dict[str, list[dict[str, object]]]
 ) -> None:
     data = recorded(name)
@@ -92,12 +92,12 @@ def test_messages_as_pymongo_sends_them(
     assert op_msg.encode(decoded, header.request_id) == data
 
 
-def test_sections_come_in_any_order() -> None:
+def test_sections_may_be_in_any_order() -> None:
     payload = unhex(f"00000000 01 16000000 6f707300 0e000000 10 5f696400 01000000 00 00 {PING_HEX}")
     assert op_msg.decode(*framed(message(2013, payload))) == OpMsg(PING, {"ops": [ONE]})
 
 
-def test_merging_gives_the_document_a_driver_would_have_sent_in_one_piece() -> None:
+def test_merging_gives_the_document_without_sequences() -> None:
     many = [doc(_id=number, x="ä" * number) for number in range(120)]
     merged = OpMsg(doc(insert="c", ordered=True), {"documents": many, "none": []}).merged()
     expected = {"insert": "c", "ordered": True, "documents": [*map(decode_document, many)], "none": []}
@@ -138,14 +138,14 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize(("sections", "code"), ANSWERED.values(), ids=ANSWERED)
-def test_what_a_server_answers(sections: bytes, code: int) -> None:
+def test_faults_with_an_error_reply(sections: bytes, code: int) -> None:
     payload = b"\0\0\0\0" + sections
     with pytest.raises(CommandError) as raised:
         op_msg.decode(Header(16 + len(payload), 1, 0, OpCode.OP_MSG), payload)
     assert raised.value.code == code
 
 
-def test_two_hundred_levels_are_fine() -> None:
+def test_two_hundred_levels_are_accepted() -> None:
     payload = b"\0\0\0\0\0" + nested(200) + sequence(b"ops", nested(200))
     assert op_msg.decode(*framed(message(2013, payload))).body == nested(200)
 
@@ -176,7 +176,7 @@ CLOSING = {
 
 
 @pytest.mark.parametrize(("payload", "reason"), CLOSING.values(), ids=CLOSING)
-def test_what_closes_a_connection(payload: bytes, reason: str) -> None:
+def test_faults_that_close_a_connection(payload: bytes, reason: str) -> None:
     header, received = framed(message(2013, payload))
     with pytest.raises(WireError, match=reason):
         op_msg.decode(header, received)
@@ -188,7 +188,7 @@ def test_the_checksum_covers_every_bit() -> None:
     ids, rest = range(4, 12), range(16, len(data))  # a wrong size or opcode makes it another message
     for bit in (8 * byte + bit for byte in (*ids, *rest) for bit in range(8)):
         if bit == 8 * 16:
-            continue  # the flag that says there is a checksum
+            continue  # the flag for a checksum
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(WireError):

@@ -1,4 +1,4 @@
-"""Documents inside messages: what is one, what is refused with a code, what only PyMongo refuses."""
+"""Documents in messages: valid ones, refused ones, and those that only PyMongo refuses."""
 
 from struct import pack
 from typing import Any
@@ -27,14 +27,14 @@ EVERYTHING = encode(
 
 @settings(max_examples=60, derandomize=False, print_blob=True, deadline=None)
 @given(documents)
-def test_documents_of_every_type_pass(document: dict[str, Any]) -> None:
+def test_documents_of_every_type_are_accepted(document: dict[str, Any]) -> None:
     check_document(encode(document))
 
 
 @settings(max_examples=350, derandomize=False, print_blob=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(4, len(EVERYTHING) - 2), st.integers(0, 255)), min_size=1, max_size=3))
-def test_what_passes_can_be_decoded(changes: list[tuple[int, int]]) -> None:
-    """Whatever is damaged: it is refused with a code, or everybody behind the check can read it."""
+def test_accepted_documents_can_be_decoded(changes: list[tuple[int, int]]) -> None:
+    """A damaged document is refused with a code, or can be decoded."""
     damaged = bytearray(EVERYTHING)
     for position, byte in changes:
         damaged[position] = byte
@@ -44,7 +44,7 @@ def test_what_passes_can_be_decoded(changes: list[tuple[int, int]]) -> None:
     if code is None:
         decode(document)
     else:
-        with pytest.raises(bson.errors.InvalidBSON):  # PyMongo takes nothing that is refused
+        with pytest.raises(bson.errors.InvalidBSON):  # PyMongo refuses it, too
             bson.decode(document)
 
 
@@ -81,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("document", REFUSED.values(), ids=REFUSED)
-def test_what_is_not_bson(document: bytes) -> None:
+def test_invalid_bson_is_refused(document: bytes) -> None:
     assert refusal_code(document) == 22
 
 
@@ -94,7 +94,7 @@ def test_what_is_not_bson(document: bytes) -> None:
     ],
     ids=["a short UUID", "an array with a name of its own", "old types"],
 )
-def test_what_mongodb_stores_passes(document: bytes) -> None:
+def test_documents_that_mongodb_stores_are_accepted(document: bytes) -> None:
     check_document(document)
 
 

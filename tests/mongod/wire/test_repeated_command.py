@@ -1,4 +1,4 @@
-"""A getMore that is sent again: it is read by a shorter way, and nobody can tell."""
+"""A repeated getMore: the shorter way to read it has the same result."""
 
 import random
 from typing import Any
@@ -44,7 +44,7 @@ def after(command: dict[str, Any]) -> Connection:
 
 
 def outcome(connection: Connection, data: bytes) -> object:
-    """All that can be told of a message."""
+    """The result of reading a message."""
     try:
         connection.receive_data(data)
         request = connection.next_message()
@@ -73,7 +73,7 @@ def test_only_the_time_differs() -> None:
     assert request.database == "shop"
 
 
-def test_no_time_at_all() -> None:
+def test_a_command_without_a_time() -> None:
     command = get_more()
     del command["$clusterTime"]
     request = read(after(command), message(command))
@@ -92,13 +92,13 @@ def test_no_time_at_all() -> None:
         get_more(5, {"$clusterTime": 5}),
     ],
 )
-def test_whatever_else_differs_is_read_anew(changed: dict[str, Any]) -> None:
+def test_a_command_with_another_difference_is_decoded(changed: dict[str, Any]) -> None:
     request = read(after(get_more()), message(changed))
     assert read_body(request.command, request.decoded, is_exact=request.is_exact) == changed
     assert request.database == changed["$db"]
 
 
-def test_a_request_does_not_see_what_became_of_the_one_before() -> None:
+def test_a_request_does_not_share_changes_of_the_one_before() -> None:
     connection = after(get_more(5))
     first = read(connection, message(get_more(6)))
     assert first.decoded is not None
@@ -106,7 +106,7 @@ def test_a_request_does_not_see_what_became_of_the_one_before() -> None:
     assert read(connection, message(get_more(7))).decoded == get_more(7)
 
 
-def test_flags_are_read_anew() -> None:
+def test_a_command_with_flags_is_decoded() -> None:
     assert read(after(get_more()), message(get_more(), exhaust_allowed=True)).exhaust_allowed
 
 

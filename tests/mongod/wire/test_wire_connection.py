@@ -41,7 +41,7 @@ def requests(data: bytes, server: Connection | None = None) -> list[Request]:
 
 
 def one_request(data: bytes, server: Connection | None = None) -> Request:
-    """The one request in the data, the same however it arrives."""
+    """The single request in the data, which must be the same for all ways of arrival."""
     found = requests(data, server)
     for pieces in feeds(data) if len(data) < 10_000 else ():
         other = Connection()
@@ -117,7 +117,7 @@ def test_a_command_without_reply() -> None:
     assert one_reply(client, server.send(one_request(client.send(doc(**PING)), server), OK)).request_id == 1
 
 
-def test_an_exhausted_command_is_answered_until_it_ends() -> None:
+def test_an_exhaust_command_has_several_replies() -> None:
     client, server = ClientConnection(compressor="zlib", checksum=True), Connection()
     request = one_request(client.send(doc(getMore=1, **{"$db": "shop"}), exhaust_allowed=True), server)
     other = one_request(client.send(doc(**PING)), server)
@@ -133,14 +133,14 @@ def test_an_exhausted_command_is_answered_until_it_ends() -> None:
     assert again.response_to == request.request_id
 
 
-def test_only_a_client_that_allows_it_is_exhausted() -> None:
+def test_exhaust_needs_the_clients_permission() -> None:
     client, server = ClientConnection(), Connection()
     request = one_request(client.send(doc(**PING)), server)
     with pytest.raises(ValueError, match="one reply only"):
         server.send(request, OK, more_to_come=True)
 
 
-def test_a_reply_that_is_too_large_can_be_answered_otherwise() -> None:
+def test_a_reply_that_is_too_large_can_be_replaced() -> None:
     client, server = ClientConnection(), Connection()
     request = one_request(client.send(doc(**PING), exhaust_allowed=True), server)
     first = one_reply(client, server.send(request, OK, more_to_come=True))
@@ -190,8 +190,8 @@ def test_the_legacy_handshake() -> None:
     assert (reply.document, reply.flags, reply.response_to) == (OK, op_reply.AWAIT_CAPABLE, 1)
 
 
-def test_the_first_message_of_a_driver_that_does_not_know_the_server_yet() -> None:
-    """Flags and counts as most drivers set them: secondaries may answer, one document, no cursor."""
+def test_the_first_message_of_a_driver() -> None:
+    """Flags and counts of most drivers: secondaries may reply, one document, no cursor."""
     hello = {"ismaster": 1, "helloOk": True, "compression": ["zstd"], "client": {"driver": {"name": "x"}}}
     request = one_request(query(doc(**hello), flags=4, number_to_return=-1))
     assert decode(request.command) == {**hello, "$db": "admin"}
@@ -220,7 +220,7 @@ REFUSED_QUERIES = {
 
 
 @pytest.mark.parametrize(("data", "code"), REFUSED_QUERIES.values(), ids=REFUSED_QUERIES)
-def test_queries_that_are_answered_with_an_error(data: bytes, code: int) -> None:
+def test_queries_with_an_error_reply(data: bytes, code: int) -> None:
     client, server = ClientConnection(), Connection()
     request = one_request(data, server)
     assert request.error is not None
@@ -249,7 +249,7 @@ REFUSED_COMMANDS: dict[str, tuple[Callable[[ClientConnection], bytes], int, str]
 
 @pytest.mark.parametrize("compressor", [None, "snappy"])
 @pytest.mark.parametrize(("send", "code", "name"), REFUSED_COMMANDS.values(), ids=REFUSED_COMMANDS)
-def test_commands_that_are_answered_with_an_error(
+def test_commands_with_an_error_reply(
     send: Callable[[ClientConnection], bytes], code: int, name: str, compressor: str | None
 ) -> None:
     client, server = ClientConnection(compressor=compressor, checksum=True), Connection()
@@ -288,7 +288,7 @@ CLOSING = {
 
 
 @pytest.mark.parametrize(("data", "reason"), CLOSING.values(), ids=CLOSING)
-def test_a_fault_is_final_but_spares_what_came_before(data: bytes, reason: str) -> None:
+def test_a_fault_is_final_but_earlier_messages_are_returned(data: bytes, reason: str) -> None:
     client, server = ClientConnection(), Connection()
     server.receive_data(client.send(doc(**PING)) + data + client.send(doc(**PING)))
     request = server.next_message()
@@ -322,7 +322,7 @@ def test_a_server_accepts_the_compressors_it_was_given() -> None:
     ],
     ids=["OP_QUERY", "no body", "no BSON", "no document", "no BSON in OP_REPLY"],
 )
-def test_a_client_closes_on_what_it_cannot_read(data: bytes) -> None:
+def test_a_client_closes_on_a_reply_it_cannot_read(data: bytes) -> None:
     client = ClientConnection()
     client.receive_data(data)
     with pytest.raises(WireError):
@@ -331,7 +331,7 @@ def test_a_client_closes_on_what_it_cannot_read(data: bytes) -> None:
         client.send(OK)
 
 
-def test_buffers_of_any_kind_are_taken() -> None:
+def test_buffers_of_any_kind_are_accepted() -> None:
     data = ClientConnection().send(doc(**PING))
     server = Connection()
     piece = bytearray(data[:30])

@@ -1,4 +1,4 @@
-"""Whatever arrives: requests, requests with an error, or a `WireError`; nothing else, and bounded memory."""
+"""Any input gives requests, requests with an error, or a `WireError`, with bounded memory."""
 
 import tracemalloc
 from struct import pack
@@ -29,7 +29,7 @@ op_codes = st.sampled_from([int(code) for code in OpCode] + [OpCode.OP_MSG] * 8)
 
 
 def run(data: bytes, sizes: list[int]) -> None:
-    """Receive in pieces of these sizes and answer everything, on both ends."""
+    """Receive in pieces of these sizes and reply to everything, on both ends."""
     server, client = Connection(), ClientConnection()
     position = index = 0
     while position < len(data):
@@ -82,7 +82,7 @@ changes = st.lists(
 
 
 def mutated(data: bytes, edits: list[tuple[int, str, bytes]]) -> bytes:
-    """The message with its payload damaged and its length made right again."""
+    """The message with a damaged payload and the right length."""
     damaged = bytearray(data)
     for place, kind, piece in edits:
         position = place % len(damaged)
@@ -105,7 +105,7 @@ def test_damaged_messages(sample: bytes, edits: list[tuple[int, str, bytes]], si
 
 @settings(max_examples=150, derandomize=False, print_blob=True, deadline=None)
 @given(st.sampled_from(SAMPLES), changes, st.sampled_from([*COMPRESSORS.values()]))
-def test_damaged_messages_packed(
+def test_damaged_compressed_messages(
     sample: bytes, edits: list[tuple[int, str, bytes]], compressor: Compressor
 ) -> None:
     packed = compress(sample[:16] + mutated(sample, edits)[16:], compressor)
@@ -119,12 +119,12 @@ def test_damaged_messages_packed(
     st.binary(max_size=40),
     op_codes,
 )
-def test_random_packed_content(size: int, compressor: int, content: bytes, code: int) -> None:
+def test_random_compressed_content(size: int, compressor: int, content: bytes, code: int) -> None:
     run(message(OpCode.OP_COMPRESSED, pack("<iiB", code, size, compressor) + content), [1000])
 
 
-def test_a_claim_costs_nothing_until_it_is_met() -> None:
-    """Headers and lengths that promise the largest sizes, with little behind them."""
+def test_memory_is_not_allocated_for_stated_lengths() -> None:
+    """Headers and lengths with the largest sizes, followed by few bytes."""
     large = MAX_MESSAGE_SIZE
     claims = [
         message(OpCode.OP_MSG, b"", length=large),

@@ -1,4 +1,4 @@
-"""The header and the buffer that cuts messages at it."""
+"""The header, and the buffer that splits messages."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_bad_header_is_refused_before_its_message_arrives(header: str, reason:
         buffer.next_frame()
 
 
-def test_frames_are_the_same_however_they_arrive() -> None:
+def test_frames_are_the_same_for_all_ways_of_arrival() -> None:
     assert framed(message(2013, b"hello, world")) == (Header(28, 1, 0, OpCode.OP_MSG), b"hello, world")
     assert framed(message(2013, bytes(1000)))[1] == bytes(1000)
 
@@ -60,8 +60,8 @@ def test_a_thousand_messages_in_one_read_and_in_reads_of_any_size() -> None:
         assert len(buffer) == 0
 
 
-def test_reading_on_between_messages_keeps_their_order() -> None:
-    """One message is taken for each read, so the rest piles up behind a moving start."""
+def test_reads_between_messages_keep_their_order() -> None:
+    """One message is taken for each read, so the rest accumulates in the buffer."""
     data = b"".join(message(2013, b"%d" % number) for number in range(200))
     buffer, seen = ReceiveBuffer(), []
     for start in range(0, len(data), 50):

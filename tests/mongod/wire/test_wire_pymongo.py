@@ -1,4 +1,4 @@
-"""PyMongo on a real socket: what it sends is understood, what it gets it understands."""
+"""PyMongo on a real socket: commands and replies in both directions."""
 
 import time
 
@@ -48,7 +48,7 @@ def test_unacknowledged_writes_get_no_reply() -> None:
     assert [request.expects_reply for request in server.named("insert")] == [False] * 20
 
 
-def test_a_bulk_write_brings_two_sequences() -> None:
+def test_a_bulk_write_has_two_sequences() -> None:
     server = Loopback()
     with driver(server) as client:
         client.bulk_write([InsertOne({"_id": number}, namespace="shop.orders") for number in range(3)])
@@ -78,7 +78,7 @@ def test_streamed_hellos() -> None:
 
 
 def test_every_byte_of_a_session_is_accounted_for() -> None:
-    """What was received, cut at the sizes in the headers, is one message for each request."""
+    """The received bytes, split by the sizes in the headers, are one message for each request."""
     server = Loopback()
     with driver(server, compressors="zstd") as client:
         client["shop"]["orders"].insert_one({"_id": 1})

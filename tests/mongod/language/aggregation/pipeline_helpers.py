@@ -1,4 +1,4 @@
-"""What the tests of pipelines share: collections in memory, results as documents, errors as codes."""
+"""Helpers for tests of pipelines: collections in memory, results as documents, errors as codes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Documents = Sequence[Any]
 
 
 class Collections:
-    """Collections of a database that is called shop; counts how often each is read."""
+    """Collections of the database `shop`; counts how often each is read."""
 
     def __init__(
         self, collections: Mapping[str, Documents] | None = None, indexes: Iterable[tuple[str, str]] = ()
@@ -56,7 +56,7 @@ def results(
     collection: str | None = "here",
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """What a pipeline makes of documents; pauses come in among them and may come out anywhere."""
+    """The results of a pipeline; the input has pauses, and the output may have pauses anywhere."""
     services = foreign if isinstance(foreign, Collections) else Collections(foreign)
     context = PipelineContext("shop", collection, services=services, **options)
     pipeline = compile_pipeline(stages, context)

@@ -113,7 +113,7 @@ def test_granularity(
 @pytest.mark.parametrize(
     "name", ["R5", "R10", "R20", "R40", "R80", "1-2-5", "E6", "E12", "E24", "E48", "E96", "E192", "POWERSOF2"]
 )
-def test_rounding_goes_to_the_neighbours_in_the_series(name: str) -> None:
+def test_rounding_gives_the_neighbours_in_the_series(name: str) -> None:
     series = granularity(name)
     number = 1.0
     for _ in range(300):

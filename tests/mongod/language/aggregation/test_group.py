@@ -13,7 +13,7 @@ from tests.mongod.language.aggregation.pipeline_helpers import assert_code, asse
 
 
 def accumulate(accumulator: dict[str, Any], values: list[Any]) -> Any:
-    """The accumulator over documents that have the values in a field v."""
+    """The result of an accumulator over documents with these values in the field v."""
     (group,) = results([{"$group": {"_id": None, "r": accumulator}}], [{"v": value} for value in values])
     return group["r"]
 
@@ -62,7 +62,7 @@ VALUES: list[tuple[str, list[Any], Any]] = [
 @pytest.mark.parametrize(("name", "values", "expected"), VALUES)
 def test_accumulators_of_one_expression(name: str, values: list[Any], expected: Any) -> None:
     if not values:
-        # A group has documents; this one has none with the field.
+        # A group always has documents; this one has none with the field.
         values = [None]
     assert repr(accumulate({name: "$v"}, values)) == repr(expected)
 
@@ -126,7 +126,7 @@ def test_groups_by_value() -> None:
     assert_results([{"$group": {"_id": "$k", "n": {"$sum": 1}}}], documents, expected)
 
 
-def test_groups_by_documents_tell_missing_from_null() -> None:
+def test_groups_by_documents_distinguish_missing_and_null() -> None:
     documents = [{"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": None}, {"b": 2, "a": 1}]
     expected = [
         {"_id": {"x": 1, "y": 2}, "n": 2},
@@ -137,7 +137,7 @@ def test_groups_by_documents_tell_missing_from_null() -> None:
     assert_results([stage], documents, expected)
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_no_documents_give_no_groups() -> None:
     assert_results([{"$group": {"_id": None, "n": {"$sum": 1}}}], [], [])
 
 
@@ -195,7 +195,7 @@ _EIGHTHS = st.integers(-(10**6), 10**6).map(lambda number: number / 8)
 
 @given(st.lists(st.one_of(st.integers(-(2**31), 2**31 - 1), _EIGHTHS), min_size=1))
 def test_group_and_expression_agree(values: list[Any]) -> None:
-    """The accumulators that exist in both forms give the same, with its type."""
+    """Accumulators that exist in both forms have the same results with the same types."""
     names = ("$sum", "$avg", "$min", "$max", "$stdDevPop", "$stdDevSamp")
     documents = [{"v": value} for value in values]
     (grouped,) = results([{"$group": {"_id": None, **{n[1:]: {n: "$v"} for n in names}}}], documents)

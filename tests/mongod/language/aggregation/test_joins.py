@@ -37,7 +37,7 @@ def names(stage: dict[str, Any], document: dict[str, Any]) -> list[str]:
     return [found["name"] for found in result["up"]]
 
 
-def test_graph_lookup_goes_on_until_nothing_is_new() -> None:
+def test_graph_lookup_continues_until_nothing_is_new() -> None:
     assert names(bosses(), STAFF[4]) == ["Ron", "Eliot", "Dev"]
     assert names(bosses(), STAFF[0]) == [], "a missing start leads nowhere"
 
@@ -51,7 +51,7 @@ def test_graph_lookup_options() -> None:
     assert all(isinstance(found["d"]["n"], Int64) for found in result["up"])
 
 
-def test_graph_lookup_through_arrays_and_circles() -> None:
+def test_graph_lookup_through_arrays_and_cycles() -> None:
     nodes = [{"_id": 1, "to": [2, 3]}, {"_id": 2, "to": [1]}, {"_id": 3, "to": [4]}, {"_id": 4, "to": 1}]
     stage = {
         "$graphLookup": {
@@ -72,7 +72,7 @@ def test_graph_lookup_through_arrays_and_circles() -> None:
     assert indexed.scans == []
 
 
-def test_graph_lookup_tells_null_from_missing() -> None:
+def test_graph_lookup_distinguishes_null_and_missing() -> None:
     documents = [{"_id": 1, "x": 1, "y": None}, {"_id": 2, "x": 1}, {"_id": 3, "x": 1, "y": 1}]
     stage = {
         "$graphLookup": {
@@ -111,7 +111,7 @@ def test_graph_lookup_errors(changes: Any, code: int) -> None:
 
 
 @pytest.mark.parametrize("option", ["as", "startWith", "connectFromField", "connectToField"])
-def test_graph_lookup_requires(option: str) -> None:
+def test_graph_lookup_requires_options(option: str) -> None:
     spec = dict(bosses()["$graphLookup"])
     del spec[option]
     assert_code([{"$graphLookup": spec}], 40105)

@@ -50,7 +50,7 @@ NULLS = [
 
 
 @pytest.mark.parametrize("local", [{}, {"a": None}, {"a": []}, {"a": [None]}])
-def test_null_stands_for_missing(local: dict[str, Any]) -> None:
+def test_null_matches_missing(local: dict[str, Any]) -> None:
     assert found_ids(local, NULLS) == [0, 1, 2]
 
 
@@ -188,7 +188,7 @@ def test_equality_and_pipeline() -> None:
     assert_results([stage], [{"a": 1, "least": 3}], expected, foreign=foreign)
 
 
-def test_nested_lookups_see_the_variables_of_outer_ones() -> None:
+def test_nested_lookups_can_use_the_variables_of_outer_ones() -> None:
     stage = {
         "$lookup": {
             "from": "b",
@@ -216,7 +216,7 @@ def test_nested_lookups_see_the_variables_of_outer_ones() -> None:
     assert foreign.scans == ["b", "c"]
 
 
-def test_a_pipeline_that_does_not_look_at_the_document_runs_once() -> None:
+def test_a_pipeline_that_does_not_use_the_document_runs_once() -> None:
     foreign = Collections({"c": [{"n": 1}, {"n": 2}]})
     stage = {
         "$lookup": {"from": "c", "pipeline": [{"$group": {"_id": None, "s": {"$sum": "$n"}}}], "as": "x"}

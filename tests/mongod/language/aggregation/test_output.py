@@ -1,4 +1,4 @@
-"""`$out` and `$merge`: what they tell the caller, and what they refuse."""
+"""`$out` and `$merge`: the target for the caller, and errors."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def output(stage: dict[str, Any]) -> Any:
     return compile_pipeline([{"$match": {"a": 1}}, stage], CONTEXT).output
 
 
-def test_the_results_come_to_the_caller() -> None:
+def test_the_results_are_returned_to_the_caller() -> None:
     pipeline = compile_pipeline([{"$match": {"a": 1}}, {"$out": "there"}], CONTEXT)
     documents = [encode({"a": 1}), encode({"a": 2})]
     assert [decode(raw) for raw in pipeline.run(documents) if isinstance(raw, bytes)] == [{"a": 1}]

@@ -1,4 +1,4 @@
-"""Pipelines as a whole: what may stand where, laziness, pauses, bytes that pass as they are, limits."""
+"""Whole pipelines: places of stages, laziness, pauses, unchanged bytes, limits."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -77,7 +77,7 @@ def nested_lookup(depth: int) -> list[Any]:
     return [{"$lookup": {"from": "c", "as": "x", "pipeline": nested_lookup(depth - 1)}}] if depth else []
 
 
-def test_depth_of_pipelines() -> None:
+def test_the_depth_of_pipelines_is_limited() -> None:
     assert_code(nested_lookup(21), 232)
     assert_results(nested_lookup(20), [{"a": 1}], [{"a": 1, "x": []}])
 
@@ -129,7 +129,7 @@ PAUSING: list[list[dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("stages", PAUSING)
-def test_pauses_come_through_while_documents_are_collected(stages: list[dict[str, Any]]) -> None:
+def test_pauses_are_passed_on_while_documents_are_collected(stages: list[dict[str, Any]]) -> None:
     def source() -> Iterator[bytes | Pause]:
         for number in range(5):
             yield PAUSE
@@ -196,7 +196,7 @@ def test_a_document_that_is_nested_too_deeply() -> None:
     assert_code([{"$project": {"x": expression}}], 15, [value])
 
 
-def test_foreign_collections_are_known_before_the_run() -> None:
+def test_foreign_collections_are_listed_before_the_run() -> None:
     stages = [
         {"$lookup": {"from": "a", "as": "x", "pipeline": [{"$unionWith": "b"}]}},
         {"$facet": {"f": [{"$lookup": {"from": "c", "localField": "a", "foreignField": "b", "as": "x"}}]}},

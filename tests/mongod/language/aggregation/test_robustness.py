@@ -1,4 +1,4 @@
-"""Whatever stands in a pipeline or a projection, it gives results or an error with a code, and ends."""
+"""Any pipeline or projection gives results or an error with a code, and ends."""
 
 import random
 from typing import Any

@@ -23,7 +23,7 @@ def test_count() -> None:
     assert_results([{"$count": "total"}], [], [])
 
 
-def test_sort_keeps_no_more_than_the_limit_wants() -> None:
+def test_sort_holds_no_more_than_the_limit() -> None:
     documents = [{"n": (number * 7919) % 1000} for number in range(1000)]
     expected = sorted(documents, key=lambda document: -document["n"])
     assert results([{"$sort": {"n": -1}}], documents) == expected

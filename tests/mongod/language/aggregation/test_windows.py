@@ -45,7 +45,7 @@ def test_partitions_and_order() -> None:
     assert_results([stage], documents, expected)
 
 
-def test_without_anything_all_documents_are_one_window() -> None:
+def test_the_default_window_is_all_documents() -> None:
     stage = {"$setWindowFields": {"output": {"n": {"$count": {}}, "all": {"$push": "$x"}}}}
     expected = [{"x": 2, "n": 2, "all": [2, 1]}, {"x": 1, "n": 2, "all": [2, 1]}]
     assert_results([stage], at(2, 1), expected)
@@ -312,5 +312,5 @@ RANGE_VALUE_ERRORS: list[tuple[Any, dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("value", "spec", "code"), RANGE_VALUE_ERRORS)
-def test_values_that_cannot_be_computed_with(value: Any, spec: dict[str, Any], code: int) -> None:
+def test_values_of_wrong_types(value: Any, spec: dict[str, Any], code: int) -> None:
     assert_code([{"$setWindowFields": {"sortBy": {"x": 1}, "output": {"r": spec}}}], code, at(value, value))
