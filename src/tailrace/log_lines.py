@@ -36,7 +36,7 @@ _LEVELS_BY_LETTER: Final = {severity[0]: level for level, severity in _SEVERITIE
 _NO_CONTEXT: Final = "-"
 
 
-def fields(context: str = _NO_CONTEXT, component: str | None = None, **attributes: Any) -> dict[str, Any]:
+def fields(context: str = _NO_CONTEXT, component: str | None = None, /, **attributes: Any) -> dict[str, Any]:
     """The ``extra`` of a record: attributes of its line, and the thread or connection it is about.
 
     ``component`` replaces the one that the logger's name gives.

@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tailrace.log_lines import LEVELS
+
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
 
 AVAILABLE_NOW: Final = "available-now"
@@ -87,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--log-level",
-        choices=["debug", "info", "warning", "error"],
+        choices=LEVELS,
         default="info",
         help="what goes to standard error",
     )

@@ -7,7 +7,6 @@ cannot work (exit code 2) is not.
 """
 
 import asyncio
-import json
 import os
 import signal
 import time
@@ -15,12 +14,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from tailrace.mongod.server.admin.logbook import LEVELS, Logbook
+from tailrace.log_lines import parse_line
+from tailrace.mongod.server.admin.logbook import Logbook
 
 COMPONENT: Final = "PIPELINE"
 CANNOT_WORK: Final = 2
 """The exit code of a command that was used wrongly, or that lacks what it needs: trying again is no use."""
-_SEVERITIES: Final = {"D": "debug", "I": "info", "W": "warning", "E": "error"}
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 _STABLE_SECONDS: Final = 60.0
@@ -146,33 +145,14 @@ class PipelineChild:
             self._take(line.decode(errors="replace").rstrip())
 
     def _take(self, line: str) -> None:
-        said = _log_line(line)
+        said = parse_line(line)
         if said is None:
             if line.startswith(_SAID_BY_MAIN):
                 self._sentence = line.removeprefix(_SAID_BY_MAIN)
             elif line:
                 self._log.debug(COMPONENT, "Spark says", text=line)
             return
-        attributes = said.get("attr", {})
-        if "rows" in attributes:
+        if "rows" in said.attributes:
             self.state = "running"
-            self._figures = attributes
-        level = _SEVERITIES.get(str(said["s"])[:1], LEVELS[1])
-        getattr(self._log, level)(said["c"], said["msg"], said.get("ctx", "-"), **attributes)
-
-
-def _log_line(line: str) -> dict[str, Any] | None:
-    """A line of a structured log; None for anything else."""
-    if not line.startswith("{"):
-        return None
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    if (
-        isinstance(found, dict)
-        and {"s", "c", "msg"} <= found.keys()
-        and isinstance(found.get("attr", {}), dict)
-    ):
-        return found
-    return None
+            self._figures = said.attributes
+        self._log.log(said.level, said.component, said.message, said.context, **said.attributes)
