@@ -144,10 +144,7 @@ class Arguments:
     def document(self, name: str, default: Default) -> dict[str, Any] | Default: ...
     def document(self, name: str, default: Any = REQUIRED) -> Any:
         """An embedded document."""
-        value = self.value(name, default)
-        if value is not default and not isinstance(value, dict):
-            raise self.wrong_type(name, value, "object")
-        return value
+        return self._typed(name, default, dict, "object")
 
     @overload
     def array(self, name: str, default: Literal[Required.REQUIRED] = ...) -> list[Any]: ...
@@ -155,10 +152,7 @@ class Arguments:
     def array(self, name: str, default: Default) -> list[Any] | Default: ...
     def array(self, name: str, default: Any = REQUIRED) -> Any:
         """An array."""
-        value = self.value(name, default)
-        if value is not default and not isinstance(value, list):
-            raise self.wrong_type(name, value, "array")
-        return value
+        return self._typed(name, default, list, "array")
 
     @overload
     def timestamp(self, name: str, default: Literal[Required.REQUIRED] = ...) -> Timestamp: ...
@@ -166,9 +160,12 @@ class Arguments:
     def timestamp(self, name: str, default: Default) -> Timestamp | Default: ...
     def timestamp(self, name: str, default: Any = REQUIRED) -> Any:
         """A cluster time."""
+        return self._typed(name, default, Timestamp, "timestamp")
+
+    def _typed(self, name: str, default: Any, kind: type, shown: str) -> Any:
         value = self.value(name, default)
-        if value is not default and not isinstance(value, Timestamp):
-            raise self.wrong_type(name, value, "timestamp")
+        if value is not default and not isinstance(value, kind):
+            raise self.wrong_type(name, value, shown)
         return value
 
     def nested(self, name: str) -> "Arguments | None":

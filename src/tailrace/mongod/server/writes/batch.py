@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_numbered
@@ -102,6 +102,14 @@ class Batch:
                 if stops:
                     break
         return errors
+
+    @staticmethod
+    def reply(fields: dict[str, Any], errors: WriteErrors, runner: StatementRunner) -> dict[str, Any]:
+        """The reply of a command: its own fields, the errors, and the statements that had run before."""
+        errors.into(fields)
+        if runner.retried:
+            fields["retriedStmtIds"] = runner.retried
+        return fields
 
 
 def check_batch_size(size: int) -> None:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.store.write_unit import WriteUnit
 
 T = TypeVar("T")
 
@@ -19,3 +20,8 @@ async def run_write(context: MemberContext, work: Callable[[UnitOfWork], T]) -> 
         return await context.transaction.unit.write(work)
     store = context.node.store
     return await store.write(work, deadline=context.deadline, waiting=context.waiting)
+
+
+async def run_catalog_change(context: MemberContext, work: Callable[[WriteUnit], T]) -> T:
+    """Run a change of the catalog; when this returns it is on disk."""
+    return await context.node.store.write(work, deadline=context.deadline, waiting=context.waiting)

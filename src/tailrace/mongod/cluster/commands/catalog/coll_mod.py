@@ -16,8 +16,8 @@ from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import may_be_unique, supports_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import coll_mod
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.shell_notation import shell
 

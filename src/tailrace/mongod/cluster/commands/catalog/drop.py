@@ -8,8 +8,8 @@ from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.commands.catalog import drop
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.store.ddl.drop import index_count
 
 

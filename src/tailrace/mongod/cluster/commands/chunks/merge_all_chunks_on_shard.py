@@ -4,8 +4,8 @@ from itertools import groupby, islice
 
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
 
 async def run(context: RouterContext) -> Reply:

@@ -7,8 +7,8 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
 
 async def run(context: RouterContext) -> Reply:

@@ -13,8 +13,8 @@ from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:

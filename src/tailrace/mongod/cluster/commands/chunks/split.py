@@ -12,8 +12,8 @@ from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import median_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

@@ -10,8 +10,8 @@ from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

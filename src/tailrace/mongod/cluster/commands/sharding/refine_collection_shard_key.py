@@ -12,8 +12,8 @@ from tailrace.mongod.cluster.placement.shard_key_index import check_has_key_inde
 from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
 from tailrace.mongod.cluster.placement.state import ShardedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:

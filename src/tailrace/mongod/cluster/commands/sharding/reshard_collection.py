@@ -12,9 +12,9 @@ from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks, sam
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import SIMPLE, check_unique_indexes
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from tailrace.mongod.cluster.placement.shard_key_index import (
 from tailrace.mongod.cluster.placement.shard_metadata import named_by
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX

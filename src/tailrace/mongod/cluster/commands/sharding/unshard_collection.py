@@ -9,8 +9,8 @@ from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import Resharding
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

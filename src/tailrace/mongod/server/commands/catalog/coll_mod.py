@@ -2,10 +2,11 @@
 
 from typing import Any, Final
 
-from tailrace.mongod.server.catalog_changes import collection_uuid, images_option, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, images_option
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.coll_mod import CollectionChanges, coll_mod
 from tailrace.mongod.store.ddl.coll_mod_index import IndexChange
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -36,7 +37,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         check_uuid(unit.catalog, database, name, expected)
         return coll_mod(unit, database, name, changes)
 
-    return await write(context, work)
+    return await run_catalog_change(context, work)
 
 
 def _options(arguments: Arguments) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.rename import convert_to_capped
 
 
@@ -14,7 +14,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments = context.arguments()
     size = arguments.integer("size")
     arguments.finish()
-    await write(context, lambda unit: convert_to_capped(unit, database, name, size))
+    await run_catalog_change(context, lambda unit: convert_to_capped(unit, database, name, size))
     return {}
 
 

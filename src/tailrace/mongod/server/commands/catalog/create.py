@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import images_option, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import images_option
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.writes.unit import run_write
+from tailrace.mongod.server.writes.unit import run_catalog_change, run_write
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.views import create_view
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -41,7 +41,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
     def make_view(unit: WriteUnit) -> None:
         create_view(unit, database, name, view_on, pipeline or [], options["collation"])
 
-    await write(context, make_view)
+    await run_catalog_change(context, make_view)
     return {}
 
 

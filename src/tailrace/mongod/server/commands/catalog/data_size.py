@@ -10,9 +10,9 @@ from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import namespace_argument
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.ddl.lookup import existing_collection

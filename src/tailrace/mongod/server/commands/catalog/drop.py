@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tailrace.mongod.server.catalog_changes import collection_uuid, write
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.drop import drop
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -21,7 +22,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         check_uuid(unit.catalog, database, name, expected)
         return drop(unit, database, name)
 
-    return await write(context, work)
+    return await run_catalog_change(context, work)
 
 
 COMMAND = Command("drop", run, help="Drops a collection or a view.", is_write=True)

@@ -4,9 +4,9 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.drop import drop_database
 
 
@@ -19,7 +19,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments.finish()
     if context.database == "$external":
         raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
-    return await write(context, lambda unit: drop_database(unit, context.database))
+    return await run_catalog_change(context, lambda unit: drop_database(unit, context.database))
 
 
 COMMAND = Command("dropDatabase", run, help="Drops a database with all its collections.", is_write=True)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tailrace.mongod.server.catalog_changes import write
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes
 
 
@@ -22,7 +22,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         raise arguments.wrong_type("index", which, "[string, object, array]")
     arguments.ignore("rawData")
     arguments.finish()
-    before = await write(context, lambda unit: drop_indexes(unit, database, name, which))
+    before = await run_catalog_change(context, lambda unit: drop_indexes(unit, database, name, which))
     reply: dict[str, Any] = {"nIndexesWas": before}
     if which == "*":
         reply["msg"] = "non-_id indexes dropped for collection"

@@ -4,10 +4,11 @@ from typing import Any
 
 from bson import Binary
 
-from tailrace.mongod.server.catalog_changes import collection_uuid, namespace_argument, write
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, namespace_argument
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -27,7 +28,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         check_uuid(unit.catalog, *source, expected)
         rename_collection(unit, source, target, drop_target=drop_target, stay_temp=stay_temp)
 
-    await write(context, work)
+    await run_catalog_change(context, work)
     return {}
 
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tailrace.mongod.server.catalog_changes import namespace_argument, write
 from tailrace.mongod.server.dispatch.command import Command
+from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -20,7 +21,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         unit.moves_data = True
         rename_collection(unit, source, target, drop_target=True)
 
-    await write(context, work)
+    await run_catalog_change(context, work)
     return {}
 
 

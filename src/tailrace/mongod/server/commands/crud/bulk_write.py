@@ -7,9 +7,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 from tailrace.mongod.server.reads.listing import batch_size, listing_reply

@@ -16,7 +16,7 @@ from tailrace.query.expressions.numbers.number_types import int32_or_int64
 async def run(context: Context) -> Reply:
     """Count what matches; without a filter the store knows the number."""
     request = CountRequest.parse(context.arguments())
-    find = request.as_find()
+    find = request.find
     state = await ReadState.of(context)
     try:
         with state.batch() as reader:

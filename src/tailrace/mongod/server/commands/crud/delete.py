@@ -53,10 +53,7 @@ def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str
         removed += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
 
     errors = batch.run(specs, execute)
-    reply: dict[str, Any] = errors.into({"n": removed})
-    if runner.retried:
-        reply["retriedStmtIds"] = runner.retried
-    return reply
+    return batch.reply({"n": removed}, errors, runner)
 
 
 COMMAND = Command(

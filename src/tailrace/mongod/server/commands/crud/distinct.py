@@ -20,7 +20,7 @@ async def run(context: Context) -> Reply:
     try:
         with state.batch():
             planned = plan_find(
-                context, state, context.command["distinct"], request.as_find(), read_variables(context, None)
+                context, state, context.command["distinct"], request.find, read_variables(context, None)
             )
             count_index_use(context, planned.index)
             collation = planned.query.collation

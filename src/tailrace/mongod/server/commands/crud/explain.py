@@ -59,12 +59,12 @@ async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) ->
 async def _count(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     request = CountRequest.parse(Arguments("count", inner))
     stage = {"stage": "RECORD_STORE_FAST_COUNT" if request.is_fast else "COUNT"}
-    return await explain_find(context, inner["count"], request.as_find(), verbosity, stage)
+    return await explain_find(context, inner["count"], request.find, verbosity, stage)
 
 
 async def _distinct(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     request = DistinctRequest.parse(Arguments("distinct", inner))
-    return await explain_find(context, inner["distinct"], request.as_find(), verbosity)
+    return await explain_find(context, inner["distinct"], request.find, verbosity)
 
 
 async def _update(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:

@@ -6,9 +6,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, find_and_modify
 from tailrace.mongod.server.writes.namespaces import Namespace

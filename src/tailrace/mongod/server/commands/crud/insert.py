@@ -30,10 +30,7 @@ def _insert(unit: UnitOfWork, batch: Batch, documents: Sequence[bytes]) -> dict[
         inserted += 1
 
     errors = batch.run(documents, execute)
-    reply: dict[str, Any] = errors.into({"n": inserted})
-    if runner.retried:
-        reply["retriedStmtIds"] = runner.retried
-    return reply
+    return batch.reply({"n": inserted}, errors, runner)
 
 
 COMMAND = Command(

@@ -55,10 +55,7 @@ def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str
     if upserted:
         reply["upserted"] = upserted
     reply["nModified"] = modified
-    errors.into(reply)
-    if runner.retried:
-        reply["retriedStmtIds"] = runner.retried
-    return reply
+    return batch.reply(reply, errors, runner)
 
 
 COMMAND = Command(

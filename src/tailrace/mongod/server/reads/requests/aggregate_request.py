@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.reads.access.planner import check_hint
 from tailrace.query.expressions.operands import is_string
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.catalog_changes import collection_uuid
 from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.reads.access.planner import NATURAL, check_hint
 
 _WITHOUT_EFFECT: Final = (
@@ -69,6 +69,17 @@ class FindRequest:
         arguments.finish()
         request._check()
         return request
+
+    @classmethod
+    def by_query(cls, arguments: Arguments) -> "FindRequest":
+        """The find that gives the documents which a `count` or `distinct` is about."""
+        return cls(
+            query=arguments.document("query", {}),
+            hint=arguments.value("hint", None) or None,
+            collation=arguments.document("collation", None),
+            collection_uuid=collection_uuid(arguments),
+            raw_data=arguments.boolean("rawData", False),
+        )
 
     def _check(self) -> None:
         check_hint(self.hint)

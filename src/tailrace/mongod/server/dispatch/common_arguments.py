@@ -1,28 +1,17 @@
-"""What the commands that change the catalog have in common: their shared arguments, and where they run."""
+"""Read arguments that several commands have: namespaces, UUIDs, the images option."""
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import REQUIRED, Arguments
-from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 from tailrace.mongod.store.ddl.names import check_collection_name
-from tailrace.mongod.store.write_unit import WriteUnit
-
-T = TypeVar("T")
 
 _UUID_SUBTYPE: Final = 4
 _UUID_SIZE: Final = 16
-
-
-async def write(context: MemberContext, work: Callable[[WriteUnit], T]) -> T:
-    """Run a change of the catalog; when this returns it is on disk."""
-    store = context.node.store
-    return await store.write(work, deadline=context.deadline, waiting=context.waiting)
 
 
 def namespace_argument(arguments: Arguments, field: str) -> tuple[str, str]:
