@@ -1,7 +1,7 @@
-"""Samples of commands that are right, broken at random and sent.
+"""Send valid sample commands with random mutations.
 
-Values are of other types and sizes, fields missing, repeated, unknown or deeply nested. An answer may be an
-error of any kind but one: code 1 says that the server met something that nobody had thought of.
+Values get other types and sizes; fields are missing, repeated, unknown or deeply nested. Any error is a valid
+reply except code 1, which means an internal error of the server.
 """
 
 import random
@@ -35,7 +35,7 @@ def check_answers(
     rounds: int,
     max_time_ms: int,
 ) -> None:
-    """Break one of the samples again and again: each time there is an answer, and it tells of no fault.
+    """Mutate a sample repeatedly and send it: each time there is a reply, and no internal error.
 
     Commands in ``admin`` go to that database, others to `fuzz`. The sample's number is the seed.
     """
@@ -46,7 +46,7 @@ def check_answers(
         database = "admin" if next(iter(command)) in admin else "fuzz"
         try:
             reply = raw.call({**command, "$db": database})
-        except ValueError:  # it has no BSON form, as a name with a NUL
+        except ValueError:  # it cannot be encoded, for example a name with a NUL
             continue
         about = f"sample {number}, turn {turn}: {command}: {reply}"
         assert reply["ok"] in (0.0, 1.0), about
@@ -63,7 +63,7 @@ def nested(depth: int) -> Document:
 
 
 def odd_values(rng: random.Random) -> Any:
-    """A value that is probably not what the command wants."""
+    """A value that is probably invalid for the command."""
     return rng.choice([
         None, True, False, 0, 1, -1, 2**31 - 1, Int64(2**63 - 1), Int64(-(2**63)), 0.5, -0.0, float("nan"),
         float("inf"), Decimal128("1E+6000"), Decimal128("sNaN"), "", "$", "a", "a.b", ".a", "a.", "$a", "$$a",
@@ -79,7 +79,7 @@ def odd_values(rng: random.Random) -> Any:
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place inside a command but the whole."""
+    """Every path inside a command except the root."""
     if path:
         yield path
     items: Any = ()
@@ -92,7 +92,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def broken(rng: random.Random, sample: Document) -> Document:
-    """The sample with one to three things wrong; its name stays."""
+    """The sample with one to three mutations; its name stays."""
     command: Document = copied(sample)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         path = rng.choice(list(paths(command)))

@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[RunningServer]:
-    """One server for all tests that leave it as they found it."""
+    """One server for all tests that leave it unchanged."""
     with running() as server:
         yield server
 
@@ -27,7 +27,7 @@ def shared_client(shared_server: RunningServer) -> Iterator[MongoClient[Document
 
 @pytest.fixture
 def server(shared_server: RunningServer) -> Iterator[RunningServer]:
-    """The shared server; fail points are off behind the test."""
+    """The shared server; fail points are turned off after the test."""
     yield shared_server
     shared_server.server.first.fail_points.disable_all()
 
@@ -44,7 +44,7 @@ def client(shared_client: MongoClient[Document], server: RunningServer) -> Mongo
 
 @pytest.fixture
 def database(client: MongoClient[Document]) -> Database[Document]:
-    """A database that no other test uses."""
+    """A database for one test."""
     return client[f"test_{next(_numbers)}"]
 
 
@@ -57,14 +57,14 @@ def items(database: Database[Document]) -> Collection[Document]:
 
 @pytest.fixture
 def raw(server: RunningServer) -> Iterator[RawClient]:
-    """A connection whose messages the test writes itself."""
+    """A connection for raw messages."""
     with raw_client(server) as raw:
         yield raw
 
 
 @pytest.fixture
 def own_server() -> Iterator[RunningServer]:
-    """A server of the test's own, for what would disturb others: step-downs, clocks, parameters."""
+    """A server for one test that would disturb others: step-downs, clocks, parameters."""
     with running() as server:
         yield server
 

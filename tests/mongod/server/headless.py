@@ -1,7 +1,7 @@
-"""A server whose streams see nothing but the history, and a builder of it in the same process.
+"""A server whose streams read only the history, and a builder of the history in the same process.
 
-A stream test writes and looks at once, which is right for streams on the head. Here a command that reads a
-stream is held back, on the client's side, until the history has everything that was written before.
+Stream tests write and read at once, which works for streams on the head. Here a command that reads a stream
+waits in the client until the history has everything that was written before.
 """
 
 import threading
@@ -23,14 +23,14 @@ _SEES_EVENTS = ("aggregate", "getMore")
 
 
 class HeadlessServer(RunningServer):
-    """Started with `--head off`; builds its history itself."""
+    """A server started with `--head off`, with its own builder of the history."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self._history = folder / "history"
         super().__init__(history=self._history, head=False, builds_history=True, **options)
 
     def truncate_oplog(self, before: Timestamp | None = None) -> None:
-        """Nor does the history keep what the oplog has lost: streams cannot go back there."""
+        """Also remove these events from the history, so that streams cannot be resumed there."""
         self.catch_up()
         limit = self.cluster_time if before is None else before
         last_gone = max(entry["ts"] for entry in self.oplog() if entry["ts"] < limit)
@@ -41,7 +41,7 @@ class HeadlessServer(RunningServer):
 
 
 class _CatchUp(monitoring.CommandListener):
-    """Lets a headless server catch up before a client reads a stream of it."""
+    """Makes a headless server catch up before a client reads a stream."""
 
     def __init__(self) -> None:
         self._servers: dict[int, HeadlessServer] = {}
@@ -74,7 +74,7 @@ _catch_up = _CatchUp()
 
 @contextmanager
 def running_headless(**options: Any) -> Iterator[HeadlessServer]:
-    """Such a server on a free port; it and its history are gone behind the block."""
+    """A headless server on a free port; it and its history are removed after the block."""
     with TemporaryDirectory(prefix="tailrace-headless-") as folder:
         server = HeadlessServer(Path(folder), **options)
         try:

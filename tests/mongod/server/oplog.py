@@ -1,4 +1,4 @@
-"""What the oplog holds about one database, for tests of what commands log."""
+"""The oplog entries of one database, for tests of what commands log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.mongod.server.running import Document, RunningServer
 
 
 def entries(server: RunningServer, database: str) -> list[Document]:
-    """The entries whose namespace, or that of an operation inside, is in the database; oldest first."""
+    """The entries of the database, including those with operations on it; oldest first."""
     with server.server.store.snapshot() as snapshot:
         found = [bson.decode(raw) for _, raw in snapshot.entries()]
     return [entry for entry in found if any(ns.partition(".")[0] == database for ns in _namespaces(entry))]
@@ -24,7 +24,6 @@ def commands(server: RunningServer, database: str) -> list[Document]:
 
 
 def last_entry(server: RunningServer, database: str) -> Document:
-    """The newest entry of a database."""
     return entries(server, database)[-1]
 
 
@@ -36,7 +35,7 @@ def _namespaces(entry: Document) -> Iterator[str]:
 
 @contextmanager
 def refused(code: int, text: str = "") -> Iterator[None]:
-    """The block fails with this code, and with a message that holds the text."""
+    """Asserts that the block fails with this code and a message that contains the text."""
     with pytest.raises(OperationFailure) as failure:
         yield
     details: Any = failure.value.details

@@ -1,4 +1,4 @@
-"""Random commands that carry random filters, updates and pipelines."""
+"""Random commands with random filters, updates and pipelines."""
 
 from typing import Any
 
@@ -6,10 +6,9 @@ from tests.mongod.server.random_queries import PATHS, SCALARS, Document, RandomQ
 
 
 class RandomCommands(RandomQueries):
-    """Makes commands on the collections `c` and `d` of a database."""
+    """Generates commands on the collections `c` and `d` of a database."""
 
     def command(self) -> Document:
-        """A command that carries some of the above."""
         return self._rng.choice((
             self._find, self._aggregate, self._aggregate, self._aggregate, self._update, self._update,
             self._find_and_modify, self._count, self._distinct, self._delete, self._insert, self._bulk,

@@ -1,7 +1,7 @@
-"""Random text in MongoDB's query language: filters, updates, expressions, pipelines, mostly nonsense.
+"""Random filters, updates, expressions and pipelines, mostly invalid.
 
-The names of operators and stages come from the tables that the server uses itself, so that a new one is tried
-as soon as it is there. Arguments are sometimes what an operator wants and often not.
+The names of operators and stages come from the server's own tables, so that new ones are included. Arguments
+are sometimes valid and often not.
 """
 
 import random
@@ -77,13 +77,13 @@ STAGE_FIELDS = (
 
 
 class RandomQueries:
-    """Makes them out of one random generator."""
+    """Generates queries from one random generator."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
 
     def value(self, depth: int = 2) -> Any:
-        """Anything that BSON can hold."""
+        """Any BSON value."""
         rng = self._rng
         roll = rng.random()
         if depth <= 0 or roll < 0.6:
@@ -93,13 +93,13 @@ class RandomQueries:
         return {rng.choice(PATHS): self.value(depth - 1) for _ in range(rng.randrange(3))}
 
     def document(self) -> Document:
-        """A document with fields that the queries look at."""
+        """A document with fields that the queries use."""
         return {name: self.value(3) for name in ("a", "b", "c", "nested", "tags") if self._rng.random() < 0.8}
 
     # -- filters --------------------------------------------------------------------------------------
 
     def filter(self, depth: int = 2) -> Any:
-        """A filter, or something in the place of one."""
+        """A filter, or another value in its place."""
         rng = self._rng
         if rng.random() < 0.03:
             return self.value()
@@ -171,7 +171,6 @@ class RandomQueries:
     # -- expressions ----------------------------------------------------------------------------------
 
     def expression(self, depth: int = 2) -> Any:
-        """An expression."""
         rng = self._rng
         roll = rng.random()
         if depth <= 0 or roll < 0.35:
@@ -204,7 +203,7 @@ class RandomQueries:
         return self.expression(depth)
 
     def accumulator(self) -> Document:
-        """A field of `$group` and its kin."""
+        """A field of `$group` or a similar stage."""
         rng = self._rng
         return {rng.choice(list(ACCUMULATORS)): self._operands(1)}
 
@@ -215,7 +214,7 @@ class RandomQueries:
         return [self.stage(depth) for _ in range(self._rng.randrange(1, 5))]
 
     def stage(self, depth: int = 2) -> Any:
-        """A stage; most have roughly the form they should have."""
+        """A stage; most have roughly the right form."""
         rng = self._rng
         name = rng.choice(list(STAGES))
         if rng.random() < 0.05:
@@ -291,7 +290,7 @@ class RandomQueries:
     # -- updates ----------------------------------------------------------------------------------------
 
     def update(self) -> Any:
-        """Modifiers, a pipeline, a replacement, or none of them."""
+        """Modifiers, a pipeline, a replacement, or something invalid."""
         rng = self._rng
         roll = rng.random()
         if roll < 0.03:

@@ -1,4 +1,4 @@
-"""A client that sends exactly what a test wants, message by message."""
+"""A client that sends and receives single messages."""
 
 import socket
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class RawClient:
         return self.receive()
 
     def send(self, command: Document, **options: Any) -> None:
-        # The command's name has to come first; `$db` stands behind it.
+        # The command's name has to be the first field; `$db` follows it.
         self.socket.sendall(
             self._wire.send(encode(command | {"$db": command.get("$db", "admin")}), **options)
         )
@@ -43,7 +43,7 @@ class RawClient:
         return decode(self.receive().document)
 
     def is_closed(self) -> bool:
-        """Whether the server closes the connection without another word."""
+        """Whether the server closes the connection without another message."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

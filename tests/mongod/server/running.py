@@ -1,4 +1,4 @@
-"""A server in a thread of its own, as tests use it: the kit's replica set, and its whole log."""
+"""A server in its own thread, with its whole log."""
 
 import io
 import json
@@ -16,7 +16,7 @@ __all__ = ["Document", "RunningServer", "connected", "running", "wait_for"]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Look again and again until it holds; a test that waits for longer fails."""
+    """Poll until the condition holds; fails after a timeout."""
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -44,7 +44,7 @@ class RunningServer(ReplicaSet):
 
 @contextmanager
 def running(**options: Any) -> Iterator[RunningServer]:
-    """A server with these options on a free port, stopped behind the block."""
+    """A server with these options on a free port, stopped after the block."""
     server = RunningServer(**options)
     try:
         yield server
@@ -54,7 +54,7 @@ def running(**options: Any) -> Iterator[RunningServer]:
 
 @contextmanager
 def connected(server: RunningServer, **options: Any) -> Iterator[MongoClient[Document]]:
-    """PyMongo on a server, closed behind the block."""
+    """PyMongo on a server, closed after the block."""
     options = {"serverSelectionTimeoutMS": 5000, **options}
     with MongoClient(server.uri, **options) as client:
         yield client

@@ -1,4 +1,4 @@
-"""`tailrace serve` as a process of its own, to be killed and started again on the same data."""
+"""`tailrace serve` as its own process, which can be killed and started again on the same data."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SECONDS = 30
 
 
 class ServedProcess:
-    """The server's process; the port stays the same over restarts, so that drivers find it again."""
+    """The server's process; the port stays the same over restarts, so that drivers reconnect."""
 
     def __init__(self, folder: Path, *options: str, spark: bool = False) -> None:
         self._folder = folder
@@ -25,7 +25,7 @@ class ServedProcess:
         self._port = "0"
         self._process: subprocess.Popen[str] | None = None
         self.uri = ""
-        # Starting again must not compile everything again, whatever this process is told to do.
+        # Restarts must not compile all modules again, whatever the environment of this process is.
         self._environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
         self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -53,11 +53,11 @@ class ServedProcess:
         self._port = self.uri.partition("?")[0].rstrip("/").rpartition(":")[2]
 
     def kill(self) -> None:
-        """End it without any warning."""
+        """Kill it."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """End it as an administrator does; its exit code."""
+        """Stop it with SIGTERM; returns the exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> int:
@@ -71,19 +71,19 @@ class ServedProcess:
         return code
 
     def client(self, **options: Any) -> "MongoClient[Document]":
-        """PyMongo on it, patient enough for a restart; to be closed by the caller."""
+        """PyMongo on it, with timeouts long enough for a restart; the caller closes it."""
         patience = {"serverSelectionTimeoutMS": SECONDS * 1000, "heartbeatFrequencyMS": 500}
         return MongoClient(self.uri, **{**patience, **options})
 
     def faults(self) -> list[Document]:
-        """What the server logged as errors, over all starts."""
+        """The errors that the server has logged, over all starts."""
         lines = [json.loads(line) for line in (self._folder / "log").read_text().splitlines()]
         return [line for line in lines if line["s"] == "E"]
 
 
 @contextmanager
 def served(folder: Path, *options: str, spark: bool = False) -> Iterator[ServedProcess]:
-    """A started process, ended behind the block; with the pipeline as its child if it is asked for."""
+    """A started process, stopped after the block; optionally with the pipeline as its child."""
     process = ServedProcess(folder, *options, spark=spark)
     process.start()
     try:

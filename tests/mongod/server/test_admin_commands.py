@@ -1,4 +1,4 @@
-"""Commands about the server itself, as mongosh and monitoring tools call them."""
+"""Commands on the server itself, as mongosh and monitoring tools call them."""
 
 import json
 import platform
@@ -58,7 +58,7 @@ def test_the_log(own_server: RunningServer, own_client: MongoClient[Document]) -
     assert own_server.messages()[-1] == "Log rotation requested"
 
 
-def test_a_server_that_anybody_can_reach_warns_of_it() -> None:
+def test_a_server_that_is_reachable_from_outside_logs_a_warning() -> None:
     with running(host="0.0.0.0") as server:
         server.restart()
         with connected(server) as client:
@@ -66,7 +66,7 @@ def test_a_server_that_anybody_can_reach_warns_of_it() -> None:
     assert json.loads(warning)["msg"].startswith("Access control is not enabled")
 
 
-def test_who_is_there(server: RunningServer, client: MongoClient[Document]) -> None:
+def test_connection_status_and_address(server: RunningServer, client: MongoClient[Document]) -> None:
     assert client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"] == []
     with raw_client(server) as raw:
         host, port = raw.socket.getsockname()
@@ -152,7 +152,7 @@ def test_a_note_in_the_oplog(client: MongoClient[Document]) -> None:
 # -- status ----------------------------------------------------------------------------------------
 
 
-def test_server_status_has_what_tools_read(client: MongoClient[Document]) -> None:
+def test_server_status_has_the_fields_that_tools_read(client: MongoClient[Document]) -> None:
     status = client.admin.command("serverStatus")
     for section in (
         "asserts", "connections", "extra_info", "globalLock", "logicalSessionRecordCache", "mem", "metrics",
@@ -177,7 +177,7 @@ def test_sections_can_be_chosen(client: MongoClient[Document]) -> None:
     assert "network" not in few
 
 
-def test_what_is_counted(own_client: MongoClient[Document]) -> None:
+def test_counters(own_client: MongoClient[Document]) -> None:
     own_client["shop"]["orders"].insert_many([{} for _ in range(7)])
     own_client["shop"]["orders"].update_one({}, {"$set": {"a": 1}})
     own_client["shop"]["orders"].delete_many({})
@@ -218,7 +218,7 @@ def test_an_operation_is_shown_and_killed(server: RunningServer, client: MongoCl
         assert raw.call({"ping": 1})["ok"] == 1.0
 
 
-def test_a_command_that_kills_everything_kills_itself_without_harm(server: RunningServer) -> None:
+def test_a_command_that_kills_all_operations_may_kill_itself(server: RunningServer) -> None:
     with raw_client(server) as raw:
         for _ in range(3):
             (own,) = raw.call({"currentOp": 1, "client": "{}:{}".format(*raw.socket.getsockname())})["inprog"]
@@ -227,7 +227,7 @@ def test_a_command_that_kills_everything_kills_itself_without_harm(server: Runni
         assert raw.call({"ping": 1})["ok"] == 1.0
 
 
-def test_killing_what_is_not_there(client: MongoClient[Document]) -> None:
+def test_killing_an_operation_that_does_not_exist(client: MongoClient[Document]) -> None:
     assert client.admin.command({"killOp": 1, "op": Int64(2**40)})["ok"] == 1.0
     assert code_of(client, {"killOp": 1}) == 40414
 

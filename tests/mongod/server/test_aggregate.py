@@ -1,4 +1,4 @@
-"""`aggregate`: pipelines on collections, views and the server; results that are written."""
+"""`aggregate`: pipelines on collections, views and the server; $out and $merge."""
 
 from typing import Any
 
@@ -39,10 +39,10 @@ class TestPipelines:
             {"$sort": {"sum": -1}},
         ) == [{"_id": "w2", "sum": 26}, {"_id": "w1", "sum": 21}, {"_id": "w0", "sum": 18}]
 
-    def test_an_empty_pipeline_gives_the_documents(self, orders: Db) -> None:
+    def test_an_empty_pipeline_returns_the_documents(self, orders: Db) -> None:
         assert results(orders) == list(orders.c.find())
 
-    def test_a_collection_that_is_not_there(self, database: Db) -> None:
+    def test_a_missing_collection(self, database: Db) -> None:
         assert results(database, {"$match": {}}) == []
         assert results(database, {"$group": {"_id": None, "n": {"$sum": 1}}}) == []
         assert results(database, {"$count": "n"}) == []
@@ -276,7 +276,7 @@ class TestOut:
             ({"$out": "small"}, 17152),
         ],
     )
-    def test_what_is_refused(self, orders: Db, stage: Document, code: int) -> None:
+    def test_refused_targets(self, orders: Db, stage: Document, code: int) -> None:
         orders.command({"create": "v", "viewOn": "c", "pipeline": []})
         orders.create_collection("small", capped=True, size=1000)
         assert code_of(orders, stage) == code
@@ -284,7 +284,7 @@ class TestOut:
     def test_it_has_to_be_last(self, orders: Db) -> None:
         assert code_of(orders, {"$out": "a"}, {"$match": {}}) == 40601
 
-    def test_what_change_streams_show(self, orders: Db) -> None:
+    def test_events_in_change_streams(self, orders: Db) -> None:
         orders.target.insert_one({"_id": "old"})
         with orders.watch() as stream:
             results(orders, {"$match": {"_id": 1}}, {"$out": "target"})
@@ -375,7 +375,8 @@ class TestMerge:
         assert database.t.count_documents({"x": 1, "y": 1}) == 1234
 
     def test_each_result_is_a_change(self, target: Db) -> None:
-        target.t.update_many({}, {"$set": {"much": "x" * 200}})  # so that a difference is the shorter entry
+        # The diff has to be shorter than the document.
+        target.t.update_many({}, {"$set": {"much": "x" * 200}})
         with target.t.watch() as stream:
             self.merged(target)
             kinds = [stream.next()["operationType"] for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Reading the fields of a command."""
+"""Read the fields of a command."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ def code_of(work: Callable[[], Any]) -> tuple[int, str]:
     return failure.value.code, failure.value.message
 
 
-def test_what_is_given_is_read_by_its_type() -> None:
+def test_fields_are_read_by_type() -> None:
     arguments = Arguments("x", {
         "t": "text", "b": True, "i": 3, "l": Int64(2**40), "d": {"a": 1}, "a": [1], "s": Timestamp(1, 2),
         "n": 2.5, "v": None,
@@ -34,7 +34,7 @@ def test_what_is_given_is_read_by_its_type() -> None:
     arguments.finish()
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_missing_fields_have_defaults() -> None:
     arguments = Arguments("x", {})
     assert arguments.text("t", None) is None
     assert arguments.boolean("b", True) is True
@@ -43,7 +43,7 @@ def test_what_is_not_given_has_its_default() -> None:
     assert not arguments.has("t")
 
 
-def test_what_has_to_be_given() -> None:
+def test_required_fields() -> None:
     missing = (40414, "BSON field 'x.a' is missing but a required field")
     for document in ({}, {"a": None}):
         for name in ("text", "boolean", "integer", "number", "document", "array", "timestamp", "value"):
@@ -89,7 +89,7 @@ def test_strict_booleans() -> None:
         (Decimal128("sNaN"), 0),
     ],
 )
-def test_numbers_become_whole_as_on_a_server(value: Any, whole: int) -> None:
+def test_numbers_are_truncated_to_integers(value: Any, whole: int) -> None:
     assert Arguments("x", {"a": value}).integer("a") == whole
 
 

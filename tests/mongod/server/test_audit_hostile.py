@@ -1,4 +1,4 @@
-"""Commands made to keep the server busy or to fill its memory: they are refused, or end in time."""
+"""Commands that try to keep the server busy or to fill its memory are refused, or end in time."""
 
 from typing import Any
 
@@ -23,19 +23,19 @@ def project(database: Database[Document], expression: Any) -> Any:
     return found["found"]
 
 
-def test_a_text_cannot_be_doubled_without_end(one: Database[Document]) -> None:
+def test_a_string_cannot_be_doubled_without_limit(one: Database[Document]) -> None:
     twice = {"$concat": ["$$value", "$$value"]}
     with refused(13548):
         project(one, {"$strLenCP": {"$reduce": {**DOUBLED, "initialValue": "x", "in": twice}}})
 
 
-def test_an_array_cannot_be_doubled_without_end(one: Database[Document]) -> None:
+def test_an_array_cannot_be_doubled_without_limit(one: Database[Document]) -> None:
     twice = {"$concatArrays": ["$$value", "$$value"]}
     with refused(146):
         project(one, {"$size": {"$reduce": {**DOUBLED, "initialValue": [1], "in": twice}}})
 
 
-def test_a_text_cannot_be_replaced_by_a_huge_one(one: Database[Document]) -> None:
+def test_a_string_cannot_be_replaced_by_a_huge_one(one: Database[Document]) -> None:
     million = {
         "$reduce": {"input": {"$range": [0, 20]}, "initialValue": "x", "in": {"$concat": ["$$value"] * 2}}
     }
@@ -45,7 +45,7 @@ def test_a_text_cannot_be_replaced_by_a_huge_one(one: Database[Document]) -> Non
     assert project(one, replaced) == "ayybyy"
 
 
-def test_what_is_unwound_over_and_over_again_ends_in_time(one: Database[Document]) -> None:
+def test_repeated_unwinds_end_in_time(one: Database[Document]) -> None:
     steps = ({"$set": {name: {"$range": [0, 100_000]}}} for name in ("x", "y"))
     pipeline = [stage for step in steps for stage in (step, {"$unwind": f"${next(iter(step['$set']))}"})]
     with pytest.raises(ExecutionTimeout):
@@ -61,9 +61,7 @@ def test_as_many_stages_as_a_pipeline_may_have(one: Database[Document]) -> None:
     assert found["n"] == 500
 
 
-def test_what_is_nested_too_deeply_is_no_internal_error(
-    one: Database[Document], server: RunningServer
-) -> None:
+def test_deep_nesting_is_not_an_internal_error(one: Database[Document], server: RunningServer) -> None:
     faults = [line for line in server.log() if line["s"] == "E"]
     with refused(15):
         list(one.c.aggregate([{"$unwind": "$_id"}] * 1000))

@@ -13,8 +13,8 @@ SHUTDOWN_IN_PROGRESS = 91
 MEGABYTE = 1 << 20
 
 
-def test_the_shell_can_tell_how_far_the_oplog_reaches() -> None:
-    """`rs.printReplicationInfo()` wants the oplog to be capped, and its greatest size."""
+def test_the_shell_can_show_the_range_of_the_oplog() -> None:
+    """`rs.printReplicationInfo()` needs a capped oplog with a maximum size."""
     with running(oplog_bytes=3 * MEGABYTE) as server, MongoClient[Document](server.uri) as client:
         reply = client.local.command("collStats", "oplog.rs", scale=1024)
         assert (reply["capped"], reply["maxSize"]) == (True, 3 * 1024)
@@ -40,7 +40,7 @@ def test_measurements_of_one_time_span_keep_their_order(database: Database[Docum
 
 
 def test_a_state_change_as_write_concern_error_has_a_topology_version(server: RunningServer) -> None:
-    """So that drivers see that they know this state, and retry without looking for a primary."""
+    """Drivers then see that they know this state, and retry without searching for a primary."""
     with raw_client(server) as raw:
         failure = {"code": Int64(SHUTDOWN_IN_PROGRESS), "errmsg": "going down"}
         data = {"failCommands": ["insert"], "writeConcernError": failure}

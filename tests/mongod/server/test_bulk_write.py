@@ -40,7 +40,7 @@ def test_all_kinds_of_operations_on_two_collections(
     assert client.bulk_write([DeleteMany({}, namespace=b)]).deleted_count == 2
 
 
-def test_what_each_operation_did(database: Database[Document]) -> None:
+def test_the_result_of_each_operation(database: Database[Document]) -> None:
     ops: list[Document] = [
         {"insert": 0, "document": {"_id": 1}},
         {"update": 0, "filter": {"_id": 1}, "updateMods": {"$set": {"a": 1}}},
@@ -64,7 +64,7 @@ def test_what_each_operation_did(database: Database[Document]) -> None:
     }  # fmt: skip
 
 
-def test_inserts_are_logged_together_and_others_apart(database: Database[Document]) -> None:
+def test_inserts_are_logged_together_and_others_separately(database: Database[Document]) -> None:
     database.create_collection("a")
     database.create_collection("b")
     ops: list[Document] = [{"insert": number, "document": {"_id": n}} for number in (0, 1) for n in (1, 2)]
@@ -85,7 +85,7 @@ def test_an_ordered_bulk_ends_at_the_first_error(database: Database[Document]) -
     assert (reply["nErrors"], reply["nInserted"]) == (2, 1)
 
 
-def test_errors_alone_can_be_asked_for(database: Database[Document]) -> None:
+def test_errors_only(database: Database[Document]) -> None:
     ops: list[Document] = [{"insert": 0, "document": {"_id": n}} for n in (1, 2, 1, 3)]
     reply = bulk(database, ops, errorsOnly=True, ordered=False)
     assert [result["idx"] for result in reply["cursor"]["firstBatch"]] == [2]
@@ -130,13 +130,13 @@ def test_wrong_commands_are_refused(database: Database[Document], fields: Docume
     assert failure.value.code == code
 
 
-def test_it_runs_on_admin_alone(database: Database[Document]) -> None:
+def test_it_runs_on_admin_only(database: Database[Document]) -> None:
     with pytest.raises(OperationFailure) as failure:
         database.command("bulkWrite", 1, ops=[{"insert": 0, "document": {}}], nsInfo=[{"ns": "a.b"}])
     assert failure.value.code == 13
 
 
-def test_a_collection_must_be_the_one_that_is_meant(database: Database[Document]) -> None:
+def test_a_collection_uuid_must_match(database: Database[Document]) -> None:
     database.create_collection("a")
     info = [{"ns": f"{database.name}.a", "collectionUUID": Binary(bytes(16), 4)}]
     reply = bulk(database, [{"insert": 0, "document": {}}], nsInfo=info)

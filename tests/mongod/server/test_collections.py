@@ -71,7 +71,7 @@ def test_all_options_in_catalog_order(server: RunningServer, database: Database[
     assert options == {name: value for name, value in logged.items() if name not in ("create", "idIndex")}
 
 
-def test_disabled_images_and_the_simple_collation_are_not_kept(
+def test_disabled_images_and_the_simple_collation_are_not_stored(
     server: RunningServer, database: Database[Document]
 ) -> None:
     images = {"enabled": False}
@@ -199,7 +199,7 @@ def test_collections_of_local_are_not_logged(server: RunningServer, client: Mong
 
 
 def test_racing_creators(client: MongoClient[Document], database: Database[Document]) -> None:
-    """Whoever is second finds the collection of the first, whatever the order."""
+    """The second one finds the collection of the first, in any order."""
     outcomes: list[Any] = []
 
     def create(size: int) -> None:
@@ -231,12 +231,12 @@ def test_drop(server: RunningServer, database: Database[Document]) -> None:
     assert database.list_collection_names() == []
 
 
-def test_dropping_what_is_not_there(server: RunningServer, database: Database[Document]) -> None:
+def test_dropping_missing_collections(server: RunningServer, database: Database[Document]) -> None:
     assert own_fields(database.command("drop", "nosuch")) == {"ok": 1.0}
     assert entries(server, database.name) == []
 
 
-def test_a_dropped_collection_comes_back_empty(database: Database[Document]) -> None:
+def test_a_dropped_collection_is_empty_when_created_again(database: Database[Document]) -> None:
     database.c.insert_one({"_id": 1})
     database.drop_collection("c")
     database.c.insert_one({"_id": 1})
@@ -260,7 +260,7 @@ def test_drop_of_another_uuid_is_refused(database: Database[Document]) -> None:
     assert sorted(database.list_collection_names()) == ["c", "other"]
 
 
-def test_own_collections_cannot_be_dropped(client: MongoClient[Document]) -> None:
+def test_internal_collections_cannot_be_dropped(client: MongoClient[Document]) -> None:
     with refused(20):
         client.local.command("drop", "oplog.rs")
     with refused(20):
@@ -289,7 +289,7 @@ def test_drop_database(
     assert list(database.list_collections()) == []
 
 
-def test_dropping_no_database(server: RunningServer, database: Database[Document]) -> None:
+def test_dropping_a_missing_database(server: RunningServer, database: Database[Document]) -> None:
     assert own_fields(database.command("dropDatabase")) == {"ok": 1.0}
     assert entries(server, database.name) == []
 
@@ -447,7 +447,7 @@ def test_convert_to_capped(server: RunningServer, database: Database[Document]) 
 # -- collMod ---------------------------------------------------------------------------------------------
 
 
-def test_coll_mod_logs_what_was_before(server: RunningServer, database: Database[Document]) -> None:
+def test_coll_mod_logs_the_old_options(server: RunningServer, database: Database[Document]) -> None:
     database.command("create", "c", validator={"a": 1})
     uuid = listed(database, "c")["info"]["uuid"]
     database.command("collMod", "c", validator={"a": 2}, validationLevel="moderate")
@@ -568,13 +568,13 @@ def test_batches(database: Database[Document]) -> None:
     assert [entry["name"] for entry in found] == names
 
 
-def test_own_collections_are_listed(client: MongoClient[Document]) -> None:
+def test_internal_collections_are_listed(client: MongoClient[Document]) -> None:
     (oplog,) = client.local.list_collections(filter={"name": "oplog.rs"})
     assert oplog["options"]["capped"] is True
     assert "system.preimages" in client.config.list_collection_names()
 
 
-def test_the_log_of_a_life(server: RunningServer, database: Database[Document]) -> None:
+def test_the_entries_of_a_collections_life(server: RunningServer, database: Database[Document]) -> None:
     """Each step is exactly one entry, in order."""
     database.command("create", "c")
     database.command("collMod", "c", validator={"a": 1})

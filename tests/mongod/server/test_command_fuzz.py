@@ -1,6 +1,6 @@
-"""Commands as nobody should send them: each is answered or its connection is closed; the server stays up.
+"""Malformed commands: each gets a reply or its connection is closed; the server keeps running.
 
-How samples that are right are broken, and which answers will do, is in `broken_commands.py`.
+The mutations and the valid replies are in `broken_commands.py`.
 """
 
 from collections.abc import Iterator
@@ -215,11 +215,11 @@ def test_there_is_a_sample_of_every_command() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=lambda n: f"{next(iter(SAMPLES[n]))}-{n}")
-def test_a_broken_command_is_answered(fuzzed: RunningServer, number: int) -> None:
+def test_a_malformed_command_gets_a_reply(fuzzed: RunningServer, number: int) -> None:
     with raw_client(fuzzed) as raw:
         prepare(raw)
         check_answers(raw, SAMPLES, number, admin=ADMIN, rounds=ROUNDS, max_time_ms=2000)
 
 
-def test_no_fault_was_logged(fuzzed: RunningServer) -> None:
+def test_no_internal_error_was_logged(fuzzed: RunningServer) -> None:
     assert not [line for line in fuzzed.log() if line["s"] == "E"]

@@ -1,7 +1,7 @@
-"""Many writers and many watchers at once: no event is lost, doubled or out of order, in any kind of stream.
+"""Many writers and watchers at once: no event is lost, duplicated or out of order, in any kind of stream.
 
-What a stream must show is computed from the oplog when all is over; that the oplog has everything is seen
-from the writers' own numbers.
+The expected events are computed from the oplog at the end; the writers' own numbers show that the oplog is
+complete.
 """
 
 import random
@@ -47,7 +47,7 @@ class Watch:
     pipeline: Pipeline = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     resume_every: int = 0
-    """After how many events the stream is given up and another one is opened behind the last event."""
+    """Number of events after which the stream is closed and another one is resumed after the last event"""
 
     def open(self, client: "MongoClient[Any]", **start: Any) -> "ChangeStream[Any]":
         database, _, collection = self.namespace.partition(".")
@@ -75,7 +75,7 @@ WATCHES = [
 
 
 class Worker(threading.Thread):
-    """Some work whose error is not lost."""
+    """A thread whose error is not lost."""
 
     def __init__(self, name: str, work: Callable[..., None], *arguments: Any) -> None:
         super().__init__(name=name)
@@ -90,7 +90,7 @@ class Worker(threading.Thread):
 
 
 def write(client: "MongoClient[Any]", writer: int, seed: int, writes: int) -> None:
-    """Documents of this writer's own, with numbers that show the order."""
+    """Write the writer's own documents, with numbers that show the order."""
     rng = random.Random(seed + writer)
     name = "odd" if writer % 2 else "even"
     collection = client[name][name]
@@ -113,7 +113,7 @@ def write(client: "MongoClient[Any]", writer: int, seed: int, writes: int) -> No
 
 
 def transact(client: "MongoClient[Any]", name: str, document: Document) -> None:
-    """Two inserts in one transaction, which may have to be repeated: others create the collection as well."""
+    """Two inserts in one transaction, which may be retried: others create the collection as well."""
 
     def work(session: ClientSession) -> None:
         client[name][name].insert_one(document, session=session)
@@ -124,7 +124,7 @@ def transact(client: "MongoClient[Any]", name: str, document: Document) -> None:
 
 
 def watch(watched: Watch, client: "MongoClient[Any]", seen: list[bytes], opened: threading.Barrier) -> None:
-    """Read up to the last document, which comes when the writers are done."""
+    """Read up to the last document, which is written when the writers are done."""
     stream = watched.open(client)
     opened.wait(SECONDS)
     try:
@@ -145,7 +145,7 @@ def replica_set() -> Iterator[ReplicaSet]:
 
 
 def run_all(replica_set: ReplicaSet, seed: int, writes: int) -> tuple[Timestamp, list[list[bytes]]]:
-    """Let everybody work; the time of the beginning and what each watcher saw."""
+    """Run all workers; returns the start time and the events of each watcher."""
     client = replica_set.client(maxPoolSize=None, w="majority")
     raw_client = replica_set.client(maxPoolSize=None, document_class=RAW_OPTIONS.document_class)
     start: Timestamp = client.admin.command("appendOplogNote", data={})["operationTime"]

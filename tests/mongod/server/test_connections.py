@@ -1,4 +1,4 @@
-"""Sockets: broken messages, clients that go away, replies that nobody wants."""
+"""Sockets: malformed messages, clients that disconnect, replies that are not read."""
 
 import gc
 import socket
@@ -39,7 +39,7 @@ def header(length: int, code: int = 2013) -> bytes:
     ],
     ids=["oversized", "undersized", "negative", "unknown", "removed", "bad document", "bad section", "http"],
 )
-def test_a_broken_message_closes_its_connection_with_one_line(
+def test_a_malformed_message_closes_its_connection_and_logs_one_line(
     own_server: RunningServer, own_client: MongoClient[Document], data: bytes
 ) -> None:
     with raw_client(own_server) as raw:
@@ -53,14 +53,14 @@ def test_a_broken_message_closes_its_connection_with_one_line(
     assert own_client.admin.command("ping")["ok"] == 1.0
 
 
-def test_what_came_before_a_broken_message_is_answered(server: RunningServer) -> None:
+def test_messages_before_a_malformed_one_are_answered(server: RunningServer) -> None:
     with raw_client(server) as raw:
         raw.socket.sendall(ClientConnection().send(encode({"ping": 1, "$db": "admin"})) + header(-5))
         assert decode(raw.receive().document)["ok"] == 1.0
         assert raw.is_closed()
 
 
-def test_a_message_whose_content_is_wrong_is_answered_and_the_connection_goes_on(
+def test_a_message_with_invalid_content_gets_an_error_and_the_connection_stays_open(
     server: RunningServer,
 ) -> None:
     wire = ClientConnection()
@@ -104,7 +104,7 @@ def test_unacknowledged_commands_run_without_a_reply(server: RunningServer) -> N
         assert after > before
 
 
-def test_unacknowledged_writes_of_a_client_that_is_gone_are_done(own_server: RunningServer) -> None:
+def test_unacknowledged_writes_of_a_disconnected_client_are_executed(own_server: RunningServer) -> None:
     before = own_server.server.last_write_time()
     with raw_client(own_server) as raw:
         for _ in range(50):
@@ -114,7 +114,7 @@ def test_unacknowledged_writes_of_a_client_that_is_gone_are_done(own_server: Run
     assert own_server.server.last_write_time() - before >= 50
 
 
-def test_a_client_that_goes_away_gives_up_what_it_waited_for(own_server: RunningServer) -> None:
+def test_a_wait_ends_when_its_client_disconnects(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         raw.send({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000})
@@ -123,7 +123,7 @@ def test_a_client_that_goes_away_gives_up_what_it_waited_for(own_server: Running
     wait_for(lambda: not own_server.server.first.listener.connections)
 
 
-def test_a_write_that_waits_is_given_up_with_its_client(own_server: RunningServer) -> None:
+def test_a_waiting_write_ends_when_its_client_disconnects(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         block = {"failCommands": ["insert"], "blockConnection": True, "blockTimeMS": 60_000}
         raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
@@ -134,7 +134,7 @@ def test_a_write_that_waits_is_given_up_with_its_client(own_server: RunningServe
         assert raw.call({"find": "orders", "$db": "shop"})["cursor"]["firstBatch"] == []
 
 
-def test_a_stream_that_waits_ends_with_its_client(own_server: RunningServer) -> None:
+def test_a_waiting_stream_ends_when_its_client_disconnects(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         pipeline: list[Document] = [{"$changeStream": {}}]
         opened = raw.call({"aggregate": "orders", "pipeline": pipeline, "cursor": {}, "$db": "shop"})
@@ -159,7 +159,7 @@ def test_a_client_that_resets_its_connection(own_server: RunningServer) -> None:
 
 
 def test_a_client_that_reads_late_gets_everything(own_server: RunningServer) -> None:
-    """Replies pile up until the sockets are full; the server waits then, and goes on when they are read."""
+    """Replies accumulate until the sockets are full; the server waits until they are read."""
     with raw_client(own_server) as raw:
         number = 3000
         for _ in range(number):
@@ -189,7 +189,7 @@ def test_more_connections_than_allowed() -> None:
         assert first.call({"serverStatus": 1})["connections"]["rejected"] == 1
 
 
-def test_stopping_tells_those_who_wait() -> None:
+def test_stopping_sends_an_error_to_waiting_clients() -> None:
     with running() as server, raw_client(server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         raw.send({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000})
@@ -201,7 +201,7 @@ def test_stopping_tells_those_who_wait() -> None:
         assert raw.is_closed()
 
 
-def test_stopping_interrupts_what_runs() -> None:
+def test_stopping_interrupts_running_commands() -> None:
     with running() as server, raw_client(server) as raw:
         raw.send({"waitForFailPoint": "failCommand", "timesEntered": 1})
         wait_for(lambda: len(server.server.first.operations) == 1)
@@ -219,7 +219,7 @@ def test_the_shutdown_command() -> None:
             socket.create_connection(server.address, timeout=5)
 
 
-def test_a_temporary_data_directory_ends_with_the_server() -> None:
+def test_a_temporary_data_directory_is_removed_with_the_server() -> None:
     with running() as server:
         temporary = Path(server.log()[0]["attr"]["data"])
         assert temporary.exists()
@@ -232,7 +232,7 @@ def test_many_clients_at_once(server: RunningServer) -> None:
     assert all(reply["ok"] == 1.0 for reply in replies)
 
 
-def test_a_server_that_stops_leaves_no_socket_of_those_just_connecting() -> None:
+def test_a_stopping_server_closes_sockets_that_are_just_connecting() -> None:
     for _ in range(20):
         replica_set = ReplicaSet()
         replica_set.start()

@@ -66,7 +66,7 @@ def test_views_are_counted_through_their_pipeline(ten: Db) -> None:
     assert ten.command({"count": "odd", "query": {"_id": {"$gt": 4}}, "limit": 2})["n"] == 2
 
 
-def test_a_sparse_index_counts_what_it_has(ten: Db) -> None:
+def test_a_sparse_index_counts_its_documents(ten: Db) -> None:
     ten.c.insert_one({"_id": "without"})
     ten.c.create_index("k", sparse=True)
     assert count(ten, hint={"k": 1}) == 10
@@ -85,7 +85,7 @@ def test_a_sparse_index_counts_what_it_has(ten: Db) -> None:
         ({"limit": "a"}, 14),
     ],
 )
-def test_what_is_refused(ten: Db, options: Document, code: int) -> None:
+def test_refused_counts(ten: Db, options: Document, code: int) -> None:
     with pytest.raises(OperationFailure) as failure:
         count(ten, **options)
     assert failure.value.code == code

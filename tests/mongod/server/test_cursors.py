@@ -1,4 +1,4 @@
-"""Cursors from the first batch to the last: batches, ends, checks, what the administrator sees."""
+"""Cursors: batches, ends, checks and administration."""
 
 import threading
 from typing import Any
@@ -39,7 +39,7 @@ def get_more(raw: RawClient, database: Db, cursor_id: int, **options: Any) -> Do
 
 
 def waiting_get_more(raw: RawClient, server: RunningServer, database: Db) -> int:
-    """Send a `getMore` that waits for news of a capped collection; the cursor's id, when it is in use."""
+    """Send a `getMore` that waits on a capped collection; returns the cursor's id when it is in use."""
     database.create_collection("c", capped=True, size=100_000)
     database.c.insert_one({"_id": 1})
     cursor_id = opened(raw, database, tailable=True, awaitData=True)
@@ -67,7 +67,7 @@ class TestBatches:
         assert len(more["nextBatch"]) == 10
 
     @pytest.mark.parametrize("size", [1, 2, 3, 9, 10, 11])
-    def test_every_batch_size_gives_everything(self, ten: Db, size: int) -> None:
+    def test_every_batch_size_returns_everything(self, ten: Db, size: int) -> None:
         for query in ({}, {"_id": {"$gte": 0}}, {"$expr": True}):
             assert [d["_id"] for d in ten.c.find(query, batch_size=size)] == list(range(10))
             assert [d["_id"] for d in ten.c.find(query, batch_size=size).sort("$natural", -1)] == [
@@ -113,7 +113,7 @@ class TestBatches:
         assert len(batches) == 3
 
     def test_exhaust(self, ten: Db) -> None:
-        """Further batches come without being asked for."""
+        """Further batches come without requests."""
         found = list(ten.c.find(cursor_type=CursorType.EXHAUST, batch_size=3))
         assert [d["_id"] for d in found] == list(range(10))
 
@@ -197,7 +197,7 @@ class TestEnds:
         assert get_more(raw, ten, cursor_id)["code"] == 43
 
     @pytest.mark.parametrize(("cursors", "code"), [([], 2), (["x"], 14), (5, 14), (None, 40414)])
-    def test_what_kill_cursors_refuses(self, raw: RawClient, ten: Db, cursors: Any, code: int) -> None:
+    def test_refused_kill_cursors(self, raw: RawClient, ten: Db, cursors: Any, code: int) -> None:
         assert raw.call({"killCursors": "c", "cursors": cursors, "$db": ten.name})["code"] == code
 
     def test_a_waiting_get_more_is_woken_when_its_cursor_is_killed(
@@ -210,7 +210,7 @@ class TestEnds:
             assert get_code(waiting) == 237
             assert get_more(waiting, database, cursor_id)["code"] == 43
 
-    def test_a_client_that_goes_takes_its_waiting_get_more_along(
+    def test_a_waiting_get_more_ends_when_its_client_disconnects(
         self, server: RunningServer, database: Db
     ) -> None:
         with raw_client(server) as waiting:
@@ -242,7 +242,7 @@ class TestEnds:
             with pytest.raises(CursorNotFound):
                 list(cursor)
 
-    def test_ends_with_an_error_are_told_to_the_next_get_more(self, own_server: RunningServer) -> None:
+    def test_the_next_get_more_gets_the_error_that_ended_the_cursor(self, own_server: RunningServer) -> None:
         with connected(own_server) as client, raw_client(own_server) as raw:
             database = client.shop
             database.c.insert_many([{"_id": i} for i in range(10)])
@@ -337,7 +337,7 @@ class TestAdministration:
 
 
 def test_writes_while_a_cursor_is_read(database: Db) -> None:
-    """A reader that takes its time and a busy writer: what was there from the start comes exactly once."""
+    """A slow reader and a busy writer: documents that existed at the start are returned exactly once."""
     database.c.insert_many([{"_id": i} for i in range(2000)])
     stop = threading.Event()
 

@@ -47,13 +47,13 @@ def test_more_documents_than_are_read_at_once_are_deleted(database: Database[Doc
     assert database.command("validate", "things")["valid"] is True
 
 
-def test_nothing_is_deleted_where_nothing_is(database: Database[Document]) -> None:
+def test_deleting_from_a_missing_collection(database: Database[Document]) -> None:
     assert database.things.delete_many({}).deleted_count == 0
     assert database.things.delete_one({"_id": 1}).deleted_count == 0
     assert entries_of(database) == []
 
 
-def test_pre_images_of_a_group_are_kept_by_position(database: Database[Document]) -> None:
+def test_pre_images_of_a_group_are_stored_by_position(database: Database[Document]) -> None:
     database.create_collection("things", changeStreamPreAndPostImages={"enabled": True})
     database.things.insert_many([{"_id": n, "a": n} for n in range(3)])
     database.things.delete_many({})
@@ -98,7 +98,7 @@ def test_ordered_and_unordered(things: Database[Document]) -> None:
     assert (unordered["n"], [error["index"] for error in unordered["writeErrors"]]) == (1, [0])
 
 
-def test_views_and_the_servers_own_collections_are_refused(
+def test_views_and_internal_collections_are_refused(
     database: Database[Document], client: MongoClient[Document]
 ) -> None:
     database.create_collection("seen", viewOn="things", pipeline=[])

@@ -1,4 +1,4 @@
-"""What every command has in common: names, generic arguments, times, replies to faults."""
+"""Shared by all commands: names, generic arguments, times, internal errors."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def failure_of(client: MongoClient[Document], command: Document, database: str =
     return failure.value
 
 
-def test_a_command_that_is_not_there(client: MongoClient[Document]) -> None:
+def test_an_unknown_command(client: MongoClient[Document]) -> None:
     error = failure_of(client, {"atlasVersion": 1})
     assert error.code == 59
     assert error.details is not None
@@ -31,7 +31,7 @@ def test_a_command_that_is_not_there(client: MongoClient[Document]) -> None:
     assert error.details["errmsg"] == "no such command: 'atlasVersion'"
 
 
-def test_an_admin_command_elsewhere(client: MongoClient[Document]) -> None:
+def test_an_admin_command_on_another_database(client: MongoClient[Document]) -> None:
     error = failure_of(client, {"getLog": "*"}, "shop")
     assert error.code == 13
     assert "may only be run against the admin database" in str(error)
@@ -65,7 +65,7 @@ def test_a_repeated_field(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "a$b", "a/b", "a\\b", 'a"b', "x" * 64])
-def test_names_that_are_no_database(server: RunningServer, name: str) -> None:
+def test_invalid_database_names(server: RunningServer, name: str) -> None:
     with raw_client(server) as raw:
         assert raw.call({"ping": 1, "$db": name})["code"] == 73
 
@@ -134,33 +134,33 @@ def test_generic_arguments_are_accepted(server: RunningServer) -> None:
         assert raw.call({"ping": 1, **everything})["ok"] == 1.0
 
 
-def test_the_stable_api_leaves_commands_out(client: MongoClient[Document]) -> None:
+def test_commands_outside_of_the_stable_api_are_refused(client: MongoClient[Document]) -> None:
     assert failure_of(client, {"getLog": "*", "apiVersion": "1", "apiStrict": True}).code == 323
     assert client.admin.command({"getLog": "*", "apiVersion": "1"})["ok"] == 1.0
 
 
-def test_a_number_is_a_boolean_where_the_server_takes_it(client: MongoClient[Document]) -> None:
+def test_a_number_is_accepted_as_a_boolean(client: MongoClient[Document]) -> None:
     for value in (1, 1.0, Int64(1), Decimal128("1"), True):
         status = client.admin.command({"connectionStatus": 1, "showPrivileges": value})
         assert "authenticatedUserPrivileges" in status["authInfo"]
     assert failure_of(client, {"connectionStatus": 1, "showPrivileges": "yes"}).code == 14
 
 
-def test_help_is_answered_instead_of_running(client: MongoClient[Document]) -> None:
+def test_help_is_returned_instead_of_running(client: MongoClient[Document]) -> None:
     assert "End the server" in client.admin.command({"shutdown": 1, "help": True})["help"]
     assert client.admin.command("ping")["ok"] == 1.0
 
 
-def test_max_time_ends_what_waits(client: MongoClient[Document]) -> None:
+def test_max_time_ends_a_wait(client: MongoClient[Document]) -> None:
     with pytest.raises(ExecutionTimeout) as failure:
         client.admin.command({"waitForFailPoint": "failCommand", "timesEntered": 1_000_000, "maxTimeMS": 30})
     assert failure.value.code == 50
 
 
-def test_a_fault_of_the_server_is_one_answer_and_one_line(
+def test_an_internal_error_is_one_reply_and_one_log_line(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
-    # A part that is missing stands for every fault that nobody thought of.
+    # A missing part causes an internal error.
     own_server.server.first.cluster_parameters = None  # type: ignore[assignment]
     error = failure_of(own_client, {"getClusterParameter": "*"})
     assert error.code == 1
@@ -184,13 +184,13 @@ def test_replies_carry_the_times(client: MongoClient[Document]) -> None:
     assert error.details["operationTime"] == reply["operationTime"]
 
 
-def test_a_note_moves_the_time(client: MongoClient[Document]) -> None:
+def test_a_note_advances_the_time(client: MongoClient[Document]) -> None:
     before = client.admin.command("ping")["operationTime"]
     after = client.admin.command({"appendOplogNote": 1, "data": {"a": 1}})["operationTime"]
     assert after > before
 
 
-def test_a_client_moves_the_clock(own_server: RunningServer) -> None:
+def test_a_client_advances_the_clock(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         now = raw.call({"ping": 1})["$clusterTime"]["clusterTime"]
         ahead = Timestamp(now.time + 1000, 5)
@@ -210,13 +210,13 @@ def test_a_read_waits_for_the_time_it_asks_for(own_server: RunningServer) -> Non
         now = raw.call({"ping": 1})["$clusterTime"]["clusterTime"]
         ahead = Timestamp(now.time + 5, 1)
         concern = {"readConcern": {"afterClusterTime": ahead}}
-        assert raw.call({"ping": 1, **concern})["code"] == 72  # nobody has heard of this time
+        assert raw.call({"ping": 1, **concern})["code"] == 72  # this time is in the future
         reply = raw.call({"ping": 1, "$clusterTime": {"clusterTime": ahead}, **concern})
         assert reply["ok"] == 1.0
         assert reply["operationTime"] > ahead
 
 
-def test_a_quiet_server_writes_no_ops(own_server: RunningServer) -> None:
+def test_an_idle_server_writes_no_ops(own_server: RunningServer) -> None:
     before = own_server.server.last_write_time()
     own_server.call(own_server.server.first.background.run_all())
     own_server.call(own_server.server.first.background.run_all())
@@ -239,7 +239,7 @@ def test_no_ops_can_be_switched_off() -> None:
         assert server.server.last_write_time() == before
 
 
-def test_no_ops_come_by_themselves() -> None:
+def test_no_ops_are_written_in_the_background() -> None:
     with running(parameters={"periodicNoopIntervalSecs": 1}) as server, connected(server) as client:
         wanted = client.admin.command("ping")["operationTime"]
 

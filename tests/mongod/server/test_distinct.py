@@ -23,7 +23,7 @@ def test_equal_numbers_are_one_value(database: Db) -> None:
     assert database.c.distinct("a") == [1, 2]
 
 
-def test_arrays_stand_for_their_elements(database: Db) -> None:
+def test_arrays_count_as_their_elements(database: Db) -> None:
     database.c.insert_many([{"a": [1, 2]}, {"a": 2}, {"a": []}, {"a": [[1, 2], 3]}, {"b": 1}])
     assert database.c.distinct("a") == [1, 2, [1, 2], 3]
 
@@ -81,7 +81,7 @@ def test_values_that_do_not_fit_into_a_reply(database: Db) -> None:
         ({"key": "a", "collation": {"locale": "nowhere"}}, 2),
     ],
 )
-def test_what_is_refused(database: Db, options: dict[str, Any], code: int) -> None:
+def test_refused_commands(database: Db, options: dict[str, Any], code: int) -> None:
     database.c.insert_one({"a": 1})
     with pytest.raises(OperationFailure) as failure:
         database.command({"distinct": "c", **options})

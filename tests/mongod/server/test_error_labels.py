@@ -1,4 +1,4 @@
-"""Which errors are labelled how."""
+"""The labels of errors."""
 
 import pytest
 
@@ -16,7 +16,7 @@ COMMIT = Situation(in_transaction=True, ends_transaction=True, is_retryable_writ
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE_CODES))
-def test_errors_after_which_the_same_may_succeed(code: int) -> None:
+def test_retryable_errors(code: int) -> None:
     assert labels_of(code, STREAM) == RESUMABLE
     assert labels_of(code, WRITE) == RETRYABLE
     assert labels_of(code, STATEMENT) == TRANSIENT
@@ -25,13 +25,13 @@ def test_errors_after_which_the_same_may_succeed(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [150, 13388, 234, 133, 175])
-def test_errors_that_only_a_stream_gets_over(code: int) -> None:
+def test_errors_that_only_streams_resume_after(code: int) -> None:
     assert labels_of(code, STREAM) == RESUMABLE
     assert labels_of(code, WRITE) == []
 
 
 @pytest.mark.parametrize("code", [280, 286, 464])
-def test_errors_that_end_a_stream_for_good(code: int) -> None:
+def test_errors_that_end_a_stream(code: int) -> None:
     for situation in (STREAM, WRITE, Situation()):
         assert labels_of(code, situation) == NOT_RESUMABLE
 
@@ -43,12 +43,12 @@ def test_errors_without_a_label(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [24, 112, 246, 251, 267])
-def test_errors_that_end_a_transaction_which_can_be_repeated(code: int) -> None:
+def test_transient_transaction_errors(code: int) -> None:
     assert labels_of(code, STATEMENT) == TRANSIENT
     assert labels_of(code, Situation()) == []
 
 
-def test_a_commit_of_a_transaction_that_is_gone() -> None:
+def test_a_commit_of_a_transaction_that_does_not_exist() -> None:
     assert labels_of(251, COMMIT) == TRANSIENT
     assert labels_of(251, COMMIT, write_concern_code=64) == []
     assert labels_of(112, COMMIT) == []
@@ -61,12 +61,12 @@ def test_a_write_concern_error() -> None:
     assert labels_of(11602, STREAM, write_concern_code=64) == []
 
 
-def test_a_write_that_did_nothing_says_so() -> None:
+def test_a_write_that_did_nothing_has_a_label() -> None:
     refused = Situation(is_retryable_write=True, before_body=True)
     assert labels_of(10107, refused) == ["RetryableWriteError", "NoWritesPerformed"]
 
 
-def test_labels_that_an_error_brings_stay() -> None:
+def test_labels_of_an_error_are_preserved() -> None:
     assert labels_of(112, Situation(), own=TRANSIENT) == TRANSIENT
     assert labels_of(112, STATEMENT, own=TRANSIENT) == TRANSIENT
     assert labels_of(11602, STREAM, own=["Other"]) == ["Other"]

@@ -1,4 +1,4 @@
-"""TTL indexes, expiring collections and pre-images, with a clock that the tests move."""
+"""TTL indexes, expiring collections and pre-images, with a clock that the tests set."""
 
 import datetime
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def images(client: MongoClient[Document]) -> int:
 
 
 def changed(client: MongoClient[Document], number: int, name: str = "c") -> Callable[[], int]:
-    """A collection with that many images; what it returns counts what is left of all images."""
+    """A collection with that many images; returns a function that counts all images."""
     database = client.shop
     database.command("create", name, changeStreamPreAndPostImages={"enabled": True})
     database[name].insert_many([{"_id": n} for n in range(number)])
@@ -85,7 +85,7 @@ def test_a_descending_partial_index(own_server: RunningServer, own_client: Mongo
     assert ids(database) == [2]
 
 
-def test_more_than_one_job_deletes(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+def test_several_jobs_delete(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
     database = own_client.shop
     database.c.create_index("t", expireAfterSeconds=1)
     database.c.insert_many([{"_id": n, "t": ago(own_server, HOUR)} for n in range(1203)])
@@ -151,7 +151,9 @@ def test_images_expire_by_age(own_server: RunningServer, own_client: MongoClient
     assert own_client.config.command("collStats", "system.preimages")["count"] == 0
 
 
-def test_each_collection_by_itself(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+def test_each_collection_has_its_own_expiry(
+    own_server: RunningServer, own_client: MongoClient[Document]
+) -> None:
     changed(own_client, 700, "a")
     own_server.advance_clock(10 * HOUR)
     left = changed(own_client, 5, "b")
@@ -160,7 +162,9 @@ def test_each_collection_by_itself(own_server: RunningServer, own_client: MongoC
     assert left() == 5
 
 
-def test_images_go_with_their_entries(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+def test_images_are_removed_with_their_entries(
+    own_server: RunningServer, own_client: MongoClient[Document]
+) -> None:
     left = changed(own_client, 3)
     own_client.shop.other.insert_one({})
     own_server.advance_clock(1)
@@ -170,7 +174,7 @@ def test_images_go_with_their_entries(own_server: RunningServer, own_client: Mon
     assert left() == 0
 
 
-def test_the_fail_point_that_tells_the_time(
+def test_the_fail_point_that_sets_the_time(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
     left = changed(own_client, 3)
@@ -182,7 +186,9 @@ def test_the_fail_point_that_tells_the_time(
     assert left() == 0
 
 
-def test_the_setting_outlives_a_restart(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+def test_the_setting_is_kept_over_a_restart(
+    own_server: RunningServer, own_client: MongoClient[Document]
+) -> None:
     set_expiry(own_client, HOUR)
     left = changed(own_client, 2)
     own_server.restart()

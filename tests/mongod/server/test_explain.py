@@ -1,4 +1,4 @@
-"""`explain`: the plan that is chosen, and what it did."""
+"""`explain`: the chosen plan, and its execution statistics."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_cursors_of_the_driver(indexed: Db) -> None:
     assert reply["executionStats"]["allPlansExecution"] == []
 
 
-def test_a_collection_that_is_not_there(database: Db) -> None:
+def test_a_missing_collection(database: Db) -> None:
     reply = explained(database, {"find": "nothing", "filter": {"a": 1}})
     assert stages(reply["queryPlanner"]["winningPlan"]) == ["EOF"]
 
@@ -147,7 +147,7 @@ def test_change_streams_are_explained(database: Db) -> None:
         ({"explain": {"find": "c", "filter": {"a": {"$x": 1}}}}, 2),
     ],
 )
-def test_what_is_refused(database: Db, command: dict[str, Any], code: int) -> None:
+def test_refused_commands(database: Db, command: dict[str, Any], code: int) -> None:
     with pytest.raises(OperationFailure) as failure:
         database.command(command)
     assert failure.value.code == code

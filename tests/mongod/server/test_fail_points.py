@@ -38,7 +38,7 @@ def test_the_error_looks_like_one(raw: RawClient) -> None:
     assert reply["why"] == "test"
 
 
-def test_labels_are_exactly_those_asked_for(raw: RawClient) -> None:
+def test_labels_are_exactly_those_configured(raw: RawClient) -> None:
     fail(raw, failCommands=["ping"], errorCode=286)
     assert raw.call({"ping": 1})["errorLabels"] == ["NonResumableChangeStreamError"]
     fail(raw, failCommands=["ping"], errorCode=286, errorLabels=[])
@@ -139,7 +139,7 @@ def test_max_time_ends_a_block(raw: RawClient, client: MongoClient[Document]) ->
         client.admin.command({"whatsmyuri": 1, "maxTimeMS": 20})
 
 
-def test_blocking_one_connection_leaves_others_alone(server: RunningServer, raw: RawClient) -> None:
+def test_blocking_one_connection_does_not_block_others(server: RunningServer, raw: RawClient) -> None:
     fail(raw, {"times": 1}, failCommands=["ping"], blockConnection=True, blockTimeMS=60_000)
     with raw_client(server) as blocked:
         blocked.send({"ping": 1})
@@ -161,7 +161,7 @@ def test_only_a_namespace(raw: RawClient) -> None:
     assert raw.call({"drop": "orders", "$db": "shelf"}).get("code") != 2
 
 
-def test_a_write_concern_error_behind_a_success(raw: RawClient) -> None:
+def test_a_write_concern_error_after_a_success(raw: RawClient) -> None:
     error = {"code": 91, "codeName": "ShutdownInProgress", "errmsg": "on purpose"}
     fail(raw, failCommands=["appendOplogNote"], writeConcernError=error)
     reply = raw.call({"appendOplogNote": 1, "data": {}})
@@ -257,15 +257,15 @@ def test_a_get_more_that_fails_with_its_cursor(raw: RawClient, name: str, field:
     reply = raw.call(more)
     assert reply["code"] == 11602
     assert reply["errorLabels"] == ["ResumableChangeStreamError"]
-    assert raw.call(more)["code"] == 43  # an error inside ends the cursor
+    assert raw.call(more)["code"] == 43  # an error during the getMore ends the cursor
 
 
-def test_a_get_more_that_is_failed_before_leaves_its_cursor(raw: RawClient) -> None:
+def test_a_get_more_that_fails_early_leaves_its_cursor_open(raw: RawClient) -> None:
     more = {**get_more(raw), "maxTimeMS": 1}
     fail(raw, {"times": 1}, failCommands=["getMore"], errorCode=91)
     reply = raw.call(more)
     assert reply["code"] == 91
-    assert "errorLabels" not in reply  # nobody has looked yet what its cursor is
+    assert "errorLabels" not in reply  # it fails before its cursor is looked up
     assert raw.call(more)["cursor"]["nextBatch"] == []
 
 
@@ -280,7 +280,7 @@ def test_get_mores_that_never_wait(raw: RawClient) -> None:
     assert raw.call(get_more(raw))["cursor"]["nextBatch"] == []
 
 
-def test_many_connections_hit_times_exactly(server: RunningServer, raw: RawClient) -> None:
+def test_many_connections_fail_exactly_the_configured_times(server: RunningServer, raw: RawClient) -> None:
     fail(raw, {"times": 10}, failCommands=["ping"], errorCode=2)
     failures: list[int] = []
 

@@ -1,4 +1,4 @@
-"""`find` through PyMongo: what comes back, in which order, and what is refused."""
+"""`find` through PyMongo: results, their order, and refusals."""
 
 import threading
 from datetime import UTC, datetime
@@ -36,16 +36,16 @@ def code_of(database: Db, **command: Any) -> int | None:
 
 @pytest.fixture
 def numbers(database: Db) -> Db:
-    """Ten documents: `_id` 0 to 9, `n` the same backwards, `k` odd or even."""
+    """Ten documents: `_id` 0 to 9, `n` in reverse, `k` odd or even."""
     database.c.insert_many([{"_id": i, "n": 9 - i, "k": i % 2} for i in range(10)])
     return database
 
 
 class TestSelection:
-    def test_all_documents_come_in_the_order_they_were_inserted(self, numbers: Db) -> None:
+    def test_documents_are_returned_in_insertion_order(self, numbers: Db) -> None:
         assert ids(numbers.c.find()) == list(range(10))
 
-    def test_a_collection_that_is_not_there_is_empty(self, database: Db) -> None:
+    def test_a_missing_collection_is_empty(self, database: Db) -> None:
         reply = database.command({"find": "nothing"})
         assert reply["cursor"] == {"firstBatch": [], "id": 0, "ns": f"{database.name}.nothing"}
 
@@ -86,7 +86,7 @@ class TestSelection:
         database.c.insert_many([{"_id": "apple"}, {"_id": "pear"}])
         assert ids(database.c.find({"_id": Regex("^a")})) == ["apple"]
 
-    def test_documents_come_as_they_were_stored(self, database: Db) -> None:
+    def test_documents_are_returned_unchanged(self, database: Db) -> None:
         database.c.insert_one({"_id": 1, "b": 1, "a": Int64(1), "c": [1, {"d": 1.0}]})
         raw = RawBSONDocument(cast("bytes", next(database.c.find_raw_batches())))
         assert list(raw) == ["_id", "b", "a", "c"]
@@ -171,7 +171,7 @@ class TestSkipLimitSort:
             ({"min": {"_id": 5}, "max": {"_id": 2}, "hint": {"_id": 1}}, 51175),
         ],
     )
-    def test_what_is_refused(self, numbers: Db, options: Document, code: int) -> None:
+    def test_refused_options(self, numbers: Db, options: Document, code: int) -> None:
         assert code_of(numbers, **options) == code
 
     @pytest.mark.parametrize("name", ["", ".a"])
@@ -265,7 +265,7 @@ class TestReadConcern:
             assert numbers.c.distinct("_id", session=session) == list(range(10))
         assert numbers.c.count_documents({}) == 11
 
-    def test_a_time_that_is_not_kept(self, numbers: Db) -> None:
+    def test_a_time_that_is_too_old(self, numbers: Db) -> None:
         concern = {"level": "snapshot", "atClusterTime": Timestamp(1, 1)}
         assert code_of(numbers, readConcern=concern) == 239
         concern = {"level": "snapshot", "atClusterTime": Timestamp(2**32 - 1, 1)}
@@ -313,7 +313,7 @@ class TestViews:
     def test_a_view_on_a_view(self, view: Db) -> None:
         assert ids(view.small.find(batch_size=1)) == [5, 7, 9]
 
-    def test_a_view_of_nothing(self, database: Db) -> None:
+    def test_a_view_of_a_missing_collection(self, database: Db) -> None:
         database.command({"create": "v", "viewOn": "nothing", "pipeline": []})
         assert list(database.v.find({"a": 1})) == []
 
@@ -329,7 +329,7 @@ class TestViews:
         assert failure.value.code == 167
 
 
-class TestServersOwnCollections:
+class TestInternalCollections:
     def test_the_oplog_is_read_by_time(self, client: MongoClient[Document], numbers: Db) -> None:
         oplog = client.local["oplog.rs"]
         times = [entry["ts"] for entry in oplog.find()]
@@ -378,8 +378,8 @@ class TestTime:
             list(database.c.find(query).max_time_ms(10))
         assert failure.value.code == 50
 
-    def test_a_long_read_lets_others_in(self, client: MongoClient[Document], database: Db) -> None:
-        """One connection reads much; pings on another are answered meanwhile."""
+    def test_a_long_read_does_not_block_others(self, client: MongoClient[Document], database: Db) -> None:
+        """One connection reads a lot; pings on another are answered meanwhile."""
         database.c.insert_many([{"_id": i, "a": list(range(100))} for i in range(600)])
         query = {"$expr": {"$lt": [{"$sum": {"$map": {"input": "$a", "in": {"$add": ["$$this", 1]}}}}, 0]}}
         done = threading.Event()

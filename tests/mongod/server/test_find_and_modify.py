@@ -25,7 +25,7 @@ def modified(database: Database[Document], **fields: Any) -> Document:
     return {name: reply[name] for name in ("lastErrorObject", "value")}
 
 
-def test_the_document_as_it_was(things: Database[Document]) -> None:
+def test_the_old_document(things: Database[Document]) -> None:
     assert modified(things, query={"_id": 2}, update={"$set": {"a": 5}, "$unset": {"tags": ""}}) == {
         "lastErrorObject": {"n": 1, "updatedExisting": True},
         "value": {"_id": 2, "a": 2, "tags": ["x", "y", "z"]},
@@ -33,7 +33,7 @@ def test_the_document_as_it_was(things: Database[Document]) -> None:
     assert things.things.find_one({"_id": 2}) == {"_id": 2, "a": 5}
 
 
-def test_the_document_as_it_is_now(things: Database[Document]) -> None:
+def test_the_new_document(things: Database[Document]) -> None:
     found = things.things.find_one_and_update(
         {"a": {"$gt": 1}},
         {"$inc": {"a": 10}},
@@ -52,7 +52,7 @@ def test_nothing_matches(things: Database[Document]) -> None:
     assert modified(things, query={"_id": 9}, remove=True) == {"lastErrorObject": {"n": 0}, "value": None}
 
 
-def test_an_upsert_tells_the_id(database: Database[Document]) -> None:
+def test_an_upsert_returns_the_id(database: Database[Document]) -> None:
     assert modified(database, query={"_id": 7}, update={"$set": {"a": 1}}, upsert=True) == {
         "lastErrorObject": {"n": 1, "updatedExisting": False, "upserted": 7},
         "value": None,

@@ -1,4 +1,4 @@
-"""A data directory that has reached its largest size refuses writes and nothing else."""
+"""A data directory that has reached its maximum size refuses writes only."""
 
 import pytest
 from pymongo.collection import Collection
@@ -12,7 +12,7 @@ def fill(orders: Collection[Document]) -> None:
         orders.insert_one({"_id": number, "text": "x" * 100_000})
 
 
-def test_writes_fail_and_everything_else_goes_on() -> None:
+def test_writes_fail_and_everything_else_works() -> None:
     with running(max_bytes=8 << 20) as server, connected(server) as client:
         orders = client.shop.orders
         orders.insert_one({"_id": 0})

@@ -1,7 +1,7 @@
-"""Whatever arrives on a socket: every connection gets an answer or is closed, and the server stays up.
+"""Random input on sockets: every connection gets a reply or is closed, and the server keeps running.
 
-Bytes without any meaning, messages with a few bits wrong, and well-formed commands that are nonsense inside.
-An internal error is never an answer. `TAILRACE_SEED` shifts the seeds; a failure names the one it had.
+Random bytes, messages with a few wrong bits, and well-formed commands with invalid contents. A reply is never
+an internal error. `TAILRACE_SEED` shifts the seeds; a failure shows its seed.
 """
 
 import random
@@ -51,7 +51,7 @@ def fuzzed() -> Iterator[RunningServer]:
 
 @pytest.fixture(autouse=True)
 def sound(fuzzed: RunningServer) -> Iterator[None]:
-    """Behind every test the server answers others, works as before, and has nothing of its own to report."""
+    """After every test the server answers other clients, works as before, and has logged no error."""
     yield
     with connected(fuzzed) as client:
         assert client.admin.command("ping")["ok"] == 1.0
@@ -64,7 +64,7 @@ def sound(fuzzed: RunningServer) -> Iterator[None]:
 
 
 def converse(server: RunningServer, data: bytes, rng: random.Random) -> list[Document]:
-    """Send bytes in pieces, say that there is nothing more, and read until the server closes, too."""
+    """Send bytes in pieces, half-close the socket, and read until the server closes it."""
     answered = b""
     with socket.create_connection(server.address, timeout=TIMEOUT_SECONDS) as connection:
         try:
@@ -79,12 +79,12 @@ def converse(server: RunningServer, data: bytes, rng: random.Random) -> list[Doc
         except TimeoutError:
             raise
         except OSError:
-            pass  # closed in the middle of it, one way or another: that is an answer
+            pass  # closed before everything was sent, which is a valid reaction
     return replies_in(answered)
 
 
 def replies_in(data: bytes) -> list[Document]:
-    """The documents of all whole replies; packed ones are left out."""
+    """The documents of all complete replies; compressed ones are left out."""
     found = []
     position = 0
     while position + 16 <= len(data):
@@ -108,14 +108,14 @@ def random_bytes(rng: random.Random) -> bytes:
 
 
 def random_message(rng: random.Random) -> bytes:
-    """A right header, and behind it nothing that fits."""
+    """A valid header with random contents."""
     code = rng.choice([*map(int, OpCode), 0, 1, 2001, 2002, 2005, 2006, 2007, -1, 2**31 - 1])
     start = rng.choice((b"", bytes(4), bytes(5), pack("<I", 1) + b"\0", pack("<I", 0x10000)))
     return message(code, start + rng.randbytes(rng.randrange(60)))
 
 
 def mutated_message(rng: random.Random) -> bytes:
-    """A message of a driver with something wrong, and a right one behind it."""
+    """A driver's message with a mutation, and a valid one after it."""
     data = bytearray(rng.choice(SAMPLES))
     for _ in range(rng.choice((1, 1, 2, 4))):
         if len(data) < 21:
@@ -158,7 +158,7 @@ def test_many_bytes(fuzzed: RunningServer) -> None:
     fuzz_bytes(fuzzed, range(BASE_SEED + CONNECTIONS, BASE_SEED + CONNECTIONS + SLOW_CONNECTIONS))
 
 
-def test_a_broken_connection_is_one_line_in_the_log_and_disturbs_nobody(fuzzed: RunningServer) -> None:
+def test_a_malformed_connection_logs_one_line_and_disturbs_no_other(fuzzed: RunningServer) -> None:
     with raw_client(fuzzed) as other:
         before = len(fuzzed.log())
         with raw_client(fuzzed) as raw:
@@ -170,7 +170,7 @@ def test_a_broken_connection_is_one_line_in_the_log_and_disturbs_nobody(fuzzed: 
 
 
 def test_connections_that_stop_in_the_middle(fuzzed: RunningServer) -> None:
-    """Half a message holds up neither others nor the end of the connection."""
+    """Half a message delays neither others nor the end of the connection."""
     sample = SAMPLES[0]
     for cut in range(1, len(sample), 7):
         with raw_client(fuzzed) as raw:
@@ -182,7 +182,7 @@ def test_connections_that_stop_in_the_middle(fuzzed: RunningServer) -> None:
 @pytest.mark.parametrize("depth", [50, 99, 100, 150, 179, 180, 200, 201, 1_000, 20_000])
 @pytest.mark.parametrize("kind", [rawbson.DOCUMENT, rawbson.ARRAY])
 def test_deep_nesting(fuzzed: RunningServer, depth: int, kind: int) -> None:
-    """As a document to store, as a filter, as a pipeline, as an expression: an answer each time."""
+    """As a document to store, as a filter, as a pipeline, as an expression: each gets a reply."""
     deep = rawbson.EMPTY
     for level in range(depth):
         name = b"0" if kind == rawbson.ARRAY else b"a" if level % 2 else b"$not"
@@ -207,7 +207,7 @@ def test_deep_nesting(fuzzed: RunningServer, depth: int, kind: int) -> None:
 
 
 class Conversation:
-    """Commands on one connection: each by itself, or in transactions that begin anew behind an error."""
+    """Commands on one connection: alone, or in transactions that are started again after an error."""
 
     def __init__(self, raw: RawClient, number: int) -> None:
         self._raw = raw
@@ -217,7 +217,7 @@ class Conversation:
         self._is_open = False
 
     def call(self, command: Document) -> list[Document]:
-        """The reply, and those to requests for more if there is a cursor."""
+        """The reply, and those of getMore if there is a cursor."""
         replies = [self._send({**command, "$db": command.get("$db", "fuzz"), "maxTimeMS": 5000})]
         while (number := replies[-1].get("cursor", {}).get("id")) and len(replies) < 4:
             name = replies[-1]["cursor"]["ns"].partition(".")[2]
@@ -237,7 +237,7 @@ class Conversation:
         reply = self._raw.call({**command, **start, **self._transaction()})
         self._is_open = reply["ok"] == 1.0
         if not self._is_open:
-            # Not every error ends a transaction, and one that stays open holds up what comes next.
+            # Not every error ends a transaction, and an open one would block the next commands.
             self._raw.call({"abortTransaction": 1, "$db": "admin", **self._transaction()})
         return reply
 
@@ -245,7 +245,7 @@ class Conversation:
         return {"lsid": self._session, "txnNumber": Int64(self._number), "autocommit": False}
 
     def end(self) -> Document:
-        """Make the last transaction visible."""
+        """Commit the last transaction."""
         if not self._is_open:
             return {"ok": 1.0}
         return self._send({"commitTransaction": 1, "$db": "admin"})
@@ -256,7 +256,7 @@ def is_watching(command: Document) -> bool:
 
 
 def fuzz_commands(server: RunningServer, seeds: range) -> Counter[int]:
-    """Commands in groups, each on a connection of its own; how often each code was the answer."""
+    """Commands in groups, each on its own connection; returns how often each code was returned."""
     answers: Counter[int] = Counter()
     for first in seeds[::PER_CONNECTION]:
         with raw_client(server) as raw:
@@ -286,7 +286,7 @@ def prepare(raw: RawClient, seed: int) -> None:
 
 
 def codes_of(reply: Document) -> list[int]:
-    """The code of a reply, and those of the single writes in it."""
+    """The code of a reply, and those of the write errors in it."""
     codes = [reply.get("code", 0)]
     codes += [error["code"] for error in reply.get("writeErrors", [])]
     if "cursor" in reply:
@@ -294,12 +294,12 @@ def codes_of(reply: Document) -> list[int]:
     return codes
 
 
-def test_nonsense_in_the_query_language(fuzzed: RunningServer) -> None:
+def test_invalid_queries(fuzzed: RunningServer) -> None:
     answers = fuzz_commands(fuzzed, range(BASE_SEED, BASE_SEED + COMMANDS))
     assert answers[0] > COMMANDS / 20, "not everything may be nonsense"
     assert len(answers) > 30, "all are refused for the same few reasons"
 
 
 @pytest.mark.slow
-def test_much_nonsense_in_the_query_language(fuzzed: RunningServer) -> None:
+def test_many_invalid_queries(fuzzed: RunningServer) -> None:
     fuzz_commands(fuzzed, range(BASE_SEED + COMMANDS, BASE_SEED + COMMANDS + SLOW_COMMANDS))

@@ -1,4 +1,4 @@
-"""hello: what drivers learn from it, and how they wait for news."""
+"""hello: its fields, and how drivers wait for changes."""
 
 import asyncio
 import time
@@ -74,7 +74,7 @@ def test_compressors(server: RunningServer, compressor: str) -> None:
         assert client.admin.command({"ping": 1, "comment": payload})["ok"] == 1.0
 
 
-def test_no_compressor_in_common(server: RunningServer) -> None:
+def test_no_common_compressor(server: RunningServer) -> None:
     with raw_client(server) as raw:
         assert "compression" not in raw.call({"hello": 1, "compression": ["lz4"]})
 
@@ -91,7 +91,7 @@ def test_an_asynchronous_client(uri: str) -> None:
 # -- metadata ---------------------------------------------------------------------------------------------
 
 
-def test_metadata_comes_once(server: RunningServer) -> None:
+def test_metadata_is_accepted_once(server: RunningServer) -> None:
     with raw_client(server) as raw:
         assert raw.call({"hello": 1, "client": METADATA})["ok"] == 1.0
         assert raw.call({"hello": 1, "client": METADATA})["code"] == 186
@@ -126,7 +126,7 @@ def test_an_awaitable_hello_answers_at_once_if_the_topology_differs(server: Runn
         assert time.monotonic() - started < 5
 
 
-def test_an_awaitable_hello_waits_as_long_as_it_says(server: RunningServer) -> None:
+def test_an_awaitable_hello_waits_for_its_time(server: RunningServer) -> None:
     with raw_client(server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         started = time.monotonic()
@@ -135,7 +135,7 @@ def test_an_awaitable_hello_waits_as_long_as_it_says(server: RunningServer) -> N
         assert time.monotonic() - started >= 0.08
 
 
-def test_a_streaming_hello_goes_on_by_itself(server: RunningServer) -> None:
+def test_a_streaming_hello_sends_further_replies(server: RunningServer) -> None:
     with raw_client(server) as raw:
         version = raw.call({"hello": 1})["topologyVersion"]
         raw.send({"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 10}, exhaust_allowed=True)

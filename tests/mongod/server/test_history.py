@@ -1,4 +1,4 @@
-"""A server with a history: what it keeps until the history has it, what it tells, and what it refuses."""
+"""A server with a history: which entries it retains, its statistics, and refusals."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from tests.mongod.server.running import Document, RunningServer, connected, runn
 
 
 class Kept:
-    """A server, a client on it, and the builder of its history."""
+    """A server, a client, and the builder of the history."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.path = folder / "history"
@@ -30,7 +30,7 @@ class Kept:
         self.builder = HistoryBuilder(self.server.server.store, self.path)
 
     def build(self) -> None:
-        """Have everything in the history, and let the server know."""
+        """Put everything into the history, and make the server read it."""
         self.builder.build()
         self.look()
 
@@ -55,14 +55,14 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 def start_with(folder: Path, **options: Any) -> str:
-    """The sentence with which a server refuses to start."""
+    """The message with which a server refuses to start."""
     with pytest.raises(UsageError) as caught:
         RunningServer(data=folder / "data", history=folder / "history", **options)
     return str(caught.value)
 
 
 class TestTruncation:
-    def test_entries_stay_until_the_history_holds_them(self, kept: Kept) -> None:
+    def test_entries_are_retained_until_they_are_in_the_history(self, kept: Kept) -> None:
         kept.database.c.insert_many([{"_id": 1}, {"_id": 2}])
         before = kept.times()
         kept.server.truncate_oplog()
@@ -95,8 +95,8 @@ class TestTruncation:
         finally:
             kept.server.close()
 
-    def test_a_transaction_leaves_as_a_whole(self, kept: Kept) -> None:
-        """The history may end within the entries of one: they stay, to be read again with the rest."""
+    def test_the_entries_of_a_transaction_are_truncated_together(self, kept: Kept) -> None:
+        """If the history ends within a transaction's entries, they stay and are read again with the rest."""
         documents = [{"_id": number, "x": "y" * (6 << 20)} for number in range(4)]
         kept.database.create_collection("c")
         with kept.client.start_session() as session, session.start_transaction():
@@ -119,7 +119,7 @@ class TestTruncation:
 
 
 class TestLostHistory:
-    def test_a_start_is_lost_only_if_the_history_has_been_cut_too(self, kept: Kept) -> None:
+    def test_a_start_is_lost_only_if_the_history_was_truncated_too(self, kept: Kept) -> None:
         waiting = open_stream(kept.database, "c", batch_size=0)
         kept.database.c.insert_one({"_id": 1})
         first = kept.times()[-1]
@@ -135,13 +135,13 @@ class TestLostHistory:
         with pytest.raises(OperationFailure) as caught:
             open_stream(kept.database, "c", spec)
         assert caught.value.code == 286
-        # One that was open goes on with what it has read, and has lost its place if that was nothing.
+        # An open stream continues after what it has read; if it has read nothing, its position is lost.
         assert get_more(kept.database, opened)["nextBatch"]
         with pytest.raises(OperationFailure) as caught:
             get_more(kept.database, waiting)
         assert caught.value.code == 136
 
-    def test_the_newest_events_are_there_while_the_history_is_behind(self, kept: Kept) -> None:
+    def test_streams_show_the_newest_events_while_the_history_is_behind(self, kept: Kept) -> None:
         stream = open_stream(kept.database, "c")
         kept.build()
         kept.database.c.insert_one({"_id": 1})
@@ -190,7 +190,7 @@ class TestImages:
         events = drain(kept.database, open_stream(kept.database, "c", spec))
         return [event["fullDocumentBeforeChange"] for event in events if event["operationType"] == "update"]
 
-    def test_images_outlive_the_oplog_but_not_their_time(self, kept: Kept) -> None:
+    def test_images_are_kept_longer_than_the_oplog_but_expire(self, kept: Kept) -> None:
         kept.database.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
         kept.database.c.insert_one({"_id": 1, "n": 0})
         kept.database.c.update_one({}, {"$inc": {"n": 1}})
@@ -206,7 +206,7 @@ class TestImages:
         assert self._images(kept) == [{"_id": 1, "n": 0}]
         kept.server.advance_clock(50)
         assert self._images(kept) == [None]
-        # What has expired does not come back: not by a longer time, not by a restart.
+        # Expired images do not reappear: neither with a longer expiry nor after a restart.
         off = {"preAndPostImages": {"expireAfterSeconds": "off"}}
         kept.client.admin.command("setClusterParameter", {"changeStreamOptions": off})
         assert self._images(kept) == [None]
@@ -216,7 +216,7 @@ class TestImages:
 
 class TestWithoutHead:
     def test_streams_follow_the_history(self, tmp_path: Path) -> None:
-        """Nothing is shown before the history has it; the position is that of the history."""
+        """Nothing is shown before it is in the history; the position is that of the history."""
         kept = Kept(tmp_path, head=False)
         try:
             kept.database.c.insert_one({"_id": "before"})
@@ -260,7 +260,7 @@ class TestWithoutHead:
             kept.server.close()
 
     def test_a_stream_that_waits_before_there_is_a_history_misses_nothing(self, tmp_path: Path) -> None:
-        """The first commit that it hears of holds what it waits for."""
+        """The first commit that the stream sees contains the events that it waits for."""
         kept = Kept(tmp_path, head=False)
         try:
             stream = open_stream(kept.database, "c")

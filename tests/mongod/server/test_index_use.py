@@ -1,4 +1,4 @@
-"""Queries give the same documents whatever way is chosen: an index may save work, never change results."""
+"""Queries return the same documents with every plan: an index may save work, never change results."""
 
 import random
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def document(rng: random.Random, number: int) -> Document:
     made: Document = {"_id": number}
     for name in ("a", "d"):
         if rng.random() < 0.85:
-            # One field with arrays at a time: two different arrays cannot be indexed together.
+            # One field with arrays at a time: two arrays cannot be in one index.
             made[name] = value(rng) if name == "a" else scalar(rng)
     return made
 
@@ -132,7 +132,7 @@ def test_sorting_with_and_without_indexes(database: Db, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_collations_with_and_without_indexes(database: Db, seed: int) -> None:
-    """Indexes of the query's own collation, of another one, and of none."""
+    """Indexes with the query's collation, with another one, and with none."""
     rng = random.Random(seed)
     letters = ["a", "A", "b", "B", "ab", "Ab", "á", "", "z", "Z9", "z10"]
     collations: list[Document] = [
@@ -197,20 +197,20 @@ def test_both_ends_of_a_range_may_be_met_by_different_elements(database: Db) -> 
     assert sorted(d["_id"] for d in database.c.find(query)) == [1, 2, 3]
 
 
-def test_an_update_that_makes_an_array_is_noticed(database: Db) -> None:
+def test_an_update_that_creates_an_array_makes_the_index_multikey(database: Db) -> None:
     database.c.create_index("a")
     database.c.insert_one({"_id": 1, "a": 5})
     database.c.update_one({"_id": 1}, {"$set": {"a": [1, 10]}})
     assert database.c.count_documents({"a": {"$gt": 3, "$lt": 6}}) == 1
 
 
-def test_an_index_built_over_arrays_knows_of_them(database: Db) -> None:
+def test_an_index_built_on_arrays_is_multikey(database: Db) -> None:
     database.c.insert_one({"_id": 1, "a": [1, 10]})
     database.c.create_index("a")
     assert database.c.count_documents({"a": {"$gt": 3, "$lt": 6}}) == 1
 
 
-def test_a_document_with_several_keys_comes_once(database: Db) -> None:
+def test_a_document_with_several_keys_is_returned_once(database: Db) -> None:
     database.c.create_index("a")
     database.c.insert_many([{"_id": n, "a": [n, n + 1, n + 2]} for n in range(50)])
     found = [d["_id"] for d in database.c.find({"a": {"$gte": 10}}).batch_size(4)]
@@ -239,13 +239,13 @@ class TestHints:
             assert plan["inputStage"]["indexName"] == "a_1"
             assert [d["_id"] for d in indexed.c.find({"b": 3}, hint=hint)] == [3]
 
-    def test_a_sparse_index_is_used_only_where_it_has_all(self, indexed: Db) -> None:
+    def test_a_sparse_index_is_used_only_if_it_has_all_matches(self, indexed: Db) -> None:
         assert self.plan(indexed, filter={"b": {"$lt": 3}})["inputStage"]["indexName"] == "b_1"
         assert self.plan(indexed, sort={"b": 1})["stage"] == "SORT"
         assert self.plan(indexed, filter={"b": None})["stage"] == "COLLSCAN"
         assert [d["_id"] for d in indexed.c.find({"b": None})] == ["none"]
 
-    def test_a_sparse_index_that_is_asked_for_lacks_documents(self, indexed: Db) -> None:
+    def test_a_hinted_sparse_index_lacks_documents(self, indexed: Db) -> None:
         assert len(list(indexed.c.find().hint("b_1"))) == 12
         assert len(list(indexed.c.find())) == 13
 
@@ -262,7 +262,7 @@ class TestHints:
         assert self.plan(indexed, filter={"a": 1})["stage"] == "COLLSCAN"
 
 
-def test_clusters_are_read_by_key(database: Db) -> None:
+def test_clustered_collections_are_read_by_key(database: Db) -> None:
     database.create_collection("c", clusteredIndex={"key": {"_id": 1}, "unique": True})
     keys: list[Any] = [5, -3, 2.5, "b", "a", "", ObjectId(bytes(12)), True, None, 0]
     database.c.insert_many([{"_id": key} for key in keys])

@@ -1,4 +1,4 @@
-"""createIndexes, dropIndexes, listIndexes, and what unique indexes refuse."""
+"""createIndexes, dropIndexes, listIndexes, and unique indexes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.mongod.server.running import Document, RunningServer
 
 
 def create(database: Database[Document], *specs: Document, **options: Any) -> Document:
-    """createIndexes on `c` as it is on the wire, without a driver's help."""
+    """A raw createIndexes on `c`, without a driver's help."""
     reply = database.command({"createIndexes": "c", "indexes": list(specs), **options})
     return {name: value for name, value in reply.items() if name not in ("$clusterTime", "operationTime")}
 
@@ -85,7 +85,7 @@ def test_a_build_that_meets_duplicates(server: RunningServer, database: Database
     database.c.insert_one({"a": 0})
 
 
-def test_what_is_there_already(server: RunningServer, database: Database[Document]) -> None:
+def test_existing_indexes(server: RunningServer, database: Database[Document]) -> None:
     create(database, spec({"a": 1}))
     before = len(entries(server, database.name))
     reply = create(database, spec({"a": 1}), spec({"_id": 1}))
@@ -112,7 +112,7 @@ def test_conflicts_with_another_index(database: Database[Document], second: Docu
     assert len(list(database.c.list_indexes())) == 2
 
 
-def test_indexes_that_live_side_by_side(database: Database[Document]) -> None:
+def test_indexes_that_do_not_conflict(database: Database[Document]) -> None:
     create(
         database,
         spec({"a": 1}, "plain"),
@@ -196,7 +196,7 @@ def test_commands_that_are_refused(database: Database[Document], options: Docume
         database.command({"createIndexes": "c", **options})
 
 
-def test_a_name_is_made_up(database: Database[Document]) -> None:
+def test_a_missing_name_is_generated(database: Database[Document]) -> None:
     create(database, {"key": {"a": 1, "b.c": -1.0, "d": "hashed"}})
     assert "a_1_b.c_-1_d_hashed" in database.c.index_information()
 
@@ -259,7 +259,7 @@ def test_indexes_on_measurements(server: RunningServer, database: Database[Docum
         create(database, spec({"m.y": "text"}))
 
 
-def test_indexes_take_over_the_collation_of_their_collection(database: Database[Document]) -> None:
+def test_indexes_inherit_the_collation_of_their_collection(database: Database[Document]) -> None:
     database.create_collection("c", collation=Collation("fr", strength=2))
     create(database, spec({"a": 1}), spec({"b": 1}, collation={"locale": "simple"}))
     by_name = {index["name"]: index for index in database.c.list_indexes()}
@@ -268,7 +268,7 @@ def test_indexes_take_over_the_collation_of_their_collection(database: Database[
     assert "collation" not in by_name["b_1"]
 
 
-def test_not_on_views_and_own_collections(
+def test_not_on_views_and_internal_collections(
     client: MongoClient[Document], database: Database[Document]
 ) -> None:
     database.command("create", "v", viewOn="c")
@@ -310,7 +310,7 @@ def test_elements_of_arrays_are_unique(database: Database[Document]) -> None:
     valid(database)
 
 
-def test_sparse_and_partial_unique_indexes_pass_over_documents(database: Database[Document]) -> None:
+def test_sparse_and_partial_unique_indexes_skip_documents(database: Database[Document]) -> None:
     database.c.create_index("a", unique=True, sparse=True)
     database.c.create_index("b", unique=True, partialFilterExpression={"active": True})
     database.c.insert_many([{}, {}, {"b": 1}, {"b": 1}, {"b": 1, "active": True}])
@@ -504,7 +504,7 @@ def test_an_ambiguous_key(database: Database[Document]) -> None:
         database.command("dropIndexes", "c", index={"a": 1})
 
 
-def test_dropping_indexes_of_what_is_not_there(database: Database[Document]) -> None:
+def test_dropping_indexes_of_a_missing_collection(database: Database[Document]) -> None:
     with refused(26):
         database.command("dropIndexes", "nosuch", index="*")
 
@@ -523,7 +523,7 @@ def test_listing(database: Database[Document]) -> None:
     assert [index["name"] for index in rest["cursor"]["nextBatch"]] == ["a_1", "b_-1"]
 
 
-def test_listing_what_is_not_there(database: Database[Document]) -> None:
+def test_listing_indexes_of_a_missing_collection(database: Database[Document]) -> None:
     with refused(26):
         database.command("listIndexes", "nosuch")
     database.command("create", "v", viewOn="c")
@@ -532,7 +532,7 @@ def test_listing_what_is_not_there(database: Database[Document]) -> None:
 
 
 def test_indexes_survive_many_changes(database: Database[Document]) -> None:
-    """Whatever is written, both directions of every index agree with the documents."""
+    """After any writes, both directions of every index agree with the documents."""
     create(
         database,
         spec({"a": 1}),

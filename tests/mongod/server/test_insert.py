@@ -1,4 +1,4 @@
-"""`insert` over the wire: what is stored, what is refused, what is logged."""
+"""`insert` over the wire: stored documents, refusals, oplog entries."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def test_documents_are_stored_in_order_with_their_ids(database: Database[Documen
     assert [found["_id"] for found in database.things.find()] == [2, 1, "x"]
 
 
-def test_a_missing_id_is_made_and_comes_first(database: Database[Document]) -> None:
+def test_a_missing_id_is_generated_as_the_first_field(database: Database[Document]) -> None:
     reply = insert_raw(database, "things", [bson.encode({"a": 1})])
     assert reply["n"] == 1
     stored = database.things.find_one()
@@ -102,7 +102,7 @@ def test_an_ordered_batch_ends_at_the_first_error(database: Database[Document]) 
     assert sorted(found["_id"] for found in database.things.find()) == [1, 2]
 
 
-def test_an_unordered_batch_goes_on(database: Database[Document]) -> None:
+def test_an_unordered_batch_continues(database: Database[Document]) -> None:
     database.things.insert_one({"_id": 2})
     documents: list[Document] = [{"_id": 2}, {"_id": 1}, {"_id": [1]}, {"_id": 3}]
     with pytest.raises(BulkWriteError) as failure:
@@ -113,7 +113,7 @@ def test_an_unordered_batch_goes_on(database: Database[Document]) -> None:
     assert sorted(found["_id"] for found in database.things.find()) == [1, 2, 3]
 
 
-def test_a_duplicate_key_tells_which(database: Database[Document]) -> None:
+def test_a_duplicate_key_error_names_the_key(database: Database[Document]) -> None:
     database.things.create_index([("a", 1), ("b", -1)], unique=True, name="both")
     database.things.insert_one({"_id": 1, "a": 5, "b": "x"})
     with pytest.raises(DuplicateKeyError) as failure:
@@ -205,7 +205,7 @@ def test_a_database_that_differs_in_case_is_refused(
     assert failure.value.code == 13297
 
 
-def test_the_collection_must_be_the_one_that_is_meant(database: Database[Document]) -> None:
+def test_the_collection_uuid_must_match(database: Database[Document]) -> None:
     database.things.insert_one({"_id": 1})
     (listed,) = database.list_collections(filter={"name": "things"})
     uuid = bson.Binary(listed["info"]["uuid"], 4)
@@ -246,7 +246,7 @@ def test_a_batch_is_one_vectored_entry(database: Database[Document]) -> None:
     assert list(entry)[:2] == ["lsid", "txnNumber"]
 
 
-def test_large_batches_are_cut_into_entries(database: Database[Document]) -> None:
+def test_large_batches_are_divided_into_entries(database: Database[Document]) -> None:
     database.create_collection("things")
     database.things.insert_many([{"_id": n} for n in range(1200)])
     _, *entries = entries_of(database)
@@ -254,7 +254,7 @@ def test_large_batches_are_cut_into_entries(database: Database[Document]) -> Non
     assert [entry["prevOpTime"]["ts"] for entry in entries[1:]] == [entry["ts"] for entry in entries[:-1]]
 
 
-def test_large_documents_are_cut_into_entries_by_size(database: Database[Document]) -> None:
+def test_large_documents_are_divided_into_entries_by_size(database: Database[Document]) -> None:
     database.create_collection("things")
     database.things.insert_many([{"_id": n, "a": "x" * 6_000_000} for n in range(4)])
     sizes = [len(entry["o"]["applyOps"]) for entry in entries_of(database)[1:]]
@@ -268,7 +268,7 @@ def test_a_batch_without_a_session_number_has_no_session_fields(database: Databa
     assert all("stmtId" not in inner for inner in entry["o"]["applyOps"])
 
 
-def test_documents_that_were_refused_are_not_logged(database: Database[Document]) -> None:
+def test_refused_documents_are_not_logged(database: Database[Document]) -> None:
     database.things.insert_one({"_id": 1})
     with pytest.raises(BulkWriteError):
         database.things.insert_many([{"_id": 1}, {"_id": 2}], ordered=False)
@@ -384,7 +384,7 @@ def test_a_document_must_fit_the_schema(database: Database[Document]) -> None:
         ),
     ],
 )
-def test_rules_that_are_broken_are_told(
+def test_broken_rules_are_reported(
     database: Database[Document], rules: Document, document: Document, details: Document
 ) -> None:
     database.create_collection("things", validator=rules)
@@ -415,7 +415,7 @@ def test_rules_that_are_broken_are_told(
         ),
     ],
 )
-def test_keywords_that_are_broken_are_told(
+def test_broken_keywords_are_reported(
     database: Database[Document], schema: Document, value: Document, keyword: Document
 ) -> None:
     database.create_collection("things", validator={"$jsonSchema": {"properties": {"v": schema}}})
@@ -427,7 +427,7 @@ def test_keywords_that_are_broken_are_told(
     assert keyword.items() <= broken.items()
 
 
-def test_elements_that_break_a_schema_are_told(database: Database[Document]) -> None:
+def test_elements_that_break_a_schema_are_reported(database: Database[Document]) -> None:
     schema: Document = {"properties": {"v": {"items": {"type": "number", "maximum": 3}}}}
     database.create_collection("things", validator={"$jsonSchema": schema})
     with pytest.raises(WriteError) as failure:
@@ -514,7 +514,7 @@ def test_measurements_are_stored_in_buckets(database: Database[Document]) -> Non
     assert failure.value.code == 2
 
 
-def test_buckets_can_be_written_as_they_are(database: Database[Document]) -> None:
+def test_buckets_can_be_written_directly(database: Database[Document]) -> None:
     moment = bson.DatetimeMS(1_700_000_000_000)
     database.create_collection("weather", timeseries={"timeField": "t"})
     bucket: Document = {

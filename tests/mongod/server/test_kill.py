@@ -1,4 +1,4 @@
-"""What a killed server finds again when it is started; `tests/laws/test_wire_once.py` has the law."""
+"""The state of a killed server after a restart; `tests/laws/test_wire_once.py` has the law."""
 
 import subprocess
 import sys
@@ -37,10 +37,10 @@ def entries(client: "MongoClient[Document]", namespace: str) -> list[Document]:
     return list(client.local["oplog.rs"].find({"ns": namespace}))
 
 
-def test_what_was_acknowledged_survives_and_what_was_not_finished_is_gone(
+def test_acknowledged_writes_survive_and_unfinished_ones_do_not(
     process: ServedProcess, client: "MongoClient[Document]"
 ) -> None:
-    """One kill, seen from all sides: documents, indexes, options, retries, transactions, streams, terms."""
+    """One kill, checked on documents, indexes, options, retries, transactions, streams and terms."""
     shop = client.shop
     shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
     shop.orders.create_index("item", unique=True)
@@ -65,12 +65,12 @@ def test_what_was_acknowledged_survives_and_what_was_not_finished_is_gone(
     with pytest.raises(OperationFailure) as failure:
         shop.orders.insert_one({"item": "teapot"})
     assert failure.value.code == 11000
-    # The retried statement is known; nothing is counted twice.
+    # The retried statement is recognised; nothing is counted twice.
     again = shop.command(dict(statement), session=retrying)
     assert again["retriedStmtIds"] == [0]
     assert shop.counters.find_one({"_id": 1}) == {"_id": 1, "n": 1}
     assert len(entries(client, "shop.counters")) == 1
-    # The open transaction went with the process, and its locks with it.
+    # The open transaction and its locks are gone with the process.
     assert shop.orders.find_one({"_id": 99}) is None
     with pytest.raises(OperationFailure) as failure:
         transacting.commit_transaction()
@@ -79,7 +79,7 @@ def test_what_was_acknowledged_survives_and_what_was_not_finished_is_gone(
     with pytest.raises(OperationFailure) as failure:
         shop.command("getMore", cursor, collection="orders")
     assert failure.value.code == 43
-    # The driver opens the stream again behind what it has shown; the image is still there.
+    # The driver resumes the stream after what it has shown; the image still exists.
     update = next(stream)
     assert (update["operationType"], update["fullDocumentBeforeChange"]) == (
         "update",
@@ -93,8 +93,10 @@ def test_what_was_acknowledged_survives_and_what_was_not_finished_is_gone(
     assert entries(client, "")[-1]["o"] == {"msg": "new primary"}
 
 
-def test_cluster_time_goes_on_behind_a_kill(process: ServedProcess, client: "MongoClient[Document]") -> None:
-    """Times that clients were told of are never given out again, even if they were ahead of the clock."""
+def test_cluster_times_after_a_kill_are_later(
+    process: ServedProcess, client: "MongoClient[Document]"
+) -> None:
+    """Times that clients have seen are never used again, even if they were ahead of the clock."""
     now = client.admin.command("ping")["$clusterTime"]
     ahead = Timestamp(now["clusterTime"].time + 1000, 1)
     with client.start_session() as session:
@@ -106,7 +108,7 @@ def test_cluster_time_goes_on_behind_a_kill(process: ServedProcess, client: "Mon
     assert after > note["operationTime"] > ahead
 
 
-def test_what_a_drop_has_not_yet_removed_is_removed_later(
+def test_an_interrupted_drop_is_finished_later(
     process: ServedProcess, client: "MongoClient[Document]"
 ) -> None:
     large = client.shop.large
@@ -119,10 +121,10 @@ def test_what_a_drop_has_not_yet_removed_is_removed_later(
     assert client.shop.command("validate", "large")["valid"]
 
 
-def test_a_write_without_an_answer_is_there_or_not_but_never_half(
+def test_a_write_without_a_reply_is_complete_or_absent(
     process: ServedProcess, client: "MongoClient[Document]"
 ) -> None:
-    """The server is killed while it works on a batch; ordered inserts leave a beginning of it."""
+    """The server is killed while it works on a batch; ordered inserts leave a prefix of it."""
     batch = [{"_id": number} for number in range(20_000)]
     with process.client(retryWrites=False, w=0) as sender:
         sender.shop.half.insert_many(batch)
@@ -148,7 +150,7 @@ def test_another_server_cannot_use_the_data_until_the_first_has_ended(process: S
     kill_and_start(process)
 
 
-def test_a_client_without_retries_is_told(process: ServedProcess) -> None:
+def test_a_client_without_retries_gets_an_error(process: ServedProcess) -> None:
     with process.client(retryWrites=False, serverSelectionTimeoutMS=500) as client:
         client.admin.command("ping")
         process.kill()

@@ -25,7 +25,7 @@ from tailrace.testing.replica_set import ReplicaSet
 Document = dict[str, Any]
 SECONDS = 10
 IMPATIENT = {"heartbeatFrequencyMS": 500, "serverSelectionTimeoutMS": 2000}
-"""for clients of members that cannot be reached: PyMongo tries to end the cursors there"""
+"""for clients of unreachable members: PyMongo tries to close cursors there"""
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def replica_set() -> Iterator[ReplicaSet]:
 
 @contextmanager
 def directly(replica_set: ReplicaSet, member: int) -> Iterator["MongoClient[Document]"]:
-    """A client of one member, whatever its state."""
+    """A client of one member, in any state."""
     uri = f"mongodb://{replica_set.members[member]}/?directConnection=true"
     with closing(MongoClient[Document](uri, serverSelectionTimeoutMS=2000)) as client:
         yield client
 
 
 class Addresses(monitoring.CommandListener):
-    """Which member answered which command."""
+    """Records which member answered which command."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -63,7 +63,7 @@ class Addresses(monitoring.CommandListener):
 
 
 def primary_of(client: "MongoClient[Document]") -> str:
-    """The primary that a driver has found, waiting for one."""
+    """The primary that a driver has found; waits for one."""
     client.admin.command("ping")
     assert client.primary is not None
     host, port = client.primary
@@ -71,7 +71,7 @@ def primary_of(client: "MongoClient[Document]") -> str:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait for what a driver's monitor is about to notice."""
+    """Wait for something that a driver's monitor will notice."""
     end = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -125,7 +125,7 @@ def test_status_and_configuration_show_all_members(replica_set: ReplicaSet) -> N
 # -- reading and writing ----------------------------------------------------------------------------------
 
 
-def test_a_secondary_takes_reads_and_no_writes(replica_set: ReplicaSet) -> None:
+def test_a_secondary_accepts_reads_and_refuses_writes(replica_set: ReplicaSet) -> None:
     replica_set.client().shop.orders.insert_one({"_id": 1})
     with directly(replica_set, 1) as client:
         assert client.shop.orders.find_one() == {"_id": 1}
@@ -150,7 +150,7 @@ def test_a_secondary_takes_reads_and_no_writes(replica_set: ReplicaSet) -> None:
         (Nearest(), {0, 1, 2}),
     ],
 )
-def test_a_driver_reads_where_it_is_told_to(
+def test_a_driver_follows_its_read_preference(
     replica_set: ReplicaSet, preference: Any, members: set[int]
 ) -> None:
     seen = Addresses()
@@ -163,7 +163,7 @@ def test_a_driver_reads_where_it_is_told_to(
     assert seen.of("insert") == {replica_set.members[0]}
 
 
-def test_an_asynchronous_driver_does_so_too(replica_set: ReplicaSet) -> None:
+def test_an_asynchronous_driver_follows_its_read_preference(replica_set: ReplicaSet) -> None:
     async def use() -> None:
         seen = Addresses()
         async with AsyncMongoClient[Document](replica_set.uri, event_listeners=[seen]) as client:
@@ -181,7 +181,7 @@ def test_an_asynchronous_driver_does_so_too(replica_set: ReplicaSet) -> None:
     asyncio.run(use())
 
 
-def test_what_was_written_can_be_read_everywhere(replica_set: ReplicaSet) -> None:
+def test_writes_can_be_read_on_all_members(replica_set: ReplicaSet) -> None:
     client = replica_set.client()
     secondary = client.shop.orders.with_options(read_preference=Secondary())
     with client.start_session(causal_consistency=True) as session:
@@ -191,7 +191,7 @@ def test_what_was_written_can_be_read_everywhere(replica_set: ReplicaSet) -> Non
 
 
 @pytest.mark.parametrize(("number", "code"), [(2, None), (3, None), (4, 100)])
-def test_a_write_concern_is_for_as_many_members_as_there_are(
+def test_a_write_concern_can_name_as_many_members_as_there_are(
     replica_set: ReplicaSet, number: int, code: int | None
 ) -> None:
     orders = replica_set.client().shop.get_collection("orders", write_concern=WriteConcern(w=number))
@@ -233,7 +233,7 @@ def test_parameters_and_fail_points_belong_to_their_member(replica_set: ReplicaS
 # -- elections --------------------------------------------------------------------------------------------
 
 
-def test_another_member_follows_a_primary_that_steps_down(replica_set: ReplicaSet) -> None:
+def test_another_member_becomes_primary_after_a_step_down(replica_set: ReplicaSet) -> None:
     client = replica_set.client()
     client.shop.orders.insert_one({"_id": 0})
     with directly(replica_set, 0) as old:
@@ -254,7 +254,7 @@ def test_another_member_follows_a_primary_that_steps_down(replica_set: ReplicaSe
     assert [e["o"]["msg"] for e in replica_set.oplog() if e["op"] == "n"][-1] == "new primary"
 
 
-def test_one_that_stepped_down_rests_for_the_time_given() -> None:
+def test_a_member_that_stepped_down_stays_secondary_for_the_given_time() -> None:
     with ReplicaSet(members=2) as replica_set:
         first, second = replica_set.members
         orders = replica_set.client().shop.orders
@@ -299,7 +299,7 @@ def test_a_commit_is_known_to_the_next_primary(replica_set: ReplicaSet) -> None:
             with session.start_transaction():
                 client.shop.orders.insert_one({"_id": number}, session=session)
             replica_set.step_up(number % 3)
-            session.commit_transaction()  # once more, on a member that has not seen the transaction
+            session.commit_transaction()  # again, on a member that has not seen the transaction
     assert client.shop.orders.count_documents({}) == 4
 
 
@@ -319,7 +319,7 @@ def test_a_retried_write_is_known_to_the_next_primary(replica_set: ReplicaSet) -
 # -- members that are cut off -----------------------------------------------------------------------------
 
 
-def test_a_stream_goes_on_from_another_secondary(replica_set: ReplicaSet) -> None:
+def test_a_stream_continues_on_another_secondary(replica_set: ReplicaSet) -> None:
     seen = Addresses()
     client = replica_set.client(event_listeners=[seen], **IMPATIENT)
     orders = client.shop.orders
@@ -336,7 +336,7 @@ def test_a_stream_goes_on_from_another_secondary(replica_set: ReplicaSet) -> Non
     eventually(lambda: len(client.secondaries) == 2)
 
 
-def test_a_member_that_is_cut_off_cannot_be_reached(replica_set: ReplicaSet) -> None:
+def test_an_isolated_member_cannot_be_reached(replica_set: ReplicaSet) -> None:
     with directly(replica_set, 2) as client:
         client.admin.command("ping")
         with replica_set.cut_off(2):
@@ -350,7 +350,7 @@ def test_a_member_that_is_cut_off_cannot_be_reached(replica_set: ReplicaSet) -> 
         assert client.admin.command("ping")["ok"] == 1
 
 
-def test_a_primary_that_is_cut_off_is_followed_by_another(replica_set: ReplicaSet) -> None:
+def test_an_isolated_primary_is_replaced(replica_set: ReplicaSet) -> None:
     orders = replica_set.client(**IMPATIENT).shop.orders
     with orders.watch() as stream:
         with replica_set.cut_off(0):
@@ -379,7 +379,7 @@ def test_without_a_majority_there_is_no_primary(replica_set: ReplicaSet) -> None
     assert orders.count_documents({}) == 2
 
 
-def test_a_member_is_cut_off_by_a_command_to_another(replica_set: ReplicaSet) -> None:
+def test_a_command_to_another_member_isolates_a_member(replica_set: ReplicaSet) -> None:
     def configure(mode: Any, member: object) -> None:
         fields = {"configureFailPoint": "cutOffMember", "mode": mode, "data": {"member": member}}
         with directly(replica_set, 0) as client:
@@ -406,7 +406,7 @@ def test_a_number_of_connections_is_refused(replica_set: ReplicaSet) -> None:
     assert client.shop.orders.count_documents({}) == 1
 
 
-def test_the_only_member_stays_primary_while_nobody_reaches_it() -> None:
+def test_the_only_member_stays_primary_while_it_is_unreachable() -> None:
     with ReplicaSet() as replica_set:
         client = replica_set.client(**IMPATIENT)
         with client.shop.orders.watch() as stream:
@@ -435,7 +435,7 @@ def test_a_restart_keeps_members_and_addresses(tmp_path: Path) -> None:
 
 
 def two_ports() -> tuple[int, int]:
-    """Two free ports, one behind the other."""
+    """Two free consecutive ports."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as one:
             first = int(one.getsockname()[1])
@@ -443,7 +443,7 @@ def two_ports() -> tuple[int, int]:
                 return first, first + 1
 
 
-def test_the_following_ports_are_taken() -> None:
+def test_members_use_the_next_ports() -> None:
     first, second = two_ports()
     with (
         ReplicaSet(port=second),
@@ -465,12 +465,12 @@ def test_the_following_ports_are_taken() -> None:
         ({"members": 3, "port": 65534}, "there are not 3 ports from 65534 on"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_sentence(options: Any, reason: str) -> None:
+def test_impossible_options_are_refused_in_one_sentence(options: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         ReplicaSet(**options).start()
 
 
-def test_members_can_be_known_under_other_addresses() -> None:
+def test_members_can_advertise_other_addresses() -> None:
     names = ["db0.example.net:27017", "db1.example.net:27017"]
     with ReplicaSet(members=2, advertise=",".join(names)) as replica_set:
         ports = [member.port for member in replica_set.server.members]
@@ -481,7 +481,7 @@ def test_members_can_be_known_under_other_addresses() -> None:
             assert (hello["me"], hello["hosts"]) == (name, names)
 
 
-def test_a_shutdown_of_one_ends_all(replica_set: ReplicaSet) -> None:
+def test_a_shutdown_of_one_member_stops_all(replica_set: ReplicaSet) -> None:
     with directly(replica_set, 1) as client, pytest.raises(AutoReconnect):
         client.admin.command("shutdown")
     with pytest.raises(ServerSelectionTimeoutError), directly(replica_set, 0) as client:

@@ -1,4 +1,4 @@
-"""What `local.oplog.rs` shows of what clients do, to the order of the fields."""
+"""The entries of `local.oplog.rs`, including the order of their fields."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def shown(entry: Document) -> tuple[str, Any]:
     return entry["op"], entry["o"]["_id"]
 
 
-def test_room_in_a_capped_collection_is_made_by_deletes(
+def test_inserts_into_a_full_capped_collection_log_deletes(
     server: RunningServer, capped: Database[Document]
 ) -> None:
     capped.log.insert_many([{"_id": number} for number in range(4)])
@@ -45,7 +45,7 @@ def test_room_in_a_capped_collection_is_made_by_deletes(
         assert list(entry) == SHAPES["retryable" if entry["op"] == "i" else "deleted"]
 
 
-def test_a_stream_shows_what_a_capped_collection_loses(capped: Database[Document]) -> None:
+def test_a_stream_shows_deletes_of_a_capped_collection(capped: Database[Document]) -> None:
     capped.command("collMod", "log", changeStreamPreAndPostImages={"enabled": True})
     with capped.log.watch(full_document_before_change="required") as stream:
         for number in range(3):
@@ -60,7 +60,7 @@ def test_a_retried_insert_into_a_capped_collection_is_not_done_again(
 ) -> None:
     capped.log.insert_many([{"_id": 0}, {"_id": 1}])
     command = {"insert": "log", "documents": [{"_id": 2}, {"_id": 3}], "txnNumber": Int64(1)}
-    # A client of its own: the pool of the shared one would hand the session on, numbers and all.
+    # Its own client: the shared one's pool would reuse the session with its numbers.
     with connected(server) as client, client.start_session() as session:
         replies = [client[capped.name].command(command, session=session) for _ in range(2)]
     assert [reply["n"] for reply in replies] == [2, 2]

@@ -97,7 +97,7 @@ def test_the_default_keeps_images(client: MongoClient[Document]) -> None:
         assert found["clusterParameters"] == [shown]
 
 
-def test_a_cluster_parameter_outlives_the_server(tmp_path: Path) -> None:
+def test_a_cluster_parameter_is_kept_over_a_restart(tmp_path: Path) -> None:
     with running(data=tmp_path) as server, connected(server) as client:
         reply = client.admin.command({"setClusterParameter": expiry(100)})
         assert server.server.first.cluster_parameters.image_expiry_seconds == 100

@@ -1,4 +1,4 @@
-"""The supervisor of the pipeline, with small programs in the pipeline's place."""
+"""The supervisor of the pipeline, with small programs instead of the pipeline."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def lines(log: Logbook) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.newest()]
 
 
-def test_a_child_is_watched_started_again_and_ended() -> None:
+def test_a_child_is_watched_restarted_and_ended() -> None:
     async def play() -> None:
         log = Logbook("debug")
         child = child_of(log, SAYS_PROGRESS + UNTIL_INPUT_ENDS)
@@ -70,7 +70,7 @@ def test_a_child_is_watched_started_again_and_ended() -> None:
     asyncio.run(play())
 
 
-def test_a_command_that_cannot_work_is_not_tried_again() -> None:
+def test_a_command_that_cannot_work_is_not_retried() -> None:
     async def play() -> None:
         log = Logbook()
         program = "import sys; print('tailrace: there is no Java; install it', file=sys.stderr); sys.exit(2)"
@@ -85,8 +85,8 @@ def test_a_command_that_cannot_work_is_not_tried_again() -> None:
     asyncio.run(play())
 
 
-def test_whatever_a_child_leaves_in_its_group_is_ended_too(tmp_path: Path) -> None:
-    """A child that does not listen, and one of its own that outlives it."""
+def test_all_processes_of_a_childs_group_are_ended(tmp_path: Path) -> None:
+    """A child that ignores signals, and a child of it that outlives it."""
     noted = tmp_path / "pid"
     program = f"""
 import signal, subprocess, sys, time
@@ -111,7 +111,7 @@ time.sleep(600)
 
 
 async def gone(pid: int) -> None:
-    """A killed process that nobody waits for is gone when the system has cleared it away."""
+    """A killed process without a parent that waits is gone when the system has reaped it."""
     deadline = monotonic() + SECONDS
     while not has_ended(pid):
         assert monotonic() < deadline

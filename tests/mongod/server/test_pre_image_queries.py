@@ -1,4 +1,4 @@
-"""Stored pre-images are read by collection and time without a look at the others."""
+"""Stored pre-images are read by collection and time without reading the others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Transactions that are prepared first and decided about later, as a coordinator asks a shard for it."""
+"""Transactions that a coordinator prepares on a shard, and decides later."""
 
 import socket
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ NULL_OPTIME = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
 class Prepared:
-    """A transaction of one session, spoken to as a coordinator does."""
+    """A transaction of one session, with the commands of a coordinator."""
 
     def __init__(self, raw: RawClient, number: int = 1, database: str = "shop") -> None:
         self.raw = raw
@@ -63,7 +63,7 @@ class Prepared:
 
 @contextmanager
 def prepared(raw: RawClient, items: Any, number: int = 1) -> Iterator[Prepared]:
-    """One of each kind of change, prepared; aborted behind the block unless it has ended."""
+    """One of each kind of change, prepared; aborted after the block unless it has ended."""
     transaction = Prepared(raw, number, items.database.name)
     transaction.write({"insert": items.name, "documents": [{"_id": 4}]})
     transaction.write({"update": items.name, "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 5}}}]})
@@ -105,7 +105,7 @@ class TestEntries:
         assert (commit["lsid"], commit["txnNumber"]) == (prepare["lsid"], prepare["txnNumber"])
         assert commit["ts"] > transaction.time
 
-    def test_an_abort_does_too_and_leaves_everything_as_it_was(
+    def test_an_abort_points_to_it_too_and_changes_nothing(
         self, server: RunningServer, client: MongoClient[Document], items: Any, raw: RawClient
     ) -> None:
         before = now(client)
@@ -158,7 +158,7 @@ class TestEntries:
         assert commit["o"]["commitTimestamp"] == later
         assert commit["ts"] > later
 
-    def test_config_transactions_tells_the_state(
+    def test_config_transactions_has_the_state(
         self, client: MongoClient[Document], items: Any, raw: RawClient
     ) -> None:
         def record() -> Document:
@@ -176,7 +176,7 @@ class TestEntries:
 
 
 class TestStreams:
-    def test_events_come_with_the_commit(
+    def test_events_appear_with_the_commit(
         self, client: MongoClient[Document], items: Any, raw: RawClient
     ) -> None:
         database = items.database
@@ -255,7 +255,7 @@ class TestRules:
             assert transaction.commit()["ok"] == 1.0
         assert found(items) == AFTER
 
-    def test_its_session_cannot_go_on(self, items: Any, raw: RawClient) -> None:
+    def test_its_session_cannot_be_used(self, items: Any, raw: RawClient) -> None:
         database = items.database.name
         insert = {"insert": items.name, "documents": [{"_id": 9}], "$db": database}
         with prepared(raw, items) as transaction:
@@ -267,7 +267,7 @@ class TestRules:
         assert statement(raw, transaction.lsid, 2, insert, start=True)["ok"] == 1.0
         assert end(raw, transaction.lsid, 2, "abortTransaction")["ok"] == 1.0
 
-    def test_whatever_is_said_twice_is_answered_twice(
+    def test_repeated_commands_get_the_same_reply(
         self, server: RunningServer, client: MongoClient[Document], items: Any, raw: RawClient
     ) -> None:
         before = now(client)
@@ -279,7 +279,7 @@ class TestRules:
             assert transaction.prepare()["code"] == 256
             assert transaction.abort()["code"] == 256
 
-    def test_one_that_is_aborted_is_gone(self, items: Any, raw: RawClient) -> None:
+    def test_an_aborted_one_does_not_exist(self, items: Any, raw: RawClient) -> None:
         with prepared(raw, items) as transaction:
             transaction.abort()
             for reply in (transaction.commit(), transaction.prepare(), transaction.abort()):
@@ -315,7 +315,7 @@ class TestRules:
             waiting.receive()
         assert found(items)[0] == {"_id": 1, "x": 6}
 
-    def test_a_write_that_waited_for_the_open_one_waits_on(
+    def test_a_write_that_waited_for_the_open_one_continues_to_wait(
         self, client: MongoClient[Document], items: Any, raw: RawClient, server: RunningServer
     ) -> None:
         transaction = Prepared(raw, database=items.database.name)
@@ -338,7 +338,7 @@ class TestRules:
         items.drop()
         assert found(items) == []
 
-    def test_a_collection_it_makes(
+    def test_a_collection_that_it_creates(
         self, client: MongoClient[Document], database: Database[Document], raw: RawClient
     ) -> None:
         transaction = Prepared(raw, database=database.name)
@@ -352,7 +352,7 @@ class TestRules:
 
 
 class TestPartsOfRetryableWrites:
-    """A router runs a retryable write that needs several shards as a transaction of an inner session."""
+    """A router runs a retryable write that needs several shards as a transaction of an internal session."""
 
     @pytest.fixture
     def inner(self, raw: RawClient, items: Any) -> Prepared:
@@ -365,7 +365,7 @@ class TestPartsOfRetryableWrites:
 
     @staticmethod
     def parent(transaction: Prepared, items: Any) -> Document:
-        """The statement as its client sends it, again: it finds another document by now."""
+        """The client's statement, sent again; by now it would find another document."""
         lsid = {"id": transaction.lsid["id"]}
         update = {"q": {"x": 0}, "u": {"$inc": {"x": 1}}}
         return transaction.raw.call(
@@ -390,14 +390,14 @@ class TestPartsOfRetryableWrites:
         assert (reply["n"], reply["nModified"], reply["retriedStmtIds"]) == (1, 1, [3])
         assert found(items) == BEFORE[1:]
 
-    def test_one_that_was_aborted_is_executed(self, inner: Prepared, items: Any) -> None:
+    def test_an_aborted_write_is_executed(self, inner: Prepared, items: Any) -> None:
         inner.prepare()
         inner.abort()
         reply = self.parent(inner, items)
         assert (reply["n"], reply.get("retriedStmtIds")) == (1, None)
         assert found(items) == [{"_id": 1, "x": 1}, *BEFORE[1:]]
 
-    def test_a_document_that_was_told_is_told_again(
+    def test_a_returned_document_is_returned_again(
         self, server: RunningServer, client: MongoClient[Document], items: Any, raw: RawClient
     ) -> None:
         before = now(client)
@@ -430,7 +430,7 @@ class TestSurvival:
                 assert client.admin.command("serverStatus")["transactions"]["currentPrepared"] == 0
             assert found(client.shop.items) == AFTER
 
-    def test_another_primary_goes_on_with_it(self) -> None:
+    def test_another_primary_continues_with_it(self) -> None:
         with running(members=3) as own, connected(own, retryWrites=False) as client:
             client.shop.items.insert_many(BEFORE)
             with raw_client(own) as raw:
@@ -462,7 +462,7 @@ class TestSurvival:
             transaction.raw = raw
             items = client.shop.items
             assert transaction.run({"find": "items"})["code"] == 267
-            # What it had locked is locked, and the place its insert takes is not given to another.
+            # Its locks are held again, and the record key of its insert is not given to another document.
             update = {"q": {"_id": 1}, "u": {"$set": {"x": 9}}}
             refused = failure(client.shop.command, "update", "items", updates=[update], maxTimeMS=50)
             assert refused.code == 50
@@ -492,7 +492,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]
 
 
 def test_a_kill(process: ServedProcess) -> None:
-    """Killed behind the prepare: a stream from before shows the whole transaction, images and all."""
+    """Killed after the prepare: a stream from before shows the whole transaction with its images."""
     with process.client() as client:
         shop = client.shop
         shop.create_collection("items", changeStreamPreAndPostImages={"enabled": True})

@@ -1,4 +1,4 @@
-"""Retryable writes: a command that is sent again tells its first result and writes nothing.
+"""Retryable writes: a repeated command returns its first result and writes nothing.
 
 The commands are sent as a driver sends them after it lost the reply: same session, same number.
 """
@@ -19,7 +19,7 @@ from tests.mongod.server.writing import entries_of
 
 
 class Retrying:
-    """Sends commands with a session of its own, under numbers that the test chooses."""
+    """Sends commands in its own session, under numbers that the test chooses."""
 
     def __init__(self, database: Database[Document], session: ClientSession) -> None:
         self.database = database
@@ -27,7 +27,6 @@ class Retrying:
 
     @property
     def session_id(self) -> Binary:
-        """What the session is called."""
         return Binary(self._session.session_id["id"], 4)
 
     def send(self, number: int, command: Document, *, on: str | None = None) -> Document:
@@ -52,7 +51,7 @@ class Retrying:
 
 @pytest.fixture
 def retrying(server: RunningServer, database: Database[Document]) -> Iterator[Retrying]:
-    # A client of its own: the pool of the shared one would hand the session on, numbers and all.
+    # Its own client: the shared one's pool would reuse the session with its numbers.
     with connected(server) as client, client.start_session() as session:
         yield Retrying(client[database.name], session)
 
@@ -75,7 +74,7 @@ def test_statements_that_were_not_executed_are_executed(retrying: Retrying) -> N
     assert last["prevOpTime"]["ts"] == entries_of(retrying.database)[-2]["ts"]
 
 
-def test_statements_are_known_by_their_ids(retrying: Retrying) -> None:
+def test_statements_are_identified_by_their_ids(retrying: Retrying) -> None:
     retrying.insert(1, 1, 2, stmtIds=[7, 9])
     assert retrying.insert(1, 2, stmtId=9)["retriedStmtIds"] == [9]
     with pytest.raises(OperationFailure) as failure:
@@ -108,7 +107,7 @@ def test_entries_of_one_number_are_chained(retrying: Retrying) -> None:
     assert [entry["txnNumber"] for entry in (insert, first, second)] == [4, 5, 5]
 
 
-def test_an_update_tells_its_first_result(retrying: Retrying) -> None:
+def test_an_update_returns_its_first_result(retrying: Retrying) -> None:
     retrying.insert(1, 1)
     updates = [
         {"q": {"_id": 1}, "u": {"$inc": {"a": 1}}},
@@ -152,7 +151,7 @@ def test_many_documents_cannot_be_retried(retrying: Retrying) -> None:
 
 
 @pytest.mark.parametrize(("returns_new", "image"), [(False, "preImage"), (True, "postImage")])
-def test_find_and_modify_tells_the_same_document(retrying: Retrying, returns_new: bool, image: str) -> None:
+def test_find_and_modify_returns_the_same_document(retrying: Retrying, returns_new: bool, image: str) -> None:
     retrying.insert(1, 1)
     command: Document = {"query": {"_id": 1}, "update": {"$inc": {"a": 1}}, "new": returns_new}
     first = retrying.modify(2, **command)
@@ -215,7 +214,9 @@ def test_bulk_write_is_not_executed_twice(retrying: Retrying) -> None:
     assert entries_of(retrying.database) == written
 
 
-def test_a_lost_history_is_told(own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+def test_a_truncated_history_is_an_error(
+    own_server: RunningServer, own_client: MongoClient[Document]
+) -> None:
     with own_client.start_session() as session:
         retrying = Retrying(own_client.shop, session)
         retrying.insert(1, 1, 2)
@@ -227,7 +228,7 @@ def test_a_lost_history_is_told(own_server: RunningServer, own_client: MongoClie
     assert own_client.shop.things.count_documents({}) == 2
 
 
-def test_the_history_outlives_a_restart(tmp_path: Path) -> None:
+def test_the_history_is_kept_over_a_restart(tmp_path: Path) -> None:
 
     command: Document = {"query": {"_id": 1}, "update": {"$inc": {"a": 1}}}
     with running(data=tmp_path / "data") as server:

@@ -1,4 +1,4 @@
-"""The server as older releases: what a real driver sees of them."""
+"""The server as older releases, as a driver sees them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,19 +18,19 @@ from tailrace.testing.replica_set import ReplicaSet
 
 Document = dict[str, Any]
 ITEMS = list(range(50))
-"""so many that the difference to fewer is smaller than they are"""
+"""long enough that the diff to a shorter array is smaller than the array"""
 ALL = [f"{major}.{minor}" for major, minor in WIRE_VERSIONS]
 
 
 @contextmanager
 def presenting(version: str, **options: Any) -> Iterator["MongoClient[Document]"]:
-    """A client of a server of that version; PyMongo is made to accept it."""
+    """A client of a server of that version; PyMongo is patched to accept it."""
     with older_servers_accepted(), ReplicaSet(server_version=version, **options) as replica_set:
         yield replica_set.client(retryReads=False, retryWrites=False)
 
 
 def opening(client: "MongoClient[Document]", spec: Document, *stages: Document, **fields: Any) -> Document:
-    """The cursor that a change stream on one collection begins with, without a driver's help."""
+    """The first cursor of a change stream on one collection, without a driver's help."""
     pipeline = [{"$changeStream": spec}, *stages]
     return dict(client.shop.command("aggregate", "orders", pipeline=pipeline, cursor={}, **fields)["cursor"])
 
@@ -45,7 +45,7 @@ def refused(client: "MongoClient[Document]", spec: Document, *stages: Document, 
 
 
 def changes(client: "MongoClient[Document]", **options: Any) -> list[Document]:
-    """The events of an insert and of an update that makes an array shorter."""
+    """The events of an insert and of an update that shortens an array."""
     orders = client.shop.orders
     with orders.watch(**options) as stream:
         orders.insert_one({"_id": 1, "items": ITEMS})
@@ -92,14 +92,14 @@ def test_the_feature_compatibility_version_is_the_series() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.6", "4.1.3", "8.3", "9", "latest", "4.0.x", "4.0.1.2", ""])
-def test_a_version_that_cannot_be_presented_is_said_in_one_sentence(version: str) -> None:
+def test_an_unknown_version_is_refused_in_one_sentence(version: str) -> None:
     with pytest.raises(
         UsageError, match=r"is not a server version that can be presented; give one of 4\.0, "
     ):
         ReplicaSet(server_version=version).start()
 
 
-def test_the_installed_driver_refuses_what_it_does_not_support() -> None:
+def test_the_installed_driver_refuses_unsupported_releases() -> None:
     with ReplicaSet(server_version="4.2") as replica_set, pytest.raises(ConfigurationError, match="wire"):
         replica_set.client().admin.command("ping")
 
@@ -115,7 +115,7 @@ def test_the_installed_driver_refuses_what_it_does_not_support() -> None:
         ("4.4.2", True),
     ],
 )
-def test_hello_came_to_several_series(version: str, is_known: bool) -> None:
+def test_releases_with_hello(version: str, is_known: bool) -> None:
     with presenting(version) as client:
         handshake = client.admin.command("isMaster", helloOk=True)
         assert handshake["ismaster"] is True
@@ -147,7 +147,7 @@ def test_a_driver_without_streaming_hello_finds_the_next_primary(version: str) -
         orders = replica_set.client(heartbeatFrequencyMS=500).shop.orders
         orders.insert_one({"_id": 1})
         replica_set.step_down()
-        with pytest.raises(NotPrimaryError):  # PyMongo goes by labels now, and there are none
+        with pytest.raises(NotPrimaryError):  # PyMongo decides by labels, and there are none
             orders.insert_one({"_id": 2})
         replica_set.step_up()
         orders.insert_one({"_id": 2})
@@ -160,7 +160,7 @@ def test_a_driver_without_streaming_hello_finds_the_next_primary(version: str) -
 @pytest.mark.parametrize(
     ("version", "expected"), [("4.0.6", 0), ("4.0.7", 1), ("4.2", 1), ("6.0.19", 1), ("6.1", 2), ("7.0", 2)]
 )
-def test_tokens_have_the_version_of_their_time(version: str, expected: int) -> None:
+def test_tokens_have_the_version_of_the_release(version: str, expected: int) -> None:
     with presenting(version) as client:
         events = changes(client) if version >= "4.2" else []
         with client.shop.watch() as stream:
@@ -172,7 +172,7 @@ def test_tokens_have_the_version_of_their_time(version: str, expected: int) -> N
             assert next(stream)["_id"] == events[-1]["_id"]
 
 
-def test_a_token_of_a_later_release_is_not_understood() -> None:
+def test_a_token_of_a_later_release_is_refused() -> None:
     newer = ResumeToken.high_water_mark(1 << 32, 2)
     with presenting("6.0") as client:
         assert refused(client, {"resumeAfter": {"_data": newer.data}}) == 50795
@@ -180,7 +180,7 @@ def test_a_token_of_a_later_release_is_not_understood() -> None:
         assert refused(client, {"resumeAfter": {"_data": newer.data}}) is None
 
 
-def test_a_token_of_an_earlier_release_is_understood(tmp_path: Any) -> None:
+def test_a_token_of_an_earlier_release_is_accepted(tmp_path: Any) -> None:
     with older_servers_accepted():
         with ReplicaSet(server_version="4.2", data=tmp_path) as replica_set:
             first, second = changes(replica_set.client())
@@ -194,7 +194,7 @@ def test_a_token_of_an_earlier_release_is_understood(tmp_path: Any) -> None:
     assert shown["clusterTime"] == second["clusterTime"]
 
 
-def test_the_position_is_told_from_4_0_7_on() -> None:
+def test_the_position_is_returned_from_4_0_7_on() -> None:
     with presenting("4.0.6") as client:
         assert "postBatchResumeToken" not in opening(client, {})
         with client.shop.orders.watch() as stream:
@@ -205,7 +205,7 @@ def test_the_position_is_told_from_4_0_7_on() -> None:
         assert "postBatchResumeToken" in opening(client, {})
 
 
-def test_wall_time_came_with_6_0() -> None:
+def test_wall_time_is_shown_from_6_0_on() -> None:
     with presenting("5.3") as client:
         assert [event for event in changes(client) if "wallTime" in event] == []
         pipeline = [{"$match": {"wallTime": {"$exists": False}}}]
@@ -300,7 +300,7 @@ def test_an_option_is_unknown_before_its_release(option: str, value: Any, before
         assert refused(client, {option: value}) is None
 
 
-def test_images_came_with_6_0() -> None:
+def test_images_are_available_from_6_0_on() -> None:
     with presenting("5.3") as client:
         assert refused(client, {"fullDocument": "whenAvailable"}) == 40575
         assert refused(client, {"fullDocument": "updateLookup"}) is None
@@ -418,7 +418,7 @@ def test_retryable_writes_are_labelled_from_4_4_on() -> None:
         assert ("topologyVersion" in details) is has_label
 
 
-def test_a_removed_id_is_the_clients_problem_before_4_2() -> None:
+def test_a_removed_id_is_not_an_error_before_4_2() -> None:
     without_id = [{"$project": {"_id": 0}}]
     with presenting("4.0.28") as client:
         cursor = opening(client, {"startAtOperationTime": Timestamp(1, 1)}, *without_id)

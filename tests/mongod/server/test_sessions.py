@@ -1,4 +1,4 @@
-"""Logical sessions: started, kept alive, ended, killed, forgotten."""
+"""Logical sessions: started, refreshed, ended, killed, expired."""
 
 import uuid
 from typing import Any
@@ -30,7 +30,7 @@ def test_a_session_that_the_server_starts(client: MongoClient[Document]) -> None
     assert len(started["id"]["id"]) == 16
 
 
-def test_drivers_sessions_are_known_until_the_client_ends(own_server: RunningServer) -> None:
+def test_a_drivers_sessions_exist_until_the_client_is_closed(own_server: RunningServer) -> None:
     with connected(own_server) as client:
         with client.start_session() as session:
             client.admin.command("ping", session=session)
@@ -39,12 +39,12 @@ def test_drivers_sessions_are_known_until_the_client_ends(own_server: RunningSer
     assert count(own_server) == 0
 
 
-def test_ending_what_is_not_there(client: MongoClient[Document]) -> None:
+def test_ending_unknown_sessions(client: MongoClient[Document]) -> None:
     assert client.admin.command({"endSessions": [new_id()]})["ok"] == 1.0
     assert client.admin.command({"endSessions": []})["ok"] == 1.0
 
 
-def test_sessions_that_are_not_used_end(own_server: RunningServer) -> None:
+def test_unused_sessions_expire(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         kept, forgotten = new_id(), new_id()
         raw.call({"ping": 1, "lsid": kept})
@@ -149,7 +149,7 @@ def test_statements_under_one_number_wait_for_each_other(server: RunningServer) 
         raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
         first.send(insert)
         second.send(insert)
-        # Both are the same statement: it is done once, and both are told so.
+        # Both are the same statement: it is executed once, and both get the same reply.
         assert [b"\x10n\0\1\0\0\0" in one.receive().document for one in (first, second)] == [True, True]
         found = raw.call({"find": "waiting", "$db": "sessions_test"})
         assert found["cursor"]["firstBatch"] == [{"_id": 1}]

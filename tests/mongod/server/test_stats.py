@@ -101,7 +101,7 @@ def test_list_databases(client: MongoClient[Document], database: Database[Docume
 # -- validate --------------------------------------------------------------------------------------------
 
 
-def test_a_sound_collection(database: Database[Document]) -> None:
+def test_a_valid_collection(database: Database[Document]) -> None:
     fill(database)
     database.c.create_index("a")
     reply = database.command("validate", "c")
@@ -113,12 +113,12 @@ def test_a_sound_collection(database: Database[Document]) -> None:
 
 
 @pytest.mark.parametrize("name", ["oplog.rs"])
-def test_own_collections_are_sound(client: MongoClient[Document], name: str) -> None:
+def test_internal_collections_are_valid(client: MongoClient[Document], name: str) -> None:
     assert client.local.command("validate", name)["valid"] is True
 
 
 def damage(server: RunningServer, database: Database[Document], what: str) -> None:
-    """Change the files behind the server's back."""
+    """Change the files without the server's knowledge."""
     store = server.server.store
 
     def work(unit: WriteUnit) -> None:

@@ -1,4 +1,4 @@
-"""Step-down and re-election, as drivers live through them."""
+"""Step-down and re-election, as drivers see them."""
 
 import threading
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def step_down(raw: RawClient, seconds: int = FOREVER) -> None:
     assert raw.call({"replSetStepDown": seconds, "force": True})["ok"] == 1.0
 
 
-def test_a_member_that_stepped_down_says_so(raw: RawClient, own_server: RunningServer) -> None:
+def test_a_member_that_stepped_down_is_a_secondary(raw: RawClient, own_server: RunningServer) -> None:
     before = raw.call({"hello": 1})
     step_down(raw)
     after = raw.call({"hello": 1})
@@ -106,7 +106,7 @@ def test_the_member_is_elected_again_in_a_new_term(raw: RawClient, own_server: R
     assert entry["t"] == 2
 
 
-def test_a_streaming_hello_tells_at_once(raw: RawClient, own_server: RunningServer) -> None:
+def test_a_streaming_hello_shows_it_at_once(raw: RawClient, own_server: RunningServer) -> None:
     with raw_client(own_server) as monitor:
         version = monitor.call({"hello": 1})["topologyVersion"]
         hello: Document = {"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000}
@@ -118,7 +118,7 @@ def test_a_streaming_hello_tells_at_once(raw: RawClient, own_server: RunningServ
         assert decode(monitor.receive().document)["isWritablePrimary"] is True
 
 
-def test_what_waits_is_interrupted(raw: RawClient, own_server: RunningServer) -> None:
+def test_waiting_commands_are_interrupted(raw: RawClient, own_server: RunningServer) -> None:
     block: Document = {"failCommands": ["find"], "blockConnection": True, "blockTimeMS": 60_000}
     raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": block})
     with raw_client(own_server) as reader:
@@ -150,7 +150,7 @@ def test_a_stream_that_waits_ends_with_a_resumable_error(raw: RawClient, own_ser
         assert watcher.call(more)["code"] == 43
 
 
-def test_a_stream_that_does_not_wait_is_told_with_its_next_batch(raw: RawClient) -> None:
+def test_an_idle_stream_gets_the_error_with_its_next_batch(raw: RawClient) -> None:
     more: Document = {"getMore": open_stream(raw), "collection": "orders", "$db": "shop"}
     step_down(raw)
     reply = raw.call(more)
@@ -167,7 +167,7 @@ def test_a_driver_waits_for_the_new_primary(own_server: RunningServer) -> None:
         assert [order["_id"] for order in orders.find()] == [1, 2]
 
 
-def test_a_driver_without_retries_is_told(own_server: RunningServer) -> None:
+def test_a_driver_without_retries_gets_the_error(own_server: RunningServer) -> None:
     host, port = own_server.address
     with MongoClient[Document](host, port, directConnection=True, retryWrites=False) as client:
         client["shop"]["orders"].insert_one({})
@@ -176,7 +176,7 @@ def test_a_driver_without_retries_is_told(own_server: RunningServer) -> None:
             client["shop"]["orders"].insert_one({})
 
 
-def test_a_watch_goes_on_behind_a_step_down(own_server: RunningServer) -> None:
+def test_a_watch_continues_after_a_step_down(own_server: RunningServer) -> None:
     with connected(own_server) as client:
         orders = client["shop"]["orders"]
         seen: list[int] = []

@@ -39,7 +39,7 @@ def ids(cursor: Document) -> list[Any]:
     return [d["_id"] for d in cursor["nextBatch" if "nextBatch" in cursor else "firstBatch"]]
 
 
-def test_it_stays_open_at_the_end_and_goes_on_with_new_documents(capped: Db) -> None:
+def test_it_stays_open_at_the_end_and_continues_with_new_documents(capped: Db) -> None:
     cursor = capped.c.find(cursor_type=CursorType.TAILABLE)
     assert [next(cursor)["_id"] for _ in range(4)] == [0, 1, 2, 3]
     assert cursor.alive
@@ -48,7 +48,7 @@ def test_it_stays_open_at_the_end_and_goes_on_with_new_documents(capped: Db) -> 
     cursor.close()
 
 
-def test_without_await_data_an_empty_batch_comes_at_once(raw: RawClient, capped: Db) -> None:
+def test_without_await_data_an_empty_batch_is_returned_at_once(raw: RawClient, capped: Db) -> None:
     cursor_id = opened(raw, capped)["id"]
     started = time.monotonic()
     cursor = raw.call(get(capped, cursor_id))["cursor"]
@@ -71,7 +71,7 @@ def test_await_data_waits_for_the_next_document(
     assert found[0] == ("odd" if query else "even")
 
 
-def test_await_data_gives_up_after_its_time(raw: RawClient, capped: Db) -> None:
+def test_await_data_ends_after_its_time(raw: RawClient, capped: Db) -> None:
     cursor_id = opened(raw, capped, awaitData=True)["id"]
     started = time.monotonic()
     reply = raw.call(get(capped, cursor_id, maxTimeMS=60))
@@ -116,7 +116,7 @@ def test_limits_of_plain_tails(raw: RawClient, capped: Db) -> None:
     assert last["id"] == 0
 
 
-def test_nothing_to_follow(raw: RawClient, database: Db) -> None:
+def test_a_missing_or_empty_collection(raw: RawClient, database: Db) -> None:
     assert opened(raw, database)["id"] == 0
     database.create_collection("c", capped=True, size=1000)
     assert opened(raw, database)["id"] == 0
@@ -131,11 +131,11 @@ def test_only_capped_collections_can_be_followed(database: Db) -> None:
 
 
 @pytest.mark.parametrize("options", [{"sort": {"_id": 1}}, {"sort": {"$natural": -1}}, {"singleBatch": True}])
-def test_what_does_not_go_with_tailable(raw: RawClient, capped: Db, options: Document) -> None:
+def test_options_that_exclude_tailable(raw: RawClient, capped: Db, options: Document) -> None:
     assert raw.call({"find": "c", "tailable": True, "$db": capped.name, **options})["code"] == 2
 
 
-def test_a_cursor_that_is_overtaken_is_lost(raw: RawClient, database: Db) -> None:
+def test_a_cursor_whose_position_was_removed_is_lost(raw: RawClient, database: Db) -> None:
     database.create_collection("c", capped=True, size=4096, max=3)
     database.c.insert_many([{"_id": i} for i in range(3)])
     cursor_id = opened(raw, database, batchSize=1)["id"]
@@ -154,7 +154,9 @@ def test_a_dropped_collection_ends_a_waiting_cursor(
 
 
 class TestOplog:
-    def test_new_entries_come_as_they_are_written(self, client: MongoClient[Document], database: Db) -> None:
+    def test_new_entries_are_returned_as_they_are_written(
+        self, client: MongoClient[Document], database: Db
+    ) -> None:
         oplog = client.local["oplog.rs"]
         newest = oplog.find_one(sort=[("$natural", -1)])
         assert newest is not None
@@ -164,7 +166,7 @@ class TestOplog:
         writer = threading.Thread(target=lambda: [database.c.insert_one({"_id": i}) for i in range(20)])
         writer.start()
         found: list[int] = []
-        while len(found) < 20:  # PyMongo stops at an empty batch, though the cursor goes on
+        while len(found) < 20:  # PyMongo stops at an empty batch, though the cursor is still open
             assert cursor.alive
             found += [entry["o"]["_id"] for entry in cursor if entry["op"] == "i"]
         writer.join()
@@ -172,7 +174,7 @@ class TestOplog:
         assert found == list(range(20))
 
     def test_raw_tails(self, client: MongoClient[Document], database: Db) -> None:
-        """Without a filter but time, entries go through as they are."""
+        """With a filter on time only, entries are passed through unchanged."""
         oplog = client.local["oplog.rs"]
         newest = oplog.find_one(sort=[("$natural", -1)])
         assert newest is not None
@@ -187,7 +189,7 @@ class TestOplog:
         assert [name for name in names if name] == [f"{database.name}.$cmd", f"{database.name}.c"]
         cursor.close()
 
-    def test_truncation_overtakes_a_reader(self, own_server: RunningServer) -> None:
+    def test_a_reader_whose_position_was_truncated_is_lost(self, own_server: RunningServer) -> None:
         with connected(own_server) as client:
             client.shop.c.insert_many([{"_id": i} for i in range(10)])
             for number in range(20):
@@ -201,6 +203,6 @@ class TestOplog:
             with pytest.raises(OperationFailure) as failure:
                 list(plain)
             assert failure.value.code == 136
-            # PyMongo takes the same error of a tailable cursor for its end.
+            # For a tailable cursor PyMongo takes the same error as its end.
             assert len(list(tail)) == 1
             assert not tail.alive

@@ -1,4 +1,4 @@
-"""How transactions end: by commit, abort, errors, time, sessions, step-downs and the end of the server."""
+"""The ends of transactions: commit, abort, errors, expiry, sessions, step-downs and stops of the server."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tests.mongod.server.transacting import (
 
 
 class TestEnds:
-    def test_a_commit_is_answered_as_often_as_it_is_sent(
+    def test_a_repeated_commit_succeeds(
         self, server: RunningServer, client: MongoClient[Document], items: Any
     ) -> None:
         before = now(client)
@@ -37,7 +37,7 @@ class TestEnds:
             session.commit_transaction()
         assert len([entry for entry in entries(server, before) if "txnNumber" in entry]) == 1
 
-    def test_also_after_a_restart(self, tmp_path: Path) -> None:
+    def test_a_repeated_commit_succeeds_after_a_restart(self, tmp_path: Path) -> None:
         lsid = new_lsid()
         with running(data=tmp_path) as server, raw_client(server) as raw:
             raw.call({"create": "items", "$db": "shop"})
@@ -52,7 +52,7 @@ class TestEnds:
             found = raw.call({"find": "items", "$db": "shop"})["cursor"]["firstBatch"]
             assert found == [{"_id": 1}]
 
-    def test_what_was_open_when_the_server_stopped_is_gone(self, tmp_path: Path) -> None:
+    def test_open_transactions_are_aborted_by_a_stop(self, tmp_path: Path) -> None:
         lsid = new_lsid()
         with running(data=tmp_path) as server, raw_client(server) as raw:
             raw.call({"create": "items", "$db": "shop"})
@@ -62,7 +62,7 @@ class TestEnds:
             assert (reply["code"], reply["errorLabels"]) == (251, [TRANSIENT])
             assert raw.call({"find": "items", "$db": "shop"})["cursor"]["firstBatch"] == []
 
-    def test_a_read_only_one_writes_nothing(
+    def test_a_read_only_transaction_logs_nothing(
         self, server: RunningServer, client: MongoClient[Document], items: Any
     ) -> None:
         before = now(client)
@@ -88,7 +88,7 @@ class TestEnds:
             assert failure(items.find_one, {}, session=session).code == 251
         assert [document["x"] for document in items.find()] == [0, 0, 0]
 
-    def test_a_document_that_is_not_valid_ends_it(
+    def test_an_invalid_document_ends_it(
         self, client: MongoClient[Document], database: Database[Document]
     ) -> None:
         database.create_collection("strict", validator={"x": {"$type": "int"}})
@@ -96,7 +96,7 @@ class TestEnds:
             assert failure(database.strict.insert_one, {"x": "text"}, session=session).code == 121
             assert failure(session.commit_transaction).code == 251
 
-    def test_ends_of_what_has_ended(self, server: RunningServer, items: Any) -> None:
+    def test_ending_it_again(self, server: RunningServer, items: Any) -> None:
         lsid = new_lsid()
         insert = {"insert": items.name, "documents": [{"_id": 9}], "$db": items.database.name}
         with raw_client(server) as raw:
@@ -152,7 +152,7 @@ class TestEnds:
             assert items.find_one({}, session=younger) == {"_id": 1}
         assert "Aborted a transaction that was open for too long" in own_server.messages()
 
-    def test_and_the_limit_can_be_set(
+    def test_its_time_limit_can_be_set(
         self, own_server: RunningServer, own_client: MongoClient[Document]
     ) -> None:
         own_client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=1000)

@@ -1,4 +1,4 @@
-"""What a committed transaction leaves in the oplog, in the catalog and among the pre-images."""
+"""The oplog entries, catalog changes and pre-images of a committed transaction."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class TestEntries:
         assert second["prevOpTime"] == {"ts": first["ts"], "t": first["t"]}
         assert collection.count_documents({}) == 3
 
-    def test_collections_and_indexes_made_inside(
+    def test_collections_and_indexes_created_inside(
         self, server: RunningServer, client: MongoClient[Document], database: Database[Document]
     ) -> None:
         before = now(client)

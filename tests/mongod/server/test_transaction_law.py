@@ -1,4 +1,4 @@
-"""Whatever runs side by side, the events of a stream make the documents what they are."""
+"""A law: applying the events of a stream gives the documents, with any concurrent transactions."""
 
 import random
 import threading
@@ -20,7 +20,7 @@ from tests.support.history import identity
 WORKERS = 4
 ROUNDS = 12
 EXPECTED = {24, 112, 251, 11000}
-"""Conflicts, what follows them, and duplicate keys; nothing else may go wrong"""
+"""Conflicts, their consequences, and duplicate keys; no other errors are allowed"""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -62,7 +62,7 @@ def test_events_of_concurrent_transactions_replay(
 
 
 class Worker:
-    """Somebody who writes at random, inside of transactions and outside."""
+    """A thread that writes at random, inside of transactions and outside."""
 
     def __init__(
         self, client: MongoClient[Document], database: Database[Document], rng: random.Random

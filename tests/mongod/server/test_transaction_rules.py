@@ -1,4 +1,4 @@
-"""What transactions may not do, arguments that make no sense, and what administrators see of them."""
+"""Refusals in transactions, invalid arguments, and statistics of transactions."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ class TestRules:
         ],
         ids=lambda command: next(iter(command)),
     )
-    def test_what_is_not_allowed(self, server: RunningServer, command: Document) -> None:
+    def test_refused_commands(self, server: RunningServer, command: Document) -> None:
         lsid = new_lsid()
         with raw_client(server) as raw:
             assert statement(raw, lsid, 1, {"find": "items"}, start=True)["ok"] == 1.0
             assert statement(raw, lsid, 1, command)["code"] == 263
-            # The transaction goes on without it.
+            # The transaction continues without it.
             assert statement(raw, lsid, 1, {"find": "items"})["ok"] == 1.0
 
     @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ class TestRules:
             ({"txnNumber": Int64(1)}, 50768),
         ],
     )
-    def test_arguments_that_make_no_sense(self, server: RunningServer, fields: Document, code: int) -> None:
+    def test_invalid_arguments(self, server: RunningServer, fields: Document, code: int) -> None:
         with raw_client(server) as raw:
             lsid = new_lsid()
             assert raw.call({"find": "items", "$db": "shop", "lsid": lsid, **fields})["code"] == code
@@ -65,7 +65,7 @@ class TestRules:
             find = {"find": "items", "readConcern": {"level": level}}
             assert statement(raw, lsid, 1, find, start=True)["code"] == 72
 
-    def test_moments_to_read_at(self, own_server: RunningServer, own_client: MongoClient[Document]) -> None:
+    def test_at_cluster_time(self, own_server: RunningServer, own_client: MongoClient[Document]) -> None:
         past = now(own_client)
         own_client.shop.items.insert_one({"_id": 9})
         with raw_client(own_server) as raw:
@@ -127,7 +127,7 @@ class TestRules:
         with transaction(client) as session:
             assert failure(database.capped.insert_one, {}, session=session).code == 263
 
-    def test_views_are_not_made(self, client: MongoClient[Document], database: Database[Document]) -> None:
+    def test_views_are_not_created(self, client: MongoClient[Document], database: Database[Document]) -> None:
         with transaction(client) as session:
             command = {"create": "view", "viewOn": "items", "pipeline": []}
             assert failure(database.command, command, session=session).code == 263

@@ -1,4 +1,4 @@
-"""Multi-document transactions as a driver runs them: what they see, and who conflicts with whom."""
+"""Multi-document transactions as a driver runs them: isolation and conflicts."""
 
 import threading
 from typing import Any
@@ -30,7 +30,7 @@ class TestIsolation:
             session.commit_transaction()
         assert list(items.find()) == inside
 
-    def test_an_abort_leaves_everything_as_it_was(self, client: MongoClient[Document], items: Any) -> None:
+    def test_an_abort_changes_nothing(self, client: MongoClient[Document], items: Any) -> None:
         before = list(items.find())
         with transaction(client) as session:
             items.update_many({}, {"$inc": {"x": 1}}, session=session)
@@ -50,7 +50,7 @@ class TestIsolation:
             session.commit_transaction()
         assert items.find_one({"_id": 1}) == {"_id": 1, "x": 7}
 
-    def test_a_cursor_goes_on_inside_and_ends_with_the_transaction(
+    def test_a_cursor_works_inside_and_ends_with_the_transaction(
         self, client: MongoClient[Document], database: Database[Document]
     ) -> None:
         collection = database.many
@@ -100,7 +100,9 @@ class TestConflicts:
             first.commit_transaction()
         assert items.find_one({"_id": 1})["x"] == 1
 
-    def test_so_does_one_whose_snapshot_is_too_old(self, client: MongoClient[Document], items: Any) -> None:
+    def test_a_writer_whose_snapshot_is_too_old_fails_at_once(
+        self, client: MongoClient[Document], items: Any
+    ) -> None:
         with transaction(client) as session:
             items.find_one({}, session=session)
             items.update_one({"_id": 1}, {"$inc": {"x": 1}})
@@ -113,7 +115,7 @@ class TestConflicts:
             assert failure(items.insert_one, {"_id": 9}, session=second).code == 112
             first.commit_transaction()
 
-    def test_with_transaction_tries_again(self, client: MongoClient[Document], items: Any) -> None:
+    def test_with_transaction_retries(self, client: MongoClient[Document], items: Any) -> None:
         attempts = []
 
         def work(session: ClientSession) -> None:
@@ -166,7 +168,7 @@ class TestConflicts:
             assert done.is_set()
         assert items.find_one({"_id": 1})["x"] == 6
 
-    def test_but_no_longer_than_it_may(self, client: MongoClient[Document], items: Any) -> None:
+    def test_max_time_ends_the_wait(self, client: MongoClient[Document], items: Any) -> None:
         with transaction(client) as session:
             items.update_one({"_id": 1}, {"$set": {"x": 5}}, session=session)
             command = {
@@ -179,7 +181,7 @@ class TestConflicts:
         assert items.find_one({"_id": 1})["x"] == 5
 
     @pytest.mark.parametrize("stage", [None, "$merge", "$out"])
-    def test_and_killop_ends_the_waiting(
+    def test_kill_op_ends_the_wait(
         self, client: MongoClient[Document], items: Any, stage: str | None
     ) -> None:
         with transaction(client) as session:
@@ -224,7 +226,7 @@ class TestCatalogChanges:
             error = failure(items.insert_one, {}, session=session)
             assert (error.code, error.has_error_label(TRANSIENT)) == (112, True)
 
-    def test_a_collection_made_meanwhile(
+    def test_a_collection_created_meanwhile(
         self, client: MongoClient[Document], database: Database[Document]
     ) -> None:
         with transaction(client) as session:

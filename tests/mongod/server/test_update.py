@@ -1,4 +1,4 @@
-"""`update` over the wire: what changes, what is refused, what is logged."""
+"""`update` over the wire: changes, refusals, oplog entries."""
 
 import bson
 import pytest
@@ -41,7 +41,7 @@ def test_many_documents_are_changed(things: Database[Document]) -> None:
     assert [found["a"] for found in things.things.find()] == [1, 12, 13]
 
 
-def test_an_index_that_an_update_moves_along_is_read_once(things: Database[Document]) -> None:
+def test_documents_that_an_update_moves_within_an_index_are_updated_once(things: Database[Document]) -> None:
     things.things.create_index("a")
     result = things.things.update_many({"a": {"$gt": 0}}, {"$inc": {"a": 1}})
     assert result.modified_count == 3
@@ -149,9 +149,7 @@ def test_a_hint_must_name_an_index(things: Database[Document]) -> None:
         ({"q": {}, "u": {"$set": {"tags.$.x": 1}}}, 2),
     ],
 )
-def test_statements_that_cannot_be_are_refused(
-    things: Database[Document], statement: Document, code: int
-) -> None:
+def test_invalid_statements_are_refused(things: Database[Document], statement: Document, code: int) -> None:
     before = list(things.things.find())
     assert refused(things, **statement) == code
     assert list(things.things.find()) == before
@@ -196,7 +194,7 @@ def test_an_error_among_many_leaves_those_before_it_changed(database: Database[D
     assert [found["a"] for found in database.things.find()] == [7, 1, 2]
 
 
-def test_a_document_that_fails_is_left_as_it_was_in_every_index(database: Database[Document]) -> None:
+def test_a_failed_document_is_unchanged_in_every_index(database: Database[Document]) -> None:
     database.things.create_index("a")
     database.things.create_index("b", unique=True)
     database.things.insert_many([{"_id": 1, "a": 1, "b": 1}, {"_id": 2, "a": 2, "b": 2}])
@@ -229,7 +227,7 @@ def test_current_dates_and_empty_timestamps(database: Database[Document]) -> Non
 # -- upserts ----------------------------------------------------------------------------------------------
 
 
-def test_an_upsert_inserts_what_the_query_says(database: Database[Document]) -> None:
+def test_an_upsert_inserts_the_values_of_the_query(database: Database[Document]) -> None:
     result = database.things.update_one(
         {"_id": 7, "a.b": 1, "c": {"$gt": 5}, "$and": [{"d": {"$eq": 4}}], "e": {"$in": [3]}},
         {"$set": {"f": 1}, "$setOnInsert": {"g": 2}},
@@ -240,7 +238,7 @@ def test_an_upsert_inserts_what_the_query_says(database: Database[Document]) -> 
     assert [entry["op"] for entry in entries_of(database)] == ["c", "i"]
 
 
-def test_an_upsert_without_an_id_makes_one(database: Database[Document]) -> None:
+def test_an_upsert_without_an_id_generates_one(database: Database[Document]) -> None:
     result = database.things.update_one({"a": 1}, {"$inc": {"n": 1}}, upsert=True)
     assert isinstance(result.upserted_id, ObjectId)
     stored = database.things.find_one()
@@ -272,7 +270,7 @@ def test_a_supplied_document_is_inserted(database: Database[Document]) -> None:
     assert database.things.find_one() == {"_id": 5, "z": 1}
 
 
-def test_several_upserts_are_told_by_their_place_and_logged_apart(database: Database[Document]) -> None:
+def test_several_upserts_are_returned_by_index_and_logged_separately(database: Database[Document]) -> None:
     database.create_collection("things")
     updates = [{"q": {"_id": n}, "u": {"$set": {"a": 1}}, "upsert": True} for n in (5, 6)]
     reply = database.command("update", "things", updates=updates)
@@ -317,7 +315,7 @@ def test_the_result_must_fit_the_rules(database: Database[Document]) -> None:
         database.things.update_one({"_id": 1}, {"$set": {"b": 1}})
 
 
-def test_moderate_rules_let_documents_alone_that_broke_them_before(database: Database[Document]) -> None:
+def test_moderate_rules_allow_updates_of_invalid_documents(database: Database[Document]) -> None:
     database.create_collection("things", validator={"a": 1}, validationLevel="moderate")
     database.things.insert_one({"_id": 1, "a": 1})
     database.things.insert_one({"_id": 2, "a": 2}, bypass_document_validation=True)
@@ -326,7 +324,7 @@ def test_moderate_rules_let_documents_alone_that_broke_them_before(database: Dat
         database.things.update_one({"_id": 1}, {"$set": {"a": 3}})
 
 
-def test_pre_images_are_kept(database: Database[Document]) -> None:
+def test_pre_images_are_stored(database: Database[Document]) -> None:
     database.create_collection("things", changeStreamPreAndPostImages={"enabled": True})
     database.things.insert_one({"_id": 1, "a": 1})
     database.things.update_one({"_id": 1}, {"$set": {"a": 2}})

@@ -1,4 +1,4 @@
-"""Views: made, changed, listed and dropped as documents of `system.views`."""
+"""Views: created, changed, listed and dropped as documents of `system.views`."""
 
 import pytest
 from pymongo import MongoClient
@@ -72,7 +72,7 @@ def test_the_same_view_again(server: RunningServer, database: Database[Document]
         view(database, "c", "v")
 
 
-def test_views_go_with_their_definitions(database: Database[Document]) -> None:
+def test_views_are_dropped_with_their_definitions(database: Database[Document]) -> None:
     view(database, "v", "c")
     database.command("drop", "system.views")
     assert database.list_collection_names() == []
@@ -88,7 +88,7 @@ def test_a_collation_is_shown_in_full(database: Database[Document]) -> None:
         view(database, "w", "v")
 
 
-def test_circles_are_refused(database: Database[Document]) -> None:
+def test_cycles_are_refused(database: Database[Document]) -> None:
     view(database, "a", "b")
     view(database, "b", "c")
     with refused(5):

@@ -1,4 +1,4 @@
-"""Write concern: what one member can promise, and what it cannot."""
+"""Write concerns that one member can meet, and others."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from tests.mongod.server.writing import entries_of
 @pytest.mark.parametrize(
     "concern", [{"w": 1}, {"w": "majority"}, {"w": "majority", "j": True}, {"j": True}, {}]
 )
-def test_what_one_member_can_promise(database: Database[Document], concern: Document) -> None:
+def test_write_concerns_that_one_member_can_meet(database: Database[Document], concern: Document) -> None:
     reply = database.command("insert", "things", documents=[{"_id": 1}], writeConcern=concern)
     assert reply["n"] == 1
     assert "writeConcernError" not in reply
 
 
 @pytest.mark.parametrize(("w", "code"), [(2, 100), (50, 100), ("backups", 79)])
-def test_what_it_cannot_promise_is_written_all_the_same(
+def test_a_write_concern_that_cannot_be_met_does_not_undo_the_write(
     database: Database[Document], w: int | str, code: int
 ) -> None:
     concern = {"w": w, "wtimeout": 10}
@@ -51,7 +51,7 @@ def test_a_driver_sees_a_write_concern_error(database: Database[Document]) -> No
 @pytest.mark.parametrize(
     ("concern", "code"), [({"w": -1}, 9), ({"w": 51}, 9), ({"w": True}, 9), ({"x": 1}, 40415)]
 )
-def test_what_is_no_write_concern_is_refused(
+def test_invalid_write_concerns_are_refused(
     database: Database[Document], concern: Document, code: int
 ) -> None:
     with pytest.raises(OperationFailure) as failure:
@@ -65,11 +65,11 @@ def test_unacknowledged_writes_are_written(server: RunningServer, database: Data
         silent.insert_one({"_id": 1})
         silent.insert_one({"_id": 1})
         silent.update_one({"_id": 1}, {"$set": {"a": 1}})
-        # There is one connection, whose commands run in order: this comes behind the writes.
+        # There is one connection, which runs commands in order: this one comes after the writes.
         assert list(client[database.name].things.find()) == [{"_id": 1, "a": 1}]
 
 
-def test_acknowledged_writes_are_there_after_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_a_restart(tmp_path: Path) -> None:
     for number in range(3):
         with running(data=tmp_path / "data") as server, connected(server) as client:
             assert client.shop.things.count_documents({}) == number

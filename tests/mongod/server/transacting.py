@@ -1,4 +1,4 @@
-"""What tests of transactions share: open ones, raw statements, the oplog, writes that wait."""
+"""Shared by tests of transactions: open ones, raw statements, the oplog, blocked writes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ TRANSIENT = "TransientTransactionError"
 
 @contextmanager
 def transaction(client: MongoClient[Document], **options: Any) -> Iterator[ClientSession]:
-    """An open transaction, aborted behind the block unless it has ended."""
+    """An open transaction, aborted after the block unless it has ended."""
     with client.start_session() as session:
         session.start_transaction(**options)
         yield session
@@ -33,7 +33,7 @@ def failure(work: Any, *arguments: Any, **options: Any) -> OperationFailure:
 
 
 def entries(server: RunningServer, after: Timestamp) -> list[Document]:
-    """The oplog's entries behind a time, from the store."""
+    """The oplog's entries after a time, from the store."""
 
     async def read() -> list[Document]:
         with server.server.store.snapshot() as snapshot:
@@ -49,7 +49,7 @@ def now(client: MongoClient[Document]) -> Timestamp:
 
 
 def new_lsid() -> Document:
-    """The id of a session, as a driver would make it."""
+    """The id of a new session."""
     return documents.decode(new_session_id())
 
 
@@ -68,7 +68,7 @@ def end(raw: RawClient, lsid: Document, number: int, name: str, **fields: Any) -
 
 
 def wait_for_blocked(client: MongoClient[Document]) -> Document:
-    """The command that waits for a lock, as soon as there is one."""
+    """Wait for a command that waits for a lock, and return it."""
     found: list[Document] = []
 
     def is_blocked() -> bool:

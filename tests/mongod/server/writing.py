@@ -1,4 +1,4 @@
-"""What the tests of writing commands share."""
+"""Shared by the tests of writing commands."""
 
 import bson
 from bson.raw_bson import RawBSONDocument
@@ -8,17 +8,17 @@ from tests.mongod.server.running import Document
 
 
 def entries_of(database: Database[Document]) -> list[Document]:
-    """The oplog entries about a database, oldest first."""
+    """The oplog entries of a database, oldest first."""
     mine = {"$regex": f"^{database.name}\\."}
     return list(database.client.local["oplog.rs"].find({"$or": [{"ns": mine}, {"o.applyOps.ns": mine}]}))
 
 
 def insert_raw(database: Database[Document], name: str, documents: list[bytes]) -> Document:
-    """Insert documents with exactly these bytes; the reply."""
+    """Insert documents with exactly these bytes; returns the reply."""
     return database.command("insert", name, documents=[RawBSONDocument(raw) for raw in documents])
 
 
 def write_errors(database: Database[Document], name: str, documents: list[Document]) -> list[tuple[int, int]]:
-    """The place and code of what is refused."""
+    """The index and code of each write error."""
     reply = insert_raw(database, name, [bson.encode(document) for document in documents])
     return [(error["index"], error["code"]) for error in reply.get("writeErrors", ())]

@@ -1,1 +1,1 @@
-"""A sharded cluster in one process: shards, a config server, routers, and where everything is."""
+"""A sharded cluster in one process: shards, a config server, routers and the placement of data."""

@@ -1,4 +1,4 @@
-"""A router: what drivers take for a mongos. It has clients, cursors and sessions, but no data of its own."""
+"""A router, which drivers use like a mongos: it has clients, cursors and sessions, but no data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

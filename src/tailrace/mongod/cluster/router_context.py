@@ -1,4 +1,4 @@
-"""A command under way on a router."""
+"""The context of a command on a router."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 class RouterContext(Context):
-    """A command under way on a router; ``node.cluster`` is what it works on."""
+    """A running command on a router; ``node`` is the router."""
 
     node: "Router"

@@ -1,7 +1,7 @@
-"""What a router asks of shards: commands, without a socket in between.
+"""Run commands on shards, without a socket.
 
-A shard cannot tell such a command from one that came over the wire: the same dispatcher runs it, with the
-same checks, sessions, fail points and errors.
+The shard's dispatcher runs such a command with the same checks, sessions, fail points and errors as one that
+came over the wire.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ _TOLD_SHARDS: Final = (
 
 
 def passed_on(context: RouterContext, *, but: Iterable[str] = ()) -> dict[str, Any]:
-    """The generic fields of a client's command that shards are told as well."""
+    """The generic fields of a client's command that are sent to shards."""
     left_out = set(but)
     if context.transaction is not None:
-        # The shards have the transaction already, with the state that it reads.
+        # The shards already have the transaction, with the state that it reads.
         left_out |= {"startTransaction", "readConcern"}
     command = context.command
     return {name: command[name] for name in _TOLD_SHARDS if name in command and name not in left_out}
@@ -52,10 +52,10 @@ async def call(
     sequences: Mapping[str, Sequence[bytes]] | None = None,
     ownership: Ownership | None = None,
 ) -> dict[str, Any]:
-    """Run a command on a shard; its reply. Raises what the shard answers if that is an error.
+    """Run a command on a shard and return its reply; raises CommandError if the reply is an error.
 
-    ``sequences`` are arrays of documents as bytes, which are not looked at on the way. ``ownership`` says
-    which documents are the shard's own.
+    ``sequences`` are arrays of encoded documents, passed on unread. ``ownership`` decides which documents
+    belong to the shard.
     """
     body = encode({**command, "$db": database})
     request = Request(_NO_CONNECTION, OpCode.OP_MSG, database, body, sequences or {})

@@ -1,4 +1,4 @@
-"""The stream tests run twice: on head and oplog, and on the history alone."""
+"""The stream tests run twice: on head and oplog, and on the history only."""
 
 from collections.abc import Iterator
 
@@ -11,27 +11,27 @@ from tests.mongod.server.running import Document, RunningServer, connected, runn
 
 @pytest.fixture(scope="session", params=["head", "history"])
 def tier(request: pytest.FixtureRequest) -> str:
-    """What streams read."""
+    """The tier that streams read."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="session")
 def shared_server(tier: str) -> Iterator[RunningServer]:
-    """One server for all tests that leave it as they found it."""
+    """One server for all tests that leave it unchanged."""
     with running() if tier == "head" else running_headless() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def shared_client(shared_server: RunningServer) -> Iterator[MongoClient[Document]]:
-    """Its client; one of its own, as other tests have another server."""
+    """Its client; not the one of other tests, which have another server."""
     with connected(shared_server) as client:
         yield client
 
 
 @pytest.fixture
 def own_server(tier: str) -> Iterator[RunningServer]:
-    """A server of the test's own."""
+    """A server for one test."""
     with running() if tier == "head" else running_headless() as server:
         yield server

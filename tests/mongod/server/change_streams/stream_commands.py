@@ -1,4 +1,4 @@
-"""Opening and reading change streams by the bare commands, where a driver would hide what is sent."""
+"""Open and read change streams with raw commands."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ from pymongo.database import Database
 
 Document = dict[str, Any]
 SECONDS = 20
-"""How long an event that has to come may take"""
+"""The longest wait for an expected event"""
 
 
 def open_stream(
@@ -21,7 +21,7 @@ def open_stream(
     batch_size: int | None = None,
     **options: Any,
 ) -> Document:
-    """The reply's `cursor` of an aggregate with `$changeStream`."""
+    """The `cursor` in the reply to an aggregate with `$changeStream`."""
     cursor = {} if batch_size is None else {"batchSize": batch_size}
     reply = database.command(
         "aggregate", target, pipeline=[{"$changeStream": spec or {}}, *stages], cursor=cursor, **options
@@ -31,7 +31,7 @@ def open_stream(
 
 
 def get_more(database: Database[Document], cursor: Document, **options: Any) -> Document:
-    """The reply's `cursor` of the next getMore; waits not at all unless asked to."""
+    """The `cursor` in the reply to the next getMore, which does not wait by default."""
     collection = cursor["ns"].partition(".")[2]
     reply = database.command(
         {"getMore": Int64(cursor["id"]), "collection": collection, "maxTimeMS": 1, **options}
@@ -41,7 +41,7 @@ def get_more(database: Database[Document], cursor: Document, **options: Any) -> 
 
 
 def drain(database: Database[Document], cursor: Document) -> list[Document]:
-    """Everything that is there: batches until an empty one or the end."""
+    """All events: batches until an empty one or the end."""
     events: list[Document] = list(cursor.get("firstBatch", []))
     while cursor["id"]:
         cursor = get_more(database, cursor)
@@ -52,7 +52,7 @@ def drain(database: Database[Document], cursor: Document) -> list[Document]:
 
 
 def take(stream: ChangeStream[Document], count: int) -> list[Document]:
-    """The next events; fails instead of waiting for ever for one that does not come."""
+    """The next events; fails if one does not come in time."""
     events: list[Document] = []
     deadline = time.monotonic() + SECONDS
     while len(events) < count:
@@ -65,11 +65,9 @@ def take(stream: ChangeStream[Document], count: int) -> list[Document]:
 
 
 def one(stream: ChangeStream[Document]) -> Document:
-    """The next event."""
     return take(stream, 1)[0]
 
 
 def now(database: Database[Document]) -> Timestamp:
-    """The cluster time of the newest write."""
     time: Timestamp = database.command("ping")["operationTime"]
     return time

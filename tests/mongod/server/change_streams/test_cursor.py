@@ -18,7 +18,7 @@ def ids(batch: list[Document]) -> list[Any]:
     return [event["documentKey"]["_id"] for event in batch]
 
 
-def test_the_first_batch_holds_what_is_there(database: Database[Document]) -> None:
+def test_the_first_batch_has_existing_events(database: Database[Document]) -> None:
     start = now(database)
     database.c.insert_many([{"_id": number} for number in range(150)])
     start = Timestamp(start.time, start.inc + 1)
@@ -53,14 +53,14 @@ def test_replies_hold_at_most_16_megabytes(database: Database[Document]) -> None
     assert max(map(len, batches)) <= 2
 
 
-def test_the_position_behind_a_batch_is_its_last_event(database: Database[Document]) -> None:
+def test_the_position_after_a_batch_is_its_last_event(database: Database[Document]) -> None:
     cursor = open_stream(database, "c")
     database.c.insert_many([{"_id": 1}, {"_id": 2}])
     more = get_more(database, cursor, batchSize=1)
     assert more["postBatchResumeToken"] == more["nextBatch"][-1]["_id"]
 
 
-def test_the_position_moves_past_what_others_write(database: Database[Document]) -> None:
+def test_the_position_advances_past_other_writes(database: Database[Document]) -> None:
     cursor = open_stream(database, "c")
     before = cursor["postBatchResumeToken"]["_data"]
     database.other.insert_one({"_id": 1})
@@ -100,7 +100,7 @@ def test_get_more_waits_for_an_event(database: Database[Document], client: Mongo
 
 
 def _waits(client: MongoClient[Document], cursor_id: int) -> bool:
-    """Whether a getMore on this cursor is under way."""
+    """Whether a getMore on this cursor is running."""
     running = client.admin.command("currentOp", {"command.getMore": Int64(cursor_id)})
     return bool(running["inprog"])
 
@@ -129,7 +129,7 @@ def test_invalidation_ends_the_cursor(database: Database[Document]) -> None:
     assert caught.value.code == 43
 
 
-def test_an_invalidation_nobody_sees_ends_the_cursor_too(database: Database[Document]) -> None:
+def test_an_invalidation_that_is_filtered_out_ends_the_cursor_too(database: Database[Document]) -> None:
     database.c.insert_one({"_id": 1})
     cursor = open_stream(database, "c", {}, {"$match": {"operationType": "insert"}})
     database.c.drop()
@@ -153,7 +153,7 @@ def test_resuming_after_an_invalidation_needs_start_after(database: Database[Doc
     assert ids(drain(database, open_stream(database, "c", {"startAfter": token}))) == [2]
 
 
-def test_a_token_that_names_no_event_is_fatal(database: Database[Document]) -> None:
+def test_a_token_without_an_event_is_fatal(database: Database[Document]) -> None:
     cursor = open_stream(database, "c")
     database.c.insert_one({"_id": 1})
     token = get_more(database, cursor)["nextBatch"][0]["_id"]
@@ -176,7 +176,7 @@ def test_a_pipeline_that_changes_the_id_is_fatal(database: Database[Document]) -
     assert caught.value.code == 43
 
 
-def test_killed_cursors_are_gone(database: Database[Document]) -> None:
+def test_killed_cursors_do_not_exist(database: Database[Document]) -> None:
     cursor = open_stream(database, "c")
     reply = database.command("killCursors", "c", cursors=[Int64(cursor["id"])])
     assert reply["cursorsKilled"] == [cursor["id"]]

@@ -1,4 +1,4 @@
-"""Every event that a replica set can produce, written and watched by a driver."""
+"""Every event of a replica set, written and watched with a driver."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +72,7 @@ def test_update_replace_delete(orders: Collection[Document], stream: ChangeStrea
     assert stream.try_next() is None
 
 
-def test_what_changes_nothing_shows_nothing(
+def test_writes_that_change_nothing_show_nothing(
     orders: Collection[Document], stream: ChangeStream[Document]
 ) -> None:
     orders.insert_one({"_id": 1, "a": 1})
@@ -219,7 +219,7 @@ def test_time_series_show_with_raw_data(database: Database[Document]) -> None:
     assert shown_raw[0]["operationDescription"]["timeseries"]["timeField"] == "t"
 
 
-def test_collections_made_in_transactions(
+def test_collections_created_in_transactions(
     client: MongoClient[Document], database: Database[Document], expanded: ChangeStream[Document]
 ) -> None:
     with client.start_session() as session, session.start_transaction():
@@ -253,7 +253,7 @@ def test_pipelines(orders: Collection[Document], pipeline: list[Document], expec
         assert stream.try_next() is None
 
 
-def test_collation_is_the_users(database: Database[Document]) -> None:
+def test_the_collation_applies_to_the_users_stages(database: Database[Document]) -> None:
     cursor = open_stream(
         database,
         "orders",

@@ -1,4 +1,4 @@
-"""The end of a batch: where a stream stands behind it, and what of the end it tells."""
+"""The end of a batch: the position of the stream after it, and invalidations in it."""
 
 from pymongo.database import Database
 
@@ -9,7 +9,7 @@ def kinds(events: list[Document]) -> list[str]:
     return [event["operationType"] for event in events]
 
 
-def test_behind_a_full_batch_the_stream_has_looked_no_further(database: Database[Document]) -> None:
+def test_after_a_full_batch_the_position_is_its_last_event(database: Database[Document]) -> None:
     cursor = open_stream(database, "c")
     database.c.insert_one({"_id": 1})
     database.other.insert_one({"_id": 1})
@@ -19,7 +19,7 @@ def test_behind_a_full_batch_the_stream_has_looked_no_further(database: Database
     assert empty["postBatchResumeToken"]["_data"] > full["postBatchResumeToken"]["_data"]
 
 
-def test_behind_a_full_first_batch_too(database: Database[Document]) -> None:
+def test_after_a_full_first_batch_the_position_is_its_last_event(database: Database[Document]) -> None:
     before = open_stream(database, "c", batch_size=0)["postBatchResumeToken"]
     database.c.insert_one({"_id": 1})
     database.other.insert_one({"_id": 1})

@@ -1,4 +1,4 @@
-"""Streams and an oplog that does not hold everything any more."""
+"""Streams and an oplog that was truncated."""
 
 import pytest
 from pymongo import MongoClient
@@ -8,7 +8,7 @@ from tests.mongod.server.change_streams.stream_commands import Document, get_mor
 from tests.mongod.server.running import RunningServer
 
 
-def test_an_open_stream_that_is_overtaken_has_lost_its_place(
+def test_an_open_stream_whose_position_was_truncated_is_lost(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
     database = own_client.shop
@@ -25,7 +25,7 @@ def test_an_open_stream_that_is_overtaken_has_lost_its_place(
     assert caught.value.code == 43
 
 
-def test_an_open_stream_that_has_seen_what_is_removed_goes_on(
+def test_an_open_stream_that_has_read_the_truncated_entries_continues(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
     database = own_client.shop

@@ -1,4 +1,4 @@
-"""What the error of a missing image tells."""
+"""The error of a missing image."""
 
 import pytest
 from pymongo import MongoClient
@@ -19,7 +19,8 @@ def test_a_missing_image_names_a_transaction_only_if_there_was_one(
             with client.start_session() as session, session.start_transaction():
                 database.c.update_one({"_id": 1}, change, session=session)
         else:
-            database.c.update_one({"_id": 1}, change)  # a retryable write: numbered, but no transaction
+            # A retryable write has a number, but is not a transaction.
+            database.c.update_one({"_id": 1}, change)
         with pytest.raises(OperationFailure) as caught:
             one(stream)
     assert caught.value.code == 47

@@ -1,4 +1,4 @@
-"""Which errors a driver resumes after: the drivers' own tests rely on who labels what, and when."""
+"""The errors after which a driver resumes: the drivers' own tests depend on their labels."""
 
 import pytest
 from pymongo import MongoClient
@@ -26,7 +26,7 @@ def test_an_error_before_the_cursor_is_known_has_no_label(
     assert not caught.value.has_error_label(RESUMABLE)
 
 
-def test_labels_asked_for_are_what_a_driver_goes_by(
+def test_a_driver_uses_the_configured_labels(
     client: MongoClient[Document], database: Database[Document]
 ) -> None:
     fail(client, "failCommand", failCommands=["getMore"], errorCode=50, errorLabels=[RESUMABLE])

@@ -1,4 +1,4 @@
-"""Corners of opening a stream: specifications that are almost right, and the oldest start there is."""
+"""Edge cases of opening a stream: almost valid specifications, and the oldest start."""
 
 import pytest
 from bson import Timestamp
@@ -21,7 +21,7 @@ def test_a_stream_is_never_partial(database: Database[Document]) -> None:
     assert open_stream(database, "c", allowPartialResults=False)["id"]
 
 
-def test_the_beginning_of_time_is_a_start(database: Database[Document]) -> None:
+def test_the_oldest_time_is_a_valid_start(database: Database[Document]) -> None:
     database.c.insert_one({"_id": 1})
     cursor = open_stream(database, "c", {"startAtOperationTime": Timestamp(0, 0)})
     assert [event["documentKey"] for event in cursor["firstBatch"]] == [{"_id": 1}]

@@ -14,7 +14,7 @@ from tests.mongod.server.running import RunningServer
 
 @pytest.fixture
 def recorded(database: Database[Document]) -> Collection[Document]:
-    """A collection that keeps what its documents were before."""
+    """A collection that stores pre-images."""
     return database.create_collection("recorded", changeStreamPreAndPostImages={"enabled": True})
 
 
@@ -53,7 +53,7 @@ def test_images_in_transactions_and_batches(
         assert event["fullDocumentBeforeChange"] == {"_id": number, "a": number}
 
 
-def test_without_recording_there_are_none(database: Database[Document]) -> None:
+def test_without_recording_there_are_no_images(database: Database[Document]) -> None:
     plain = database.plain
     plain.insert_one({"_id": 1})
     with plain.watch(full_document="whenAvailable", full_document_before_change="whenAvailable") as stream:
@@ -86,7 +86,7 @@ def test_recording_is_switched_on_and_off(database: Database[Document]) -> None:
     assert images == [None, {"_id": 1, "a": 1}, None]
 
 
-def test_update_lookup_shows_the_document_as_it_is(database: Database[Document]) -> None:
+def test_update_lookup_shows_the_current_document(database: Database[Document]) -> None:
     c = database.c
     c.insert_many([{"_id": 1}, {"_id": 2}])
     with c.watch(full_document="updateLookup") as stream:

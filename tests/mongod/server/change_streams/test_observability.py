@@ -1,4 +1,4 @@
-"""What an operator sees of change streams: counters, currentOp, log lines; and what streams share."""
+"""Counters, currentOp and log lines of change streams; work shared by streams."""
 
 from typing import Any
 
@@ -87,8 +87,8 @@ def test_streams_share_the_transformation(
     database.c.insert_many([{"_id": number} for number in range(20, 40)])
     batches = [drain(database, cursor) for cursor in cursors]
     assert [len(batch) for batch in batches] == [40, 40, 40, 40]
-    # Twenty inserts, and one entry for the twenty that came together; the stream of the database also met the
-    # creation of the collection, which is not for it.
+    # Twenty inserts, and one entry for the twenty inserted together; the stream of the database also read the
+    # creation of the collection, which it does not show.
     assert head.transformed - before <= 22
 
 
@@ -96,7 +96,7 @@ def test_streams_share_the_transformation(
 def test_a_stream_is_not_woken_by_others(
     own_server: RunningServer, own_client: MongoClient[Document]
 ) -> None:
-    """A getMore that waits takes part in nothing that its scope cannot show."""
+    """A waiting getMore is not woken by events outside of its scope."""
     database = own_client.shop
     cursor = open_stream(database, "mine")
     before = own_server.server.head.transformed

@@ -1,4 +1,4 @@
-"""What can be wrong with a stream, and the code each fault is answered with."""
+"""Invalid streams, and the error code of each."""
 
 from typing import Any
 
@@ -96,17 +96,17 @@ def test_faulty_options_are_refused(database: Database[Document], code: int, opt
     assert caught.value.code == code
 
 
-def test_a_cursor_has_to_be_asked_for(database: Database[Document]) -> None:
+def test_the_cursor_option_is_required(database: Database[Document]) -> None:
     with pytest.raises(OperationFailure) as caught:
         database.command("aggregate", "c", pipeline=[STAGE])
     assert caught.value.code == 9
 
 
-def test_majority_is_what_a_stream_reads_with(database: Database[Document]) -> None:
+def test_a_stream_reads_with_majority(database: Database[Document]) -> None:
     assert open_stream(database, "c", readConcern={"level": "majority"})["id"]
 
 
-def test_a_stream_is_no_part_of_a_transaction(
+def test_a_stream_cannot_be_in_a_transaction(
     client: MongoClient[Document], database: Database[Document]
 ) -> None:
     with client.start_session() as session:
