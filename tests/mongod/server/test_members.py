@@ -391,9 +391,9 @@ def test_a_command_to_another_member_isolates_a_member(replica_set: ReplicaSet) 
     configure("off", 1)
     with directly(replica_set, 1) as client:
         assert client.admin.command("ping")["ok"] == 1
-    for nobody in (3, -1, "127.0.0.1:1", True):
+    for unknown in (3, -1, "127.0.0.1:1", True):
         with pytest.raises(OperationFailure) as failure:
-            configure("alwaysOn", nobody)
+            configure("alwaysOn", unknown)
         assert failure.value.code == 2
 
 
