@@ -1,1 +1,1 @@
-"""The command line, one file for one command. Level 5."""
+"""The command line: one module for each command."""

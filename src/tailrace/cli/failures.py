@@ -1,4 +1,4 @@
-"""Failures that only the command line tells apart."""
+"""Errors of the command line's output and of streams that were already open."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +10,9 @@ STANDARD_OUTPUT: Final = "standard output"
 
 
 class StreamError(TailraceError):
-    """The stream was opened and ended with an error, after the events before it were written.
+    """An open stream ended with an error; the events before it were written.
 
-    The same `CommandError` raised while a stream is opened means that the command line was wrong.
+    A `CommandError` raised while a stream is opened means instead that the command line was wrong.
     """
 
     def __init__(self, error: CommandError) -> None:
@@ -21,7 +21,7 @@ class StreamError(TailraceError):
 
 @contextmanager
 def writing_to(name: str) -> Iterator[None]:
-    """Names the output in the errors of writing to it; the system does not."""
+    """Add the name of the output to errors of writing to it."""
     try:
         yield
     except OSError as error:

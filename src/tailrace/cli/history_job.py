@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tailrace.cli.json_arguments import named_argument
+from tailrace.cli.json_arguments import named_argument, paths_by_name, shard_and_path
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
@@ -100,15 +100,14 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
         return DeploymentSource(arguments.source[0])
     from tailrace.sources.archives.files import FilesSource
 
-    shards: dict[str, list[str]] = {"": list(arguments.source)} if arguments.source else {}
-    for text in arguments.shard:
-        name, path = named_argument("--shard", text, "NAME=PATH")
-        shards.setdefault(name, []).append(path)
+    if arguments.source:
+        shards = {"": list(arguments.source)}
+    else:
+        shards = paths_by_name("--shard", arguments.shard, "NAME=PATH")
     images: dict[str | None, list[str]] = {}
     for text in arguments.pre_images:
-        name, equals, path = text.partition("=")
-        known = bool(equals) and name in shards
-        images.setdefault(name if known else None, []).append(path if known else text)
+        shard, path = shard_and_path(text, shards)
+        images.setdefault(shard, []).append(path)
     return FilesSource(shards, images)
 
 

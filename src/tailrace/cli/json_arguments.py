@@ -1,5 +1,6 @@
-"""Arguments that are text, Extended JSON, or of the form NAME=SOMETHING."""
+"""Parse arguments that are text, Extended JSON, or of the form NAME=VALUE."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tailrace.bson import documents, extjson
@@ -8,7 +9,7 @@ from tailrace.errors import CommandError, UsageError
 
 
 def utf8_argument(option: str, text: str) -> str:
-    """Text that can be written as UTF-8; the shell hands over any bytes."""
+    """Return the text if it can be encoded as UTF-8; a shell passes any bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -17,7 +18,7 @@ def utf8_argument(option: str, text: str) -> str:
 
 
 def value_argument(option: str, text: str) -> Any:
-    """Any Extended JSON value."""
+    """Any Extended JSON value, decoded."""
     kind, raw = _parsed(option, text)
     try:
         return documents.decode_value(raw, kind, 0, len(raw))
@@ -26,7 +27,7 @@ def value_argument(option: str, text: str) -> Any:
 
 
 def raw_document_argument(option: str, text: str) -> bytes:
-    """A document as BSON, repeated fields included."""
+    """A document as BSON; repeated fields are preserved."""
     kind, raw = _parsed(option, text)
     if kind != rawbson.DOCUMENT:
         raise _not_a_document(option)
@@ -34,7 +35,6 @@ def raw_document_argument(option: str, text: str) -> bytes:
 
 
 def document_argument(option: str, text: str) -> dict[str, Any]:
-    """A document."""
     value = value_argument(option, text)
     if not isinstance(value, dict):
         raise _not_a_document(option)
@@ -42,7 +42,6 @@ def document_argument(option: str, text: str) -> dict[str, Any]:
 
 
 def stages_argument(option: str, text: str) -> list[dict[str, Any]]:
-    """An array of documents."""
     value = value_argument(option, text)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise UsageError(f"{option} must be an Extended JSON array of stages, such as []")
@@ -50,11 +49,34 @@ def stages_argument(option: str, text: str) -> list[dict[str, Any]]:
 
 
 def named_argument(option: str, text: str, what: str) -> tuple[str, str]:
-    """What stands before and behind the first ``=``."""
+    """Split at the first ``=``; ``what`` names the form in the error, such as ``NAME=PATH``."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise UsageError(f"{option} takes {what}, not {text!r}")
     return name, value
+
+
+def paths_by_name(option: str, texts: Iterable[str], what: str) -> dict[str, list[str]]:
+    """Group arguments of the form NAME=PATH by name.
+
+    >>> paths_by_name("--shard", ["a=1.bson", "b=2.bson", "a=3.bson"], "NAME=PATH")
+    {'a': ['1.bson', '3.bson'], 'b': ['2.bson']}
+    """
+    paths: dict[str, list[str]] = {}
+    for text in texts:
+        name, path = named_argument(option, text, what)
+        paths.setdefault(name, []).append(path)
+    return paths
+
+
+def shard_and_path(text: str, shards: Collection[str]) -> tuple[str | None, str]:
+    """Split [SHARD=]PATH; the shard is None if none of ``shards`` is named.
+
+    >>> shard_and_path("a=images.bson", ["a", "b"]), shard_and_path("x=y.bson", ["a", "b"])
+    (('a', 'images.bson'), (None, 'x=y.bson'))
+    """
+    shard, equals, path = text.partition("=")
+    return (shard, path) if equals and shard in shards else (None, text)
 
 
 def _not_a_document(option: str) -> UsageError:

@@ -1,17 +1,17 @@
-"""The console script `tailrace`: the table of commands, and the one place where errors become sentences.
+"""The console script `tailrace`: the table of commands, and the place where errors become sentences.
 
 A command is a module with `HELP` (one line), `add_arguments(parser)` and `run(arguments) -> exit code`. It
-raises what it cannot deal with; `main` turns that into one line on standard error and an exit code:
+raises what it cannot handle; `main` turns the error into one line on standard error and an exit code:
 
 ==== ====================================================================================================
 0    success; also a stream that ended because it was invalidated
 1    a file is damaged, or the stream failed after it was opened; the output before that was written
-2    the command line, a file given to it, or the stream's options are wrong; nothing was done
+2    the command line, a file given to it, or the stream's options are wrong; nothing was written
 130  interrupted from the keyboard
-141  whoever read the output went away (as if ended by SIGPIPE)
+141  the reader of the output has gone (as if ended by SIGPIPE)
 ==== ====================================================================================================
 
-Commands are imported when they are asked for, so that a small one starts fast.
+A command is imported when it is called, so that a small one starts fast.
 """
 
 import argparse
@@ -44,15 +44,14 @@ NO_READER: Final = 141
 
 
 class Command(Protocol):
-    """What a module in `COMMANDS` offers."""
+    """The interface of a module in `COMMANDS`."""
 
     HELP: str
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's options."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; the exit code."""
+        """Return the exit code."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,16 +60,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return the exit code."""
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         if sys.stdout is not None:  # it is None for a process started with its output closed
             with writing_to(STANDARD_OUTPUT):
                 sys.stdout.flush()
     except (UsageError, CommandError) as error:
-        return _say(error, USED_WRONGLY)
+        return _report(error, USED_WRONGLY)
     except TailraceError as error:
-        return _say(error, FAILED)
+        return _report(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -79,22 +78,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_output()
         place = f" {error.filename}" if error.filename else ""
-        return _say(f"cannot read or write{place}: {error.strerror or error}", FAILED)
+        return _report(f"cannot read or write{place}: {error.strerror or error}", FAILED)
     except Exception as error:
-        return _say(_internal(error), FAILED)
+        return _report(_internal(error), FAILED)
     return code
 
 
 def _run(argv: list[str]) -> int:
     try:
         return _dispatch(argv)
-    except SystemExit as end:  # how argparse leaves behind --help and --version
+    except SystemExit as end:  # argparse ends like this after --help and --version
         return int(end.code or 0)
 
 
 def _dispatch(argv: list[str]) -> int:
     for text in argv:
-        # argparse takes this for the end of the options, and gives the option no value at all.
+        # argparse reads this as the end of the options, and the option gets no value.
         if text.startswith("--") and text.endswith("=--"):
             raise UsageError(f"{text.removesuffix('=--')} has no value; see `tailrace --help`")
     if argv and argv[0] in COMMANDS:
@@ -124,20 +123,22 @@ def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tailrace {tailrace.__version__}")
     if with_commands:
         lines = [f"  {name:<12}{_command(name).HELP}" for name in COMMANDS]
-        parser.epilog = "\n".join(["commands:", *lines, "", "`tailrace COMMAND --help` says more."])
+        parser.epilog = "\n".join(
+            ["commands:", *lines, "", "`tailrace COMMAND --help` lists the options of a command."]
+        )
     return parser
 
 
 def _abandon_output() -> None:
-    """Python flushes standard output once more when it ends; that must not fail again."""
+    """Redirect standard output: Python flushes it again at exit, which must not fail a second time."""
     if sys.stdout is None:
         return
-    with suppress(OSError):  # a caller that replaced standard output by something without a descriptor
+    with suppress(OSError):  # a caller may have replaced standard output by an object without a descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(error: Exception | str, code: int) -> int:
-    """One line, whatever the message contains; nothing if there is nowhere to write it."""
+def _report(error: Exception | str, code: int) -> int:
+    """Print the error as one line, if standard error is open; return the exit code."""
     if sys.stderr is not None:
         with suppress(OSError):
             print("tailrace:", " ".join(str(error).split()), file=sys.stderr)
@@ -145,7 +146,7 @@ def _say(error: Exception | str, code: int) -> int:
 
 
 def _internal(error: Exception) -> str:
-    """For the report of a fault in Tailrace itself: what happened and where."""
+    """The sentence for a fault in Tailrace: what happened and where."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"internal error, please report it: {type(error).__name__}: {error} "

@@ -22,88 +22,92 @@ _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     add = parser.add_argument
     add(
         "--source",
         nargs="+",
         default=[],
         metavar="URI|PATH",
-        help="connection string of a replica set or of a cluster's router; or archived oplogs, files and "
-        "folders as `tailrace replay` reads them",
+        help="connection string of a replica set or of a cluster's router; or archived oplogs: the files and "
+        "folders that `tailrace replay` reads",
     )
     add(
         "--shard",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="the archived oplog of one shard, instead of --source; repeated for other shards",
+        help="the archived oplog of one shard, instead of --source; repeat it for every shard",
     )
     add(
         "--pre-images",
         action="append",
         default=[],
         metavar="[SHARD=]PATH",
-        help="with archived oplogs: a dump of config.system.preimages; of one shard if the shard is named",
+        help="for archived oplogs: a dump of config.system.preimages, of all shards or of the named one",
     )
-    add("--history", type=Path, required=True, metavar="DIR", help="the table; made if it is not there")
-    add("--master", metavar="M", help="Spark's master; all cores of this machine without it")
+    add(
+        "--history",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the folder of the Delta table; created if missing",
+    )
+    add("--master", metavar="M", help="Spark's master; default: all cores of this machine")
     add(
         "--trigger",
         type=trigger,
         default=argparse.SUPPRESS,
         metavar="TIME|available-now",
-        help="how often a batch begins, such as 5s (the default), 0s as soon as there is something; "
-        "available-now takes what is there and ends (the default for archived oplogs)",
+        help="how often a batch begins, such as 5s (the default); 0s: as soon as there are new entries; "
+        "available-now: read what is there and end (the default for archived oplogs)",
     )
-    add("--max-entries", type=int, metavar="N", help="the most oplog entries of one batch")
+    add("--max-entries", type=int, metavar="N", help="most oplog entries in one batch")
     add(
         "--max-bytes",
         type=size,
         metavar="SIZE",
-        help="the most bytes of oplog entries of one batch, such as 512MB",
+        help="most bytes of oplog entries in one batch, such as 512MB",
     )
     add(
         "--keep-age",
         type=duration,
         metavar="TIME",
-        help="give up events older than this, such as 90d; never without it",
+        help="delete events older than this, such as 90d; default: never",
     )
     add(
         "--keep-size",
         type=size,
         metavar="SIZE",
-        help="give up the oldest events when the table is larger than this, such as 200GB",
+        help="delete the oldest events when the table is larger than this, such as 200GB; default: never",
     )
     add(
         "--spark-conf",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of Spark; may be repeated",
+        help="a Spark setting; may be repeated",
     )
     add(
         "--end-with-input",
         action="store_true",
-        help="end when standard input is closed: for a supervisor that may die without a word",
+        help="end when standard input is closed, for a supervisor that may be killed",
     )
     add(
         "--log-level",
         choices=LEVELS,
         default="info",
-        help="what goes to standard error",
+        help="lowest level that is logged to standard error; default: info",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run until everything is done or a signal ends it."""
     from tailrace.cli.history_job import run_history_job
 
     return run_history_job(arguments)
 
 
 def trigger(text: str) -> float | None:
-    """Seconds between batches; None for what is available now.
+    """Seconds between batches; None for one run over what is available.
 
     >>> trigger("500ms"), trigger("available-now")
     (0.5, None)
@@ -119,7 +123,7 @@ def duration(text: str) -> float:
     """
     found = _AMOUNT.fullmatch(text)
     if found is None or found[2] not in _UNITS:
-        raise argparse.ArgumentTypeError(f"{text} is no time such as 500ms, 5s, 10m, 12h or 90d")
+        raise argparse.ArgumentTypeError(f"{text} is not a time such as 500ms, 5s, 10m, 12h or 90d")
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -131,5 +135,5 @@ def size(text: str) -> int:
     """
     found = _AMOUNT.fullmatch(text)
     if found is None or found[2].upper() not in _SIZES:
-        raise argparse.ArgumentTypeError(f"{text} is no size such as 64MB, 200GB or 1TB")
+        raise argparse.ArgumentTypeError(f"{text} is not a size such as 64MB, 200GB or 1TB")
     return round(float(found[1]) * _SIZES[found[2].upper()])

@@ -1,4 +1,4 @@
-"""Progress on standard error, for people who wait for a large input, and a summary when it is done."""
+"""Show the progress of reading a large input on standard error, and a summary at the end."""
 
 import sys
 import time
@@ -9,21 +9,21 @@ from typing import Final, TypeAlias
 WORTH_SHOWING: Final = 8 * 1024 * 1024
 
 ShowProgress: TypeAlias = Callable[[int, int], None]
-"""(bytes of the input that were read, oplog entries in them)"""
+"""Arguments: bytes of the input that were read, oplog entries in them."""
 
 
 @contextmanager
 def progress_bar(total: int, *, beside_terminal_output: bool) -> Iterator[ShowProgress]:
-    """A function to tell how many of ``total`` bytes were read, and how many entries.
+    """Yield a function to report how many of ``total`` bytes and how many entries were read.
 
-    Nothing is shown for a small input, when nobody looks at standard error, or when the output itself runs
-    over the same screen. At the end the bar makes way for one line: entries, time and rate.
+    Nothing is shown for a small input, when standard error is no terminal, or when the output is written to
+    the same terminal. At the end one line replaces the bar: entries, time and rate.
     """
-    nobody_looks = sys.stderr is None or not sys.stderr.isatty()
-    if total < WORTH_SHOWING or nobody_looks or beside_terminal_output:
+    no_terminal = sys.stderr is None or not sys.stderr.isatty()
+    if total < WORTH_SHOWING or no_terminal or beside_terminal_output:
         yield lambda _done, _entries: None
         return
-    # rich takes a while to import, and most runs do without it
+    # rich is slow to import, and most runs do not need it
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -54,7 +54,7 @@ def rate_of(entries: int, began: float) -> int:
 
 
 def summary(entries: int, seconds: float) -> str:
-    """What was done, in one line.
+    """One line about a finished run.
 
     >>> summary(2_000_000, 12.5)
     '2,000,000 entries in 12.5 s, 160,000 entries/s'

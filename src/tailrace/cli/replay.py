@@ -1,4 +1,4 @@
-"""`tailrace replay`: the options of the command; `replay_stream` does the work.
+"""`tailrace replay`: the options of the command; `replay_stream` runs it.
 
 >>> parser = argparse.ArgumentParser()
 >>> add_arguments(parser)
@@ -12,42 +12,41 @@ HELP = "turn archived oplogs into the events of a change stream"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     add = parser.add_argument
     add(
         "paths",
         nargs="*",
         metavar="PATH",
-        help="oplog files (.bson or lines of Extended JSON, also .gz) or folders of them, read in sequence; "
-        "- is standard input",
+        help="oplog files (BSON or lines of Extended JSON, also gzipped) or folders of them, read in "
+        "the order given; - is standard input",
     )
     add(
         "--shard",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="the oplog of one shard, instead of PATH; repeated for other shards, and other files of a shard",
+        help="the oplog of one shard, instead of PATH; repeat it for every shard and every file of a shard",
     )
     add("--ns", metavar="DB[.COLL]", help="watch one database or collection instead of the whole cluster")
     add("--options", default="{}", metavar="JSON", help="the $changeStream document")
-    add("--pipeline", default="[]", metavar="JSON", help="array of the stages behind $changeStream")
-    add("--collation", metavar="JSON", help="collation of these stages")
-    add("--let", metavar="JSON", help="document of variables for these stages")
+    add("--pipeline", default="[]", metavar="JSON", help="array of the stages after $changeStream")
+    add("--collation", metavar="JSON", help="collation of the pipeline's stages")
+    add("--let", metavar="JSON", help="document of variables for the pipeline's stages")
     add(
         "--pre-images",
         action="append",
         default=[],
         metavar="[SHARD=]PATH",
-        help="a dump of config.system.preimages; of one shard if the shard is named",
+        help="a dump of config.system.preimages, of all shards or of the named one",
     )
     add(
         "--documents",
         action="append",
         default=[],
         metavar="NS=PATH",
-        help="a dump of a collection, in which fullDocument: updateLookup finds the current documents",
+        help="a dump of a collection, in which fullDocument: updateLookup looks documents up",
     )
-    add("--raw-data", action="store_true", help="show time series collections as they are stored")
+    add("--raw-data", action="store_true", help="show the stored buckets of time series collections")
     add(
         "--parameter",
         action="append",
@@ -58,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--engine",
         choices=["spark", "local"],
-        help="what computes the events: Spark, or this process; without it, Spark if the input is large",
+        help="what computes the events: Spark or this process; default: Spark if the input is large",
     )
-    add("--master", metavar="M", help="Spark's master; all cores of this machine without it")
+    add("--master", metavar="M", help="Spark's master; default: all cores of this machine")
     add("--explain", action="store_true", help="print the stages instead of running them")
     add(
         "--out",
@@ -71,7 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay, or explain."""
     from tailrace.cli.replay_stream import replay
 
     return replay(arguments)

@@ -1,4 +1,4 @@
-"""The arguments of `tailrace replay`, taken apart: which files, and which stream."""
+"""Parse the arguments of `tailrace replay`: which files, and which stream."""
 
 import os
 from argparse import Namespace
@@ -10,7 +10,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.cli.json_arguments import (
     document_argument,
     named_argument,
+    paths_by_name,
     raw_document_argument,
+    shard_and_path,
     stages_argument,
     utf8_argument,
 )
@@ -20,22 +22,22 @@ from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FL
 from tailrace.sources.archives.dumps import Dumps, PreImageDump
 
 PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
-"""what --parameter may set"""
+"""The parameters that --parameter sets."""
 STANDARD_INPUT: Final = "/dev/stdin"
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A stream as the command line describes it: what a plan is opened with."""
+    """A stream as the command line describes it: the arguments of `Plan.open`."""
 
     scope: Scope
     spec: bytes
-    """the `$changeStream` document"""
+    """The `$changeStream` document."""
     pipeline: Sequence[Mapping[str, Any]]
     others: Mapping[str, Any]
 
     def open(self) -> Plan:
-        """The plan; raises `CommandError` for all that is wrong with it."""
+        """Return the plan; raise `CommandError` if the stream's options or pipeline are wrong."""
         try:
             return Plan.open(self.scope, self.spec, self.pipeline, **self.others)
         except RecursionError:
@@ -43,7 +45,6 @@ class Definition:
 
 
 def definition_of(arguments: Namespace) -> Definition:
-    """The stream."""
     spec = raw_document_argument("--options", arguments.options)
     return Definition(
         _scope(arguments.ns, spec),
@@ -62,40 +63,34 @@ def definition_of(arguments: Namespace) -> Definition:
 def shards_of(arguments: Namespace) -> dict[str, list[str]]:
     """The paths of each shard's oplog; a replica set is one shard without a name."""
     if arguments.paths and arguments.shard:
-        raise UsageError("PATH and --shard exclude each other; give every oplog with --shard, or none")
+        raise UsageError("PATH and --shard exclude each other; name all oplogs with --shard, or none")
     if arguments.paths:
         return {"": [_input(path) for path in arguments.paths]}
-    shards: dict[str, list[str]] = {}
-    for text in arguments.shard:
-        name, path = named_argument("--shard", text, "NAME=PATH")
-        shards.setdefault(name, []).append(_input(path))
-    return shards
+    shards = paths_by_name("--shard", arguments.shard, "NAME=PATH")
+    return {name: [_input(path) for path in paths] for name, paths in shards.items()}
 
 
 def dumps_of(arguments: Namespace, shards: Collection[str]) -> Dumps:
     """The dumps of --pre-images and --documents."""
-    collections: dict[str, list[str]] = {}
-    for text in arguments.documents:
-        namespace, path = named_argument("--documents", text, "NS=PATH")
-        collections.setdefault(namespace, []).append(path)
+    collections = paths_by_name("--documents", arguments.documents, "NS=PATH")
     return Dumps([_pre_image_dump(shards, text) for text in arguments.pre_images], collections)
 
 
 def _pre_image_dump(shards: Collection[str], text: str) -> PreImageDump:
     # Shards may have entries with equal times, so a pre-image belongs to its shard if that is named.
-    shard, equals, path = text.partition("=")
-    return PreImageDump(path, [shard]) if equals and shard in shards else PreImageDump(text, shards)
+    shard, path = shard_and_path(text, shards)
+    return PreImageDump(path, shards if shard is None else [shard])
 
 
 def spare_inputs(out: str, inputs: Iterable[str]) -> None:
-    """Refuse an output that is one of the inputs, or one of the files in a folder that is."""
+    """Refuse an output that is one of the inputs, or a file in one of the input folders."""
     if out == "-" or not os.path.isfile(out):
         return
     for path in inputs:
         is_folder = os.path.isdir(path) and os.access(path, os.R_OK)
         files = [os.path.join(path, name) for name in os.listdir(path)] if is_folder else [path]
         if any(os.path.exists(file) and os.path.samefile(file, out) for file in files):
-            raise UsageError(f"--out {out} would overwrite a file that is read; choose another one")
+            raise UsageError(f"--out {out} would overwrite one of the inputs; choose another file")
 
 
 def _input(path: str) -> str:
@@ -105,7 +100,7 @@ def _input(path: str) -> str:
 def _parameter(text: str) -> tuple[str, bool]:
     name, value = named_argument("--parameter", text, "NAME=true or NAME=false")
     if name not in PARAMETERS:
-        raise UsageError(f"--parameter: none is called {name}; there are {' and '.join(PARAMETERS)}")
+        raise UsageError(f"--parameter: there is no parameter {name}; there are {' and '.join(PARAMETERS)}")
     if value not in ("true", "false"):
         raise UsageError(f"--parameter {name} takes true or false, not {value!r}")
     return name, value == "true"

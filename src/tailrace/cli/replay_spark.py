@@ -1,11 +1,10 @@
-"""`tailrace replay --engine spark`: whether to use it, and how its pieces become the command's output."""
+"""Choose the engine of `tailrace replay`, and write the pieces that Spark computes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace.cli.event_folder import EventFolder
-from tailrace.cli.output import EventLines
+from tailrace.cli.output import EventFolder, EventLines
 from tailrace.cli.progress import ShowProgress
 from tailrace.cli.replay_arguments import STANDARD_INPUT, Definition
 from tailrace.cli.spark_needs import missing_for_spark, require_spark
@@ -15,14 +14,14 @@ from tailrace.sources.archives.archive import ArchivedOplog
 from tailrace.sources.archives.dumps import Dumps
 
 LARGE: Final = 64 << 20
-"""Bytes of plain BSON from which on Spark is worth its start, measured on two cores"""
+"""Bytes of plain BSON above which Spark is faster, its start included; measured on two cores."""
 
 
 def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bool:
-    """Whether Spark computes the events: because the user says so, or because there is much to do.
+    """Whether Spark computes the events: because the user chose it, or because the input is large.
 
-    Without a word of the user, what Spark cannot read at several places at once stays in this process, and so
-    does everything on a machine without Spark.
+    Without the user's choice, this process reads what Spark cannot read at several places at once, and
+    everything on a machine without Spark.
     """
     files = [file for oplog in oplogs.values() for file in oplog.files]
     once = next((file for file in files if str(file) == STANDARD_INPUT or not file.is_file()), None)
@@ -30,7 +29,7 @@ def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bo
         require_spark()
         if once is not None:
             raise UsageError(
-                f"{once} can be read only once, and Spark reads at several places; use --engine local"
+                f"{once} can only be read once, but Spark reads at several places; use --engine local"
             )
         return True
     if engine == "local" or once is not None:
@@ -41,11 +40,11 @@ def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bo
 
 @dataclass(frozen=True)
 class Remainder:
-    """What is left when the pieces have ended early: the stream from a cluster time on."""
+    """The part of a stream that this process computes after Spark has stopped early."""
 
     plan: Plan
     from_oldest: bool
-    """whether nothing was shown yet, so that the stream's start has to be looked at as well"""
+    """Whether no event was written yet, so that the stream's start has to be checked as well."""
 
 
 def replay_on_spark(
@@ -57,9 +56,9 @@ def replay_on_spark(
     lines: EventLines | EventFolder,
     show_progress: ShowProgress,
 ) -> Remainder | None:
-    """Write the events' lines; what is not None is left to the engine in this process.
+    """Write the events' lines; return what the engine in this process has to compute, None for nothing.
 
-    That is where an error is in the input or the stream, which the other engine shows in every detail.
+    That is the case after an error in the input or the stream: the other engine reports it in detail.
     """
     from tailrace.pipeline.replay import ReplayJob
     from tailrace.pipeline.streams.stream_spec import StreamSpec

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from tailrace.bson import documents
-from tailrace.cli.event_folder import EventFolder, names_folder
 from tailrace.cli.failures import StreamError
-from tailrace.cli.output import EventLines
+from tailrace.cli.output import EventFolder, EventLines, names_folder
 from tailrace.cli.progress import ShowProgress, progress_bar
 from tailrace.cli.replay_arguments import definition_of, dumps_of, shards_of, spare_inputs
 from tailrace.cli.replay_spark import Remainder, chooses_spark, replay_on_spark
@@ -26,7 +25,6 @@ from tailrace.sources.archives.shard_feed import ShardFeed
 
 
 def replay(arguments: Namespace) -> int:
-    """Run `tailrace replay`."""
     shards = shards_of(arguments)
     dumps = dumps_of(arguments, shards or [""])
     definition = definition_of(arguments)
@@ -70,7 +68,6 @@ def _replay_here(
     lines: EventLines | EventFolder,
     show_progress: ShowProgress,
 ) -> None:
-    """Compute events in this process."""
     with ExitStack() as stack:
         feeds = {name: stack.enter_context(ShardFeed(paths)) for name, paths in shards.items()}
         lookups = dumps.open(stack, {name: feed.find for name, feed in feeds.items()})

@@ -1,11 +1,10 @@
-"""`tailrace serve`: a replica set of one member that MongoDB's drivers and tools connect to.
+"""`tailrace serve`: run a replica set or a sharded cluster that MongoDB's drivers and tools connect to.
 
-Standard output gets one line, when the server accepts connections; the log goes to standard error. SIGTERM
-and SIGINT end the server as `shutdown` does: what was acknowledged is on disk, and the exit code is 0.
+Standard output gets one line, when the server accepts connections; the log is written to standard error.
+SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.
 
-Unless it is told otherwise it runs the Spark pipeline as a child (`pipeline_child.py`), so that
-streams can be resumed from any time. Where Spark is not installed it goes on without, and says what to
-install.
+Without `--no-spark` the Spark pipeline runs as a child process (`pipeline_child.py`), so that streams can be
+resumed from any time. If Spark is not installed, the server runs without it and logs what to install.
 """
 
 import argparse
@@ -42,104 +41,123 @@ HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
 _HISTORY_FOLDER: Final = "history"
 _CALM_TRIGGER: Final = "5s"
 _PROMPT_TRIGGER: Final = "0s"
-"""Without a head, clients wait for the pipeline: a batch begins as soon as there is something."""
-_STANDS_BACK: Final = 10
-"""How nice the pipeline is while streams get what is new from the head and nobody waits for it."""
+"""Without a head, clients wait for the pipeline: a batch begins as soon as there are entries."""
+_LOW_PRIORITY: Final = 10
+"""Niceness of the pipeline while streams read new events from the head and no client waits for it."""
 _PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
-"""PyMongo takes no older servers, and the pipeline calls `hello`."""
+"""PyMongo accepts no older servers, and the pipeline calls `hello`."""
 _COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
 _GIGABYTE: Final = 1 << 30
 _MAX_GIGABYTES: Final = 1 << 14
 _M_MMAP_THRESHOLD: Final = -3
-"""glibc's number of the size from which on a block of memory is the system's, not a part of the heap"""
+"""glibc's parameter for the size above which a block is mapped, and is not part of the heap."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help="port to listen on; 0 picks a free one"
+    add = parser.add_argument
+    add(
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        help="port to listen on, or the first of them; 0 picks a free one; default: %(default)s",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 is all of them")
-    parser.add_argument(
+    add(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; 0.0.0.0 is all of them; default: %(default)s",
+    )
+    add(
         "--advertise",
         metavar="HOST:PORT",
-        help="address that clients are told, if it is not the one listened on; for members, with commas",
+        help="address that clients connect to, if it differs from the one listened on; several are "
+        "separated by commas",
     )
-    parser.add_argument(
+    add(
         "--data",
         metavar="DIR",
         type=Path,
-        help="data directory; without it a temporary one that ends with the server",
+        help="data directory; default: a temporary one, removed at the end",
     )
-    parser.add_argument(
+    add(
         "--oplog-size",
         metavar="MB",
         type=int,
         default=DEFAULT_OPLOG_SIZE // _MEGABYTE,
-        help="size from which on the oldest oplog entries are removed",
+        help="size above which the oldest oplog entries are removed; default: %(default)s",
     )
-    parser.add_argument(
+    add(
         "--max-size",
         metavar="GB",
         type=int,
         default=DEFAULT_MAP_SIZE // _GIGABYTE,
-        help="size that the data directory cannot exceed",
+        help="largest size of the data directory; default: %(default)s",
     )
-    parser.add_argument(
-        "--replica-set", metavar="NAME", default=DEFAULT_REPLICA_SET, help="name of the replica set"
+    add(
+        "--replica-set",
+        metavar="NAME",
+        default=DEFAULT_REPLICA_SET,
+        help="name of the replica set; default: %(default)s",
     )
-    parser.add_argument(
+    add(
         "--members",
         metavar="N",
         type=int,
         default=1,
-        help="how many members the set has: one process on N ports from --port on",
+        help="number of members: one process that listens on N ports, beginning with --port; default: 1",
     )
-    parser.add_argument(
+    add(
         "--shards",
         metavar="N",
         type=int,
         default=0,
-        help="be a sharded cluster of N shards; clients connect to its routers",
+        help="run a sharded cluster of N shards; clients connect to its routers",
     )
-    parser.add_argument(
+    add(
         "--routers",
         metavar="M",
         type=int,
         default=1,
-        help="how many routers the cluster has, on ports from --port on",
+        help="number of routers of the cluster, on ports beginning with --port; default: 1",
     )
-    parser.add_argument(
+    add(
         "--server-version",
         metavar="X.Y.Z",
         default=VERSION,
-        help="MongoDB version to present, from 4.0 on: what drivers and change streams see is as it was then",
+        help="MongoDB version to present, 4.0 or later: drivers and change streams see what that version "
+        "shows; default: %(default)s",
     )
-    parser.add_argument(
-        "--standalone", action="store_true", help="be no replica set: no change streams, no transactions"
+    add(
+        "--standalone",
+        action="store_true",
+        help="run a server without a replica set: no change streams, no transactions",
     )
-    parser.add_argument(
+    add(
         "--history",
         metavar="DIR",
         type=Path,
-        help="where the history of all events is kept; the folder history of the data directory without it",
+        help="folder of the history of all events; default: the folder history in the data directory",
     )
-    parser.add_argument(
-        "--no-spark", action="store_true", help="run no pipeline: streams go back as far as the oplog does"
+    add(
+        "--no-spark",
+        action="store_true",
+        help="run no pipeline: streams can be resumed only as far back as the oplog goes",
     )
-    parser.add_argument(
-        "--spark-master", metavar="M", help="where the pipeline's tasks run; on this machine without it"
-    )
-    parser.add_argument(
+    add("--spark-master", metavar="M", help="Spark's master for the pipeline; default: this machine")
+    add(
         "--head",
         choices=["on", "off"],
         default="on",
-        help="off: streams show only what the pipeline has put into the history",
+        help="off: streams show only what the pipeline has written to the history; default: on",
     )
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help="what goes to standard error")
-    parser.add_argument(
+    add(
+        "--log-level",
+        choices=LEVELS,
+        default="info",
+        help="lowest level that is logged to standard error; default: info",
+    )
+    add(
         "--set-parameter",
         metavar="NAME=VALUE",
         action="append",
@@ -149,7 +167,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal or a client ends it."""
+    """Serve until a signal or the command `shutdown`."""
     options = _options(arguments)
     log = Logbook(options.log_level, sys.stderr)
     with ExitStack() as stack:
@@ -157,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
         if pipeline is not None:
             options = replace(options, history=pipeline.history)
         _allow_many_connections()
-        _give_large_blocks_back()
+        _return_large_blocks()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(options, log, pipeline))
     return 0
@@ -165,11 +183,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The pipeline that a server runs beside itself."""
+    """The pipeline that builds a server's history."""
 
     history: Path
     is_child: bool
-    """False: somebody else keeps this history up to date."""
+    """False: another process builds this history."""
     master: str | None
     trigger: str
     niceness: int
@@ -184,22 +202,24 @@ class Pipeline:
 
 
 def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> Pipeline | None:
-    """What the options say of the pipeline; None is a server without a history."""
+    """Return the pipeline that the options ask for; None for a server without a history."""
     prompt = arguments.head == "off"
     if arguments.standalone or (arguments.no_spark and arguments.history is None):
         if prompt:
             raise UsageError(
-                "--head off needs the history: without --standalone, and with Spark or --history DIR"
+                "--head off needs the history; leave out --standalone, and use Spark or --history DIR"
             )
         if arguments.spark_master is not None:
-            raise UsageError("--spark-master is for a server with a pipeline; leave out --no-spark")
+            raise UsageError(
+                "--spark-master is for a server with a pipeline; leave out --no-spark and --standalone"
+            )
         return None
     if not arguments.no_spark:
         missing = _too_old_for_spark(arguments.server_version) or missing_for_spark()
         if missing is not None:
             if prompt or arguments.spark_master is not None:
                 raise UsageError(missing)
-            log.warning(COMPONENT, "Going on without history", reason=missing)
+            log.warning(COMPONENT, "Running without a history", reason=missing)
             return None
     history = arguments.history
     if history is None and arguments.data is not None:
@@ -213,7 +233,7 @@ def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> 
         is_child=not arguments.no_spark,
         master=arguments.spark_master,
         trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
-        niceness=0 if prompt else _STANDS_BACK,
+        niceness=0 if prompt else _LOW_PRIORITY,
     )
 
 
@@ -221,23 +241,23 @@ def _too_old_for_spark(server_version: str) -> str | None:
     """Why the pipeline cannot read from a server that presents this version; None if it can."""
     if Release.parse(server_version).has(_PIPELINE_CONNECTS):
         return None
-    return f"the pipeline does not connect to a server of version {server_version}; use --no-spark"
+    return f"the pipeline cannot read from a server of version {server_version}; use --no-spark"
 
 
 def _allow_many_connections() -> None:
-    """Use as many files as the system lets this process have; each connection is one."""
+    """Raise the limit of open files to the most that the system allows; each connection is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # where the system's word is not its last one, the limit stays
+    with suppress(ValueError, OSError):  # a system may refuse the limit that it reports; the old one stays
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _give_large_blocks_back() -> None:
-    """Let replies of many megabytes return to the system when they are sent.
+def _return_large_blocks() -> None:
+    """Make glibc return the memory of replies of many megabytes to the system once they are sent.
 
-    glibc raises its limit with every large block that is freed, up to 32 MB. Replies are part of the heap
-    from then on and leave holes there: slow clients that came and went made the process grow by 9 MB each.
+    By default glibc raises its threshold with every large block that is freed, up to 32 MB. Replies are then
+    part of the heap and fragment it: each slow client that came and went made the process grow by 9 MB.
     """
-    with suppress(AttributeError, OSError):  # other libraries have nothing to be told
+    with suppress(AttributeError, OSError):  # other C libraries have no such parameter
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MEGABYTE)
 
 
@@ -300,8 +320,8 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         child = PipelineChild(command, log, niceness=pipeline.niceness)
         server.pipeline_status = child.status
         child.start()
-    # What was loaded so far stays: the collector need not look at it again and again. Nor need it look often
-    # at the rest: thousands of documents and events live for a moment, and hardly anything is in a cycle.
+    # What was loaded so far stays, so the collector need not scan it again. The rest it need not scan often:
+    # thousands of documents and events live for a moment, and few objects are in cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
@@ -318,7 +338,7 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
 
 
 def _log_fault(log: Logbook, fault: dict[str, Any]) -> None:
-    """What the loop could not hand to anybody, such as a connection for which no file was left."""
+    """Log an error that belongs to no task, such as a connection refused for want of a file descriptor."""
     log.error(
-        "NETWORK", "A fault outside of all commands", error=f"{fault['message']}: {fault.get('exception')}"
+        "NETWORK", "Error outside of all commands", error=f"{fault['message']}: {fault.get('exception')}"
     )

@@ -1,4 +1,4 @@
-"""Whether what the Spark parts need is installed: packages and a Java runtime."""
+"""Check whether the packages and the Java runtime that Spark needs are installed."""
 
 from importlib.util import find_spec
 from typing import Final
@@ -9,11 +9,11 @@ PACKAGES: Final = ("pyspark", "pyarrow", "deltalake", "numpy", "pandas")
 
 
 def missing_for_spark() -> str | None:
-    """One sentence that says what to install; None if nothing is missing."""
+    """Return one sentence about what to install; None if nothing is missing."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"Spark needs {', '.join(missing)}; install them with pip install 'tailrace[spark]'"
-    from tailrace.pipeline.java import missing_java  # it imports no package of Spark
+    from tailrace.pipeline.java import missing_java  # which imports no package of Spark
 
     return missing_java()
 

@@ -1,7 +1,7 @@
-"""`tailrace spec-test`: the drivers' spec tests for change streams, against any server.
+"""`tailrace spec-test`: run the drivers' spec tests for change streams against any server.
 
-One line for each test, with the reason if it was skipped or failed, and the numbers at the end. The exit code
-is 0 if no test failed.
+It prints one line for each test, with the reason if it was skipped or failed, and the numbers at the end. The
+exit code is 0 if no test failed.
 """
 
 import argparse
@@ -33,28 +33,31 @@ _ROUTERS: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     add = parser.add_argument
-    add("paths", nargs="+", type=Path, metavar="PATH", help="files of spec tests (JSON), or folders of them")
-    add("--uri", metavar="URI", help="the server to test; without it, one of our own is started")
+    add("paths", nargs="+", type=Path, metavar="PATH", help="files of spec tests (JSON) or folders of them")
+    add("--uri", metavar="URI", help="the server to test; default: one that the command starts")
     add(
         "--topology",
         choices=_OWN_TOPOLOGIES,
         default="replicaset",
-        help="what our own server is to be",
+        help="kind of the server that the command starts; default: %(default)s",
     )
     add(
         "--server-version",
         metavar="X.Y.Z",
         default=VERSION,
-        help="MongoDB version that our own server presents, from 4.0 on",
+        help="MongoDB version that this server presents, 4.0 or later; default: %(default)s",
     )
-    add("--driver", choices=sorted(DRIVERS), default="tailrace", help="whose change stream runs them")
-    add("--json", action="store_true", help="print a JSON object for each test")
+    add(
+        "--driver",
+        choices=sorted(DRIVERS),
+        default="tailrace",
+        help="whose change stream is tested; default: %(default)s",
+    )
+    add("--json", action="store_true", help="print one JSON object for each test")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the tests; 1 if one failed."""
     tests = find_tests(arguments.paths)
     with older_servers_accepted(), _deployment(arguments) as deployment:
         counts: Counter[Status] = Counter()

@@ -28,18 +28,16 @@ _UUID_SUBTYPE: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
     parser.add_argument(
         "token",
         metavar="TOKEN",
         help="the hex text of _data, or the token document as Extended JSON; a text that ends in ... is "
-        "explained as far as it goes",
+        "explained up to there",
     )
     parser.add_argument("--json", action="store_true", help="print one canonical Extended JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the explanation."""
     explanation = _read(arguments.token.strip())
     print_line(_as_json(explanation) if arguments.json else _as_text(explanation))
     return 0
@@ -143,7 +141,7 @@ def _as_json(explanation: TokenExplanation) -> str:
 
 
 def _element(name: str, value: Any) -> bytes:
-    # A document arrives as its bytes; it is not decoded, so that every field of it is shown as it is.
+    # A document is passed as bytes and not decoded, so that its fields are shown unchanged.
     if type(value) is bytes:
         return rawbson.element(rawbson.DOCUMENT, name.encode(), value)
     return rawbson.body(encode({name: value}))

@@ -1,7 +1,7 @@
-"""`tailrace watch`: a change stream of any MongoDB deployment, printed as Extended JSON lines.
+"""`tailrace watch`: print a change stream of any MongoDB deployment as lines of Extended JSON.
 
-With a token file it goes on where it stopped, and writes its position there as it proceeds; the file is
-written after the events before it, so that a crash repeats events and loses none.
+With a token file it continues where it stopped, and writes its position to the file while it runs. The
+position is written after its events are printed, so that a crash repeats events and loses none.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tailrace.client.token_store import FileTokenStore
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 
-HELP: Final = "print the change stream of a deployment as Extended JSON lines"
+HELP: Final = "print a change stream of a deployment as lines of Extended JSON"
 
 _SELECTION: Final = "serverSelectionTimeoutMS"
 _SELECTION_MS: Final = 10_000
@@ -36,30 +36,39 @@ _OUTAGE: Final = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     add = parser.add_argument
     add("uri", metavar="ADDRESS", help="the connection string of a deployment")
-    add(
-        "ns", metavar="NAMESPACE", nargs="?", help="DB or DB.COLL: one database or collection, not everything"
-    )
+    add("ns", metavar="NAMESPACE", nargs="?", help="DB or DB.COLL; default: everything")
     add("--options", default="{}", metavar="JSON", help="the $changeStream document")
     add("--full-document", metavar="MODE", help="updateLookup, whenAvailable or required")
     add("--full-document-before-change", metavar="MODE", help="whenAvailable or required")
-    add("--resume-after", metavar="JSON", help="begin behind the event of this token")
-    add("--start-after", metavar="JSON", help="the same, also behind an invalidation")
+    add("--resume-after", metavar="JSON", help="begin after the event of this token")
+    add("--start-after", metavar="JSON", help="the same, also after an invalidate event")
     add("--start-at-operation-time", metavar="JSON", help="begin at this timestamp")
-    add("--show-expanded-events", action="store_true", help="also show index builds, creations and the like")
-    add("--pipeline", default="[]", metavar="JSON", help="array of the stages behind $changeStream")
-    add("--collation", metavar="JSON", help="collation of these stages")
-    add("--batch-size", type=int, metavar="N", help="events that the server sends at once, at most")
+    add(
+        "--show-expanded-events",
+        action="store_true",
+        help="also show creations, index builds and other events of that kind",
+    )
+    add("--pipeline", default="[]", metavar="JSON", help="array of the stages after $changeStream")
+    add("--collation", metavar="JSON", help="collation of the pipeline's stages")
+    add("--batch-size", type=int, metavar="N", help="most events that the server sends at once")
     add("--max-await-time-ms", type=int, metavar="MS", help="how long the server waits for an event")
-    add("--max", type=int, metavar="N", help="end after so many events")
-    add("--token-file", type=Path, metavar="FILE", help="go on behind the token in this file, and keep it")
-    add("--merge-fragments", action="store_true", help="put events together that the server has split")
+    add("--max", type=int, metavar="N", help="end after N events")
+    add(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="begin after the token in this file, and store the position there",
+    )
+    add(
+        "--merge-fragments",
+        action="store_true",
+        help="merge the fragments of events that the server has split",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print events until the stream ends, or so many were printed."""
     pipeline = stages_argument("--pipeline", arguments.pipeline)
     if arguments.max is not None and arguments.max < 1:
         raise UsageError("--max is a number of events, 1 or more")
@@ -77,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> Keywords:
-    """The options of the stream; what they may be, the server knows."""
+    """The options of the stream; the server checks their values."""
     options: Keywords = {
         "full_document": arguments.full_document,
         "full_document_before_change": arguments.full_document_before_change,
@@ -99,7 +108,7 @@ def _options(arguments: argparse.Namespace) -> Keywords:
 
 
 def _client(uri: str) -> MongoClient[RawBSONDocument]:
-    """A client whose documents stay bytes: they are printed as they came."""
+    """Return a client that does not decode documents: they are printed from their bytes."""
     defaults: dict[str, Any] = {} if _SELECTION.lower() in uri.lower() else {_SELECTION: _SELECTION_MS}
     try:
         return MongoClient(utf8_argument("ADDRESS", uri), document_class=RawBSONDocument, **defaults)
@@ -120,7 +129,7 @@ def _opened(
         try:
             target = client[database][collection] if dot else client[database]
         except InvalidName as error:
-            raise UsageError(f"{namespace} is no namespace: {error}") from None
+            raise UsageError(f"{namespace} is not a namespace: {error}") from None
     try:
         return watch(target, pipeline, merge_fragments=arguments.merge_fragments, **options)
     except PyMongoError as error:
@@ -128,7 +137,7 @@ def _opened(
 
 
 def _command_error(error: PyMongoError) -> CommandError:
-    """The server's answer as our own error, or what kept the server from answering."""
+    """Turn the server's error, or the reason why it did not answer, into our own error."""
     details = getattr(error, "details", None)
     if isinstance(details, Mapping) and "code" in details:
         return CommandError(details["code"], str(details.get("errmsg", "the server gave no reason")))
@@ -137,7 +146,7 @@ def _command_error(error: PyMongoError) -> CommandError:
 
 
 class _Printer:
-    """Writes events to standard output, and shows them before it waits for more."""
+    """Print events, and flush the output before the stream waits for more."""
 
     def __init__(self, stream: ChangeStream[RawBSONDocument]) -> None:
         self._stream = stream
@@ -149,7 +158,7 @@ class _Printer:
 
 
 class _Positions:
-    """The position in a file, if one is named; the events before it are shown first."""
+    """Store the position in a file, if one is named, after the events before it are printed."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else FileTokenStore(path)
