@@ -1,4 +1,4 @@
-"""What the tests of expressions share: evaluate a specification, and compare results with their types."""
+"""Helpers for tests of expressions: evaluate a specification, and compare results with their types."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tailrace.query.expressions import environment, parse_expression
 
 
 class CaseInsensitive:
-    """The simplest collation there is."""
+    """A minimal collation."""
 
     def string_key(self, text: str, /) -> str:
         return text.lower()
@@ -21,7 +21,7 @@ def evaluate(spec: Any, document: dict[str, Any] | None = None, **variables: Any
 
 
 def typed(value: Any) -> Any:
-    """The value in a form that differs for values of different types, and for fields in another order."""
+    """A form of the value that differs by type and by the order of fields."""
     if isinstance(value, dict):
         return [(name, typed(item)) for name, item in value.items()]
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def typed(value: Any) -> Any:
 
 
 def assert_value(spec: Any, document: dict[str, Any], expected: Any) -> None:
-    """The value, with its type, both when folded at parsing and when computed from a document."""
+    """The specification evaluates to the expected value, with the same type."""
     assert typed(evaluate(spec, document)) == typed(expected)
 
 

@@ -1,4 +1,4 @@
-"""Conversions between types: every pair that works, every kind of failure, and the types asked for."""
+"""Conversions between types: every supported pair, every kind of failure, and type names."""
 
 import math
 from typing import Any

@@ -50,7 +50,7 @@ COUNTS: list[tuple[dict[str, Any], list[Any], int]] = [
     ({"$bitsAllClear": POSITIONS}, NEGATIVES, 1),
     ({"$bitsAnySet": POSITIONS}, NEGATIVES, 3),
     ({"$bitsAnyClear": [0, 2, 4, 5, 100]}, NEGATIVES, 3),
-    # What is no 64-bit integer has no bits
+    # A number that is not a 64-bit integer has no bits
     ({"$bitsAllSet": 0},
      [NAN, 1.1, -1.1, INF, -INF, Decimal128("NaN"), Decimal128("Infinity"), Decimal128("1.1"), 1e300,
       float(2**63), Decimal128("9223372036854775808"), "1", True, None, {}, []], 0),
@@ -104,7 +104,7 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
     ({"$bitsAllSet": b""}, 1, True),
     ({"$bitsAllSet": b""}, b"", True),
     ({"$bitsAnySet": b"\xff"}, b"", False),
-    # Subtype 2 carries the length of its data in front of it: 04000000 31323334.
+    # Data of subtype 2 begins with its length: 04000000 31323334.
     ({"$bitsAllSet": [2]}, Binary(b"1234", 2), True),
     ({"$bitsAllSet": [32]}, Binary(b"1234", 2), True),
     ({"$bitsAllSet": Binary(b"1234", 2)}, Binary(b"1234", 2), True),

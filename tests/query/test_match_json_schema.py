@@ -1,4 +1,4 @@
-"""`$jsonSchema`: every keyword, what it allows and what it refuses."""
+"""`$jsonSchema`: the values that every keyword allows and refuses, and invalid schemas."""
 
 from typing import Any
 from uuid import UUID

@@ -115,7 +115,7 @@ def test_not_is_the_complement(path: str, inner: dict[str, Any], document: dict[
 @given(paths, st.lists(values, max_size=3), documents_)
 def test_in_is_a_disjunction_of_equalities(path: str, items: list[Any], document: dict[str, Any]) -> None:
     one_by_one = any(compile_match({"$or": [{path: item}]})(document) for item in items)
-    # As a member of $in, a regex finds strings and equals itself, as it does on its own.
+    # A regex in $in searches strings and equals itself, like a bare regex.
     assert compile_match({path: {"$in": items}})(document) == one_by_one
     assert compile_match({path: {"$nin": items}})(document) != one_by_one
 
@@ -181,7 +181,7 @@ def test_matching_changes_nothing_and_is_repeatable(
 def test_the_strongest_collation_agrees_with_none_on_ascii(
     filter_: dict[str, Any], document: dict[str, Any]
 ) -> None:
-    # Equality only: the order of a collation is another one.
+    # Equality only: a collation has another order.
     if any(name in repr(filter_) for name in ("$gt", "$lt")):
         return
     collation = Collation.parse({"locale": "en", "strength": 5})
@@ -197,7 +197,7 @@ def test_any_filter_compiles_or_is_refused_with_a_code(filter_: dict[str, Any]) 
         code = error.code
     else:
         code = 0
-    # Codes of expressions have five digits; everything else has one of the match language's own.
+    # Codes of $expr are not listed; everything else has a code of the match language.
     assert code in (0, 2, 9, 14, 17313, 51091) or "$expr" in filter_
 
 

@@ -1,4 +1,4 @@
-"""`$regex` and `$options`; the dialect itself is tested in test_pcre."""
+"""`$regex` and `$options`; test_pcre tests the syntax of patterns."""
 
 from typing import Any
 

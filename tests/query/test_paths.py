@@ -1,4 +1,4 @@
-"""Which values a dotted path leads to, in which order and with which offsets."""
+"""The values at a dotted path, with their order and offsets."""
 
 from typing import Any
 

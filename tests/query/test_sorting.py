@@ -1,4 +1,4 @@
-"""Sorting: BSON order through arrays and paths, stability, the first few of many, and errors."""
+"""Sorting: BSON order through arrays and paths, stability, the first and last items, and errors."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ORDERS: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"a": -1}, [{"a": 2}, {"a": 1}, {}]),
     # an empty array is below null, a missing field equal to it
     ({"a": 1}, [{"a": []}, {"b": 1}, {"a": None}, {"a": 0}]),
-    # an array stands for its least element, or its greatest
+    # an array sorts as its least element, or its greatest
     ({"a": 1}, [{"a": [9, 1]}, {"a": 2}, {"a": [5, 3]}, {"a": 4}]),
     ({"a": -1}, [{"a": [9, 1]}, {"a": [5, 3]}, {"a": 4}, {"a": 2}]),
     ({"a": 1}, [{"a": [1, [0]]}, {"a": [[0]]}, {"a": [[0], [1]]}, {"a": [[1]]}]),
@@ -32,7 +32,7 @@ ORDERS: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"a": 1, "b": -1}, [{"a": 1, "b": 2}, {"a": 1, "b": 1}, {"a": 2, "b": 9}]),
     ({"a": -1, "b": -1}, [{"a": 2, "b": 2}, {"a": 2, "b": 1}, {"a": 1, "b": 9}]),
     ({"a": -1, "b": 1}, [{"a": 2, "b": [1, 9]}, {"a": 2, "b": 3}, {"a": 1, "b": 0}]),
-    # several paths through one array go together: (1, 9) against (1, 5), not (1, 0)
+    # several paths through one array use the same element: (1, 9) against (1, 5), not (1, 0)
     ({"a.x": 1, "a.y": 1}, [{"a": {"x": 1, "y": 5}}, {"a": [{"x": 1, "y": 9}, {"x": 2, "y": 0}]}]),
     ({"a.x": -1, "a.y": -1}, [{"a": [{"x": 2, "y": 0}, {"x": 1, "y": 9}]}, {"a": {"x": 1, "y": 99}}]),
 ]

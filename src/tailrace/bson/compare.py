@@ -23,6 +23,7 @@ from tailrace.bson.raw import OLD_BINARY_SUBTYPE
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 
 StringKey: TypeAlias = Callable[[str], Any] | None
+"""The function that makes the sort key of a string; None to compare code points"""
 SortKey: TypeAlias = tuple[Any, ...]
 
 _NAN: Final = (0,)

@@ -5,8 +5,8 @@ from typing import Any, TypeGuard
 from bson import Code, Decimal128, Int64
 
 from tailrace.bson import compare as bson_compare
+from tailrace.bson.compare import StringKey
 from tailrace.bson.values import Undefined
-from tailrace.query.expressions.scope import StringKey
 from tailrace.query.missing import MISSING
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
@@ -60,7 +60,7 @@ def type_name(value: Any) -> str:
     return "missing" if value is MISSING else bson_compare.type_name(value)
 
 
-def compare(left: Any, right: Any, string_key: StringKey | None = None) -> int:
+def compare(left: Any, right: Any, string_key: StringKey = None) -> int:
     """Return -1, 0 or 1 for BSON order; a missing value sorts as undefined, above MinKey and below null."""
     return bson_compare.compare(
         _UNDEFINED if left is MISSING else left, _UNDEFINED if right is MISSING else right, string_key

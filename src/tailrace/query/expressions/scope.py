@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from bson import Code
 
+from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import check_field_name, split_path, walk
@@ -23,7 +24,6 @@ from tailrace.query.missing import MISSING
 
 Environment = dict[str, Any]
 Expression = Callable[[Environment], Any]
-StringKey = Callable[[str], Any]
 
 BUILTIN_VARIABLES: Final = frozenset({"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES"})
 REMOVE: Final = "REMOVE"
@@ -66,7 +66,7 @@ class ExpressionScope:
 
     operators: Mapping[str, OperatorParser]
     variables: frozenset[str] = frozenset()
-    string_key: StringKey | None = None
+    string_key: StringKey = None
     _dependencies: _Dependencies = field(default_factory=_Dependencies)
 
     def define(self, *names: str) -> "ExpressionScope":

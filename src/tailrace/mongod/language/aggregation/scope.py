@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.services import NoServices, Services
 from tailrace.query.expressions import Environment, Expression
-from tailrace.query.expressions.scope import Collating, StringKey
+from tailrace.query.expressions.scope import Collating
 from tailrace.query.reshape.stage import StageContext
 
 _MAX_DEPTH: Final = 20
@@ -57,7 +58,7 @@ class StageScope:
         return self.context.variables
 
     @property
-    def string_key(self) -> StringKey | None:
+    def string_key(self) -> StringKey:
         """The key function for comparing strings; None for code points."""
         return None if self.context.collation is None else self.context.collation.string_key
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bson import Decimal128, Int64
 
+from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs, parse_list
@@ -31,13 +32,12 @@ from tailrace.query.expressions.scope import (
     Expression,
     ExpressionScope,
     OperatorParser,
-    StringKey,
 )
 
 _QUANTILE_ARGUMENTS: Final = ("input", "method")
 
 
-def _accumulator(accumulate: Callable[[list[Any], StringKey | None], Any]) -> OperatorParser:
+def _accumulator(accumulate: Callable[[list[Any], StringKey], Any]) -> OperatorParser:
     def parse(_: str, spec: Any, scope: ExpressionScope) -> Expression:
         expressions = parse_list(spec, scope)
         string_key = scope.string_key
@@ -57,7 +57,7 @@ def _numbers(values: Iterable[Any]) -> list[Number]:
     return [value for value in values if is_number(value)]
 
 
-def _sum(values: list[Any], _: StringKey | None = None) -> Any:
+def _sum(values: list[Any], _: StringKey = None) -> Any:
     numbers = _numbers(values)
     kind = max((kind_of(number) for number in numbers), default=Kind.INT32)
     if kind is Kind.DECIMAL:
@@ -101,7 +101,7 @@ def _decimal_total(numbers: Iterable[Number]) -> Decimal:
     return DECIMAL.add(total, rest)
 
 
-def _average(values: list[Any], _: StringKey | None) -> Any:
+def _average(values: list[Any], _: StringKey) -> Any:
     numbers = _numbers(values)
     if not numbers:
         return None
@@ -110,8 +110,8 @@ def _average(values: list[Any], _: StringKey | None) -> Any:
     return _double_total(numbers) / len(numbers)
 
 
-def _extreme(sign: int) -> Callable[[list[Any], StringKey | None], Any]:
-    def apply(values: list[Any], string_key: StringKey | None) -> Any:
+def _extreme(sign: int) -> Callable[[list[Any], StringKey], Any]:
+    def apply(values: list[Any], string_key: StringKey) -> Any:
         best = None
         for value in values:
             if not is_nullish(value) and (best is None or compare(value, best, string_key) * sign > 0):
@@ -150,8 +150,8 @@ class StandardDeviation:
         return math.sqrt(self._squares / divisor) if divisor > 0 else None
 
 
-def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey | None], Any]:
-    def apply(values: list[Any], _: StringKey | None) -> float | None:
+def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey], Any]:
+    def apply(values: list[Any], _: StringKey) -> float | None:
         deviation = StandardDeviation(fewer)
         for value in values:
             deviation.add(value)

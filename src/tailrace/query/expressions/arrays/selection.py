@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tailrace.bson.compare import sort_key
+from tailrace.bson.compare import StringKey, sort_key
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions, named_specs
 from tailrace.query.expressions.field_path import split_path
@@ -14,7 +14,6 @@ from tailrace.query.expressions.scope import (
     Expression,
     ExpressionScope,
     OperatorParser,
-    StringKey,
 )
 
 
@@ -38,7 +37,7 @@ def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expressio
     return apply
 
 
-def _sorter(name: str, spec: Any, string_key: StringKey | None) -> Callable[[list[Any]], list[Any]]:
+def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]], list[Any]]:
     if not isinstance(spec, Mapping):
         descending = _is_descending(name, spec)
         return lambda array: sorted(array, key=lambda item: sort_key(item, string_key), reverse=descending)
@@ -82,7 +81,7 @@ def _at(value: Any, components: tuple[str, ...]) -> Any:
     return value
 
 
-def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey | None], list[Any]]) -> OperatorParser:
+def _pick(not_object: int, choose: Callable[[list[Any], int, StringKey], list[Any]]) -> OperatorParser:
     def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         named = named_expressions(
             name,
@@ -120,7 +119,7 @@ def checked_count(name: str, value: Any) -> int:
     return number
 
 
-def _extremes(array: list[Any], n: int, string_key: StringKey | None, descending: bool) -> list[Any]:
+def _extremes(array: list[Any], n: int, string_key: StringKey, descending: bool) -> list[Any]:
     present = [item for item in array if not is_nullish(item)]
     return sorted(present, key=lambda item: sort_key(item, string_key), reverse=descending)[:n]
 

@@ -6,7 +6,7 @@ The elements of a result are in the order of their first occurrence; MongoDB doe
 from collections.abc import Callable
 from typing import Any, Final
 
-from tailrace.bson.compare import SortKey, sort_key
+from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import parse_exactly, parse_list, unary
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
@@ -15,11 +15,10 @@ from tailrace.query.expressions.scope import (
     Expression,
     ExpressionScope,
     OperatorParser,
-    StringKey,
 )
 
 
-def _keyed(array: list[Any], string_key: StringKey | None) -> dict[SortKey, Any]:
+def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:
     """The elements by their sort key, in the order of their first occurrence."""
     elements: dict[SortKey, Any] = {}
     for item in array:
