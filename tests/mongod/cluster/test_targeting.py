@@ -9,7 +9,7 @@ from bson import Regex
 from tailrace.bson.documents import encode
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.placement.targeting import exact_key, target, targets
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
@@ -18,14 +18,14 @@ from tailrace.query.match import compile_match
 Document = dict[str, Any]
 
 
-def sharded(pattern: Document, *points: Document) -> ShardedCollection:
+def sharded(pattern: Document, *points: Document) -> TrackedCollection:
     """Chunks between the points, on s0, s1, s2 and so on."""
     key = ShardKey(pattern)
     shards = [f"s{number}" for number in range(len(points) + 1)]
-    return ShardedCollection("shop.orders", b"u" * 16, key, ChunkMap.divided(key, points, shards, 1), 1)
+    return TrackedCollection("shop.orders", b"u" * 16, key, ChunkMap.divided(key, points, shards, 1), 1)
 
 
-def owners(collection: ShardedCollection, query: Document, collation: Collation | None = None) -> str | None:
+def owners(collection: TrackedCollection, query: Document, collation: Collation | None = None) -> str | None:
     """The numbers of the shards that a query goes to; None for all."""
     found = target(collection, query, collation)
     return None if found is None else "".join(sorted(shard[1:] for shard in found))

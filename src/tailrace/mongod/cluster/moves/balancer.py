@@ -15,7 +15,7 @@ from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.moves.moves import DataMoves
 from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.server.admin.logbook import Logbook
 
 _PAUSE_SECONDS: Final = 1.0
@@ -90,7 +90,7 @@ class Balancer:
             progress.is_in_round = False
             progress.rounds += 1
 
-    async def _move_one_range(self, collection: ShardedCollection, *, is_on: bool) -> bool:
+    async def _move_one_range(self, collection: TrackedCollection, *, is_on: bool) -> bool:
         """Move a range of a collection if necessary; a failure is logged and does not stop the round."""
         move = await self._next_move(collection, is_on=is_on)
         if move is None:
@@ -104,7 +104,7 @@ class Balancer:
             return False
         return True
 
-    async def _next_move(self, collection: ShardedCollection, *, is_on: bool) -> _Move | None:
+    async def _next_move(self, collection: TrackedCollection, *, is_on: bool) -> _Move | None:
         """The range of a collection to move next; None if nothing is out of balance."""
         if collection.is_unsplittable:
             return None  # a client moves it with moveCollection
@@ -116,7 +116,7 @@ class Balancer:
             return None  # the donor's size still contains what the last move has not removed yet
         return await asyncio.to_thread(self._choose_range, collection, found)
 
-    def _choose_range(self, collection: ShardedCollection, found: Violation) -> _Move | None:
+    def _choose_range(self, collection: TrackedCollection, found: Violation) -> _Move | None:
         """A range of the donor with a chunk's size, or half the difference if that is less."""
         size = balancing.chunk_megabytes(self._placement) * _MEGABYTE
         if found.kind is ViolationKind.IMBALANCE:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.events.scope import INTERNAL_DATABASES
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def chunk_megabytes(placement: "Placement") -> float:
 
 
 def violation(
-    placement: "Placement", stores: Mapping[str, Store], collection: ShardedCollection
+    placement: "Placement", stores: Mapping[str, Store], collection: TrackedCollection
 ) -> Violation | None:
     """The first violation of the balance; None if there is none."""
     recipients = {name: 0 for name, shard in placement.shards.items() if not shard.is_draining}
@@ -93,7 +93,7 @@ def bytes_of_shard(store: Store) -> int:
         )
 
 
-def _bytes_of_collection(store: Store, collection: ShardedCollection) -> int:
+def _bytes_of_collection(store: Store, collection: TrackedCollection) -> int:
     with store.snapshot() as snapshot:
         found = snapshot.catalog.by_uuid(collection.uuid)
         return 0 if found is None else snapshot.count(found)[1]

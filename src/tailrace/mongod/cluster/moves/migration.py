@@ -183,7 +183,7 @@ async def move_range(
     def must_wait_for(record: Mapping[str, Any]) -> bool:
         """The recipient may still have documents of the range from an earlier move."""
         is_same = record["kind"] == KIND and bytes(record["collectionUuid"]) == moved.uuid
-        return is_same and within.meets(_range_of(record))
+        return is_same and within.overlaps(_range_of(record))
 
     async def move() -> "asyncio.Task[None] | None":
         return await Migration(moves, ns, low, high, recipient_shard(placement, to)).run()

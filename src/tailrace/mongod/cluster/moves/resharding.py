@@ -29,7 +29,7 @@ from tailrace.mongod.cluster.moves.payload_entries import log_once, log_payload,
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import has_key_index, key_index_spec
-from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.placement.shard_metadata import stored_key_fields
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.cluster.reads.cluster_catalog import RESHARDING
 from tailrace.mongod.store.catalog import Collection, Index
@@ -124,7 +124,7 @@ class Resharding:
             new = original.with_changes(
                 name=temporary_name(original),
                 uuid=self._new_uuid,
-                shard_key=() if self._place.is_unsplittable else named_by(self._place.key.paths),
+                shard_key=() if self._place.is_unsplittable else stored_key_fields(self._place.key.paths),
                 indexes=self._indexes(original),
             )
             for name in self._place.chunks.owners:

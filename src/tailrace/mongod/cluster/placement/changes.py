@@ -32,7 +32,7 @@ from tailrace.mongod.cluster.placement.state import (
     Database,
     PlacementState,
     Shard,
-    ShardedCollection,
+    TrackedCollection,
 )
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -175,9 +175,9 @@ class Placement(PlacementQueries):
         unique: bool = False,
         collation: Mapping[str, Any] | None = None,
         log: Log | None = None,
-    ) -> ShardedCollection:
+    ) -> TrackedCollection:
         """Shard a collection, or replace its shard key and chunks; its chunk versions start again."""
-        collection = ShardedCollection(
+        collection = TrackedCollection(
             ns,
             uuid,
             key,
@@ -197,7 +197,7 @@ class Placement(PlacementQueries):
         chunks = ChunkMap.whole(_BY_ID, to, now)
         last_mod = self._store.clock.wall.milliseconds()
         await self._put(
-            ShardedCollection(ns, uuid, _BY_ID, chunks, now, is_unsplittable=True, last_mod=last_mod)
+            TrackedCollection(ns, uuid, _BY_ID, chunks, now, is_unsplittable=True, last_mod=last_mod)
         )
 
     async def drop_collection(self, ns: str) -> None:
@@ -228,7 +228,7 @@ class Placement(PlacementQueries):
         if ns in self._state.collections or to in self._state.collections:
             await self._change(change, ("renameCollection", ns, {"to": to}))
 
-    async def refine(self, ns: str, key: ShardKey) -> ShardedCollection:
+    async def refine(self, ns: str, key: ShardKey) -> TrackedCollection:
         """Add fields to the shard key of a collection."""
         known = self.require(ns)
         refined = replace(
@@ -292,7 +292,7 @@ class Placement(PlacementQueries):
 
         await self._change(work, log)
 
-    async def _put(self, collection: ShardedCollection, log: Log | None = None) -> None:
+    async def _put(self, collection: TrackedCollection, log: Log | None = None) -> None:
         def change(state: PlacementState) -> PlacementState:
             return replace(state, collections={**state.collections, collection.ns: collection})
 

@@ -7,7 +7,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.placement.targeting import exact_key
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.store.shell_notation import shell
@@ -32,7 +32,7 @@ def bounds_argument(
     return low, high
 
 
-def chunk_found_by(collection: ShardedCollection, query: Mapping[str, Any]) -> Chunk:
+def chunk_of_query(collection: TrackedCollection, query: Mapping[str, Any]) -> Chunk:
     """The chunk of the documents that match a query, which must have a value for each field of the key."""
     key = collection.key
     values = exact_key(key, query)

@@ -8,7 +8,7 @@ from bson import Int64
 from tailrace.mongod.cluster.placement.chunk_map import Chunk, ChunkMap
 from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.store.reader import Reader
 
 _GREATEST_HASH: Final = 2**63 - 1
@@ -58,7 +58,7 @@ def _sample_keys(reader: Reader, ns: str, key: ShardKey) -> dict[bytes, dict[str
     return found
 
 
-def median_key(reader: Reader, collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any] | None:
+def median_key(reader: Reader, collection: TrackedCollection, chunk: Chunk) -> Mapping[str, Any] | None:
     """The key of the middle document of a chunk; None if all documents have the lower end as their key.
 
     ``reader`` reads the shard that owns the chunk.

@@ -32,7 +32,7 @@ from tailrace.mongod.cluster.placement.config_documents import (
     remove_document,
 )
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, ShardedCollection
+from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, TrackedCollection
 from tailrace.mongod.server.writes.capped import insert_capped
 from tailrace.mongod.store.catalog import Collection as StoredCollection
 from tailrace.mongod.store.reader import Reader
@@ -183,7 +183,7 @@ def _changed(state: PlacementState, other: PlacementState) -> Documents:
     return found
 
 
-def _chunks_of(state: PlacementState, collection: ShardedCollection) -> dict[ObjectId, Chunk]:
+def _chunks_of(state: PlacementState, collection: TrackedCollection) -> dict[ObjectId, Chunk]:
     """The chunks of the same collection in another state, in which its name may be different."""
     counterpart = state.collections.get(collection.ns)
     if counterpart is None or counterpart.uuid != collection.uuid:
@@ -239,7 +239,7 @@ def _database(document: Mapping[str, Any]) -> Database:
     )
 
 
-def _collection_document(collection: ShardedCollection) -> dict[str, Any]:
+def _collection_document(collection: TrackedCollection) -> dict[str, Any]:
     document: dict[str, Any] = {
         "_id": collection.ns,
         "lastmodEpoch": collection.epoch,
@@ -258,9 +258,9 @@ def _collection_document(collection: ShardedCollection) -> dict[str, Any]:
     return document
 
 
-def _collection(document: Mapping[str, Any], chunks: list[Chunk]) -> ShardedCollection:
+def _collection(document: Mapping[str, Any], chunks: list[Chunk]) -> TrackedCollection:
     key = ShardKey(document["key"])
-    return ShardedCollection(
+    return TrackedCollection(
         ns=document["_id"],
         uuid=bytes(document["uuid"]),
         key=key,
@@ -275,7 +275,7 @@ def _collection(document: Mapping[str, Any], chunks: list[Chunk]) -> ShardedColl
     )
 
 
-def _chunk_document(chunk: Chunk, collection: ShardedCollection) -> dict[str, Any]:
+def _chunk_document(chunk: Chunk, collection: TrackedCollection) -> dict[str, Any]:
     document: dict[str, Any] = {
         "_id": chunk.id,
         "uuid": Binary(collection.uuid, UUID_SUBTYPE),

@@ -28,7 +28,7 @@ class KeyRange:
         place = self.key.key_of(document)
         return self.lower <= place and (self.upper is None or place < self.upper)
 
-    def meets(self, other: "KeyRange") -> bool:
+    def overlaps(self, other: "KeyRange") -> bool:
         """Whether the ranges overlap."""
         return (other.upper is None or self.lower < other.upper) and (
             self.upper is None or other.lower < self.upper

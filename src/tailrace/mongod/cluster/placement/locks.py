@@ -75,7 +75,7 @@ class _Lock:
         self.is_exclusive = False
         self.waiters: deque[_Waiter] = deque()
 
-    def takes(self, *, is_exclusive: bool) -> bool:
+    def is_free_for(self, *, is_exclusive: bool) -> bool:
         """Whether the lock can be taken now."""
         return not self.holders or not (is_exclusive or self.is_exclusive)
 
@@ -88,7 +88,7 @@ class _Lock:
         while self.waiters:
             future, is_exclusive = self.waiters[0]
             if not future.cancelled():
-                if not self.takes(is_exclusive=is_exclusive):
+                if not self.is_free_for(is_exclusive=is_exclusive):
                     return
                 self.take(is_exclusive=is_exclusive)
                 future.set_result(None)
@@ -122,7 +122,7 @@ class HeldLocks:
                 lock = self._locks.get(name)
                 if lock is None:
                     lock = self._locks[name] = _Lock()
-                if not lock.waiters and lock.takes(is_exclusive=is_exclusive):
+                if not lock.waiters and lock.is_free_for(is_exclusive=is_exclusive):
                     lock.take(is_exclusive=is_exclusive)
                 else:
                     await self._wait(name, lock, is_exclusive=is_exclusive)

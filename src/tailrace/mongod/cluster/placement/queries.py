@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, ShardedCollection
+from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, TrackedCollection
 from tailrace.mongod.server.streams.stream_place import no_such_shard
 
 
@@ -34,7 +34,7 @@ class PlacementQueries:
         return self._state.databases
 
     @property
-    def collections(self) -> Mapping[str, ShardedCollection]:
+    def collections(self) -> Mapping[str, TrackedCollection]:
         """The tracked collections, sharded or not, by namespace."""
         return self._state.collections
 
@@ -42,7 +42,7 @@ class PlacementQueries:
         """The shard of a database's untracked collections; None if the database does not exist."""
         return self._state.primary_of(database)
 
-    def sharded(self, ns: str) -> ShardedCollection | None:
+    def sharded(self, ns: str) -> TrackedCollection | None:
         """A sharded collection; None if it is not sharded or does not exist."""
         found = self._state.collections.get(ns)
         return None if found is None or found.is_unsplittable else found
@@ -65,7 +65,7 @@ class PlacementQueries:
             raise no_such_shard(name)
         return found
 
-    def require(self, ns: str) -> ShardedCollection:
+    def require(self, ns: str) -> TrackedCollection:
         """A sharded collection; raises NamespaceNotSharded (118) if it is not sharded."""
         found = self.sharded(ns)
         if found is None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.key_pattern import default_name
 from tailrace.mongod.store.reader import Reader
@@ -91,7 +91,7 @@ def check_unique_indexes(collection: Collection, key: ShardKey) -> None:
             )
 
 
-def check_new_indexes(sharded: ShardedCollection, specs: Iterable[Mapping[str, Any]]) -> None:
+def check_new_indexes(sharded: TrackedCollection, specs: Iterable[Mapping[str, Any]]) -> None:
     """Raise CannotCreateIndex (67) if a unique index does not begin with the shard key."""
     for spec in specs:
         key = spec.get("key")
@@ -105,7 +105,7 @@ def check_new_indexes(sharded: ShardedCollection, specs: Iterable[Mapping[str, A
 
 
 def check_dropped_indexes(
-    sharded: ShardedCollection, collection: Collection, dropped: Iterable[Index]
+    sharded: TrackedCollection, collection: Collection, dropped: Iterable[Index]
 ) -> None:
     """Raise CannotDropShardKeyIndex (370) if no index that supports the shard key would be left."""
     gone = {index.name for index in dropped}
@@ -118,7 +118,7 @@ def check_dropped_indexes(
         )
 
 
-def droppable_indexes(sharded: ShardedCollection, collection: Collection) -> list[str]:
+def droppable_indexes(sharded: TrackedCollection, collection: Collection) -> list[str]:
     """The names that `*` drops: all indexes except the one on `_id` and one that supports the shard key."""
     left = {index.name for index in collection.indexes if index.is_id}
     supporting = [index.name for index in collection.indexes if supports_key(sharded.key, index)]

@@ -18,12 +18,12 @@ async def set_shard_key(store: Store, ns: str, paths: Iterable[str] | None) -> N
 def put_shard_key(unit: WriteUnit, ns: str, paths: Iterable[str] | None) -> None:
     """Like `set_shard_key`, as part of a job."""
     collection = unit.catalog.collection(ns)
-    wanted = named_by(paths)
+    wanted = stored_key_fields(paths)
     if collection is not None and collection.shard_key != wanted:
         unit.put_collection(collection.with_changes(shard_key=wanted))
 
 
-def named_by(paths: Iterable[str] | None) -> tuple[str, ...]:
+def stored_key_fields(paths: Iterable[str] | None) -> tuple[str, ...]:
     """The fields that a catalog entry stores for a shard key; none for the key `_id`."""
     wanted = tuple(paths or ())
     return () if wanted == ("_id",) else wanted

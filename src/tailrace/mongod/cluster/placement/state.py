@@ -43,7 +43,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardedCollection:
+class TrackedCollection:
     """A tracked collection: sharded, or unsharded on its own shard."""
 
     ns: str
@@ -83,7 +83,7 @@ class PlacementState:
 
     shards: Mapping[str, Shard] = field(default_factory=dict)
     databases: Mapping[str, Database] = field(default_factory=dict)
-    collections: Mapping[str, ShardedCollection] = field(default_factory=dict)
+    collections: Mapping[str, TrackedCollection] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
     """The cluster time at which a shard was removed last, by name"""
 
@@ -94,7 +94,7 @@ class PlacementState:
         found = self.databases.get(database)
         return None if found is None else found.primary
 
-    def by_uuid(self, uuid: bytes) -> ShardedCollection | None:
+    def by_uuid(self, uuid: bytes) -> TrackedCollection | None:
         """A tracked collection by its UUID, whatever its name."""
         return next((own for own in self.collections.values() if own.uuid == uuid), None)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.server.reads.access.intervals import (
     Interval,
     KeySpace,
@@ -32,7 +32,7 @@ _PLAIN: Final = KeySpace()
 
 
 def target(
-    collection: ShardedCollection, query: Mapping[str, Any], collation: Collation | None = None
+    collection: TrackedCollection, query: Mapping[str, Any], collation: Collation | None = None
 ) -> frozenset[str] | None:
     """The shards that can have matches; None if the query does not restrict them."""
     chunks = collection.chunks
@@ -50,7 +50,7 @@ def target(
 
 
 def targets(
-    collection: ShardedCollection, query: Mapping[str, Any], collation: Collation | None = None
+    collection: TrackedCollection, query: Mapping[str, Any], collation: Collation | None = None
 ) -> tuple[str, ...]:
     """Like `target`, as sorted names; all owners if the query does not restrict them."""
     found = target(collection, query, collation)

@@ -69,11 +69,11 @@ class CatalogMerger:
                     views[view.ns] = view
         for placed in placement.collections.values():
             found = {shard: _found(catalogs.get(shard), placed.uuid) for shard in placed.shards}
-            having = {shard: collection for shard, collection in found.items() if collection is not None}
-            if having:
-                named = next(iter(having.values())).with_changes(name=placed.ns.partition(".")[2])
+            on_shards = {shard: collection for shard, collection in found.items() if collection is not None}
+            if on_shards:
+                named = next(iter(on_shards.values())).with_changes(name=placed.ns.partition(".")[2])
                 collections[placed.ns] = self._renumbered(named)
-                places[placed.uuid] = tuple(having)
+                places[placed.uuid] = tuple(on_shards)
         indexed = {index.ident: own for own in collections.values() for index in own.indexes}
         return ClusterCatalog(Catalog(collections, views), places, indexed)
 

@@ -9,7 +9,7 @@ from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.guards import held
 from tailrace.mongod.cluster.placement.changes import Placement
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
 from tailrace.mongod.server.dispatch.context import Context
@@ -71,12 +71,12 @@ class ClusterResultWriter(ResultWriter):
                 parts = _by_owner(sharded, target, documents)
             for shard, part in parts.items():
                 store = self._stores[shard]
-                with _owning(context, ShardOwnership(placement.collections, shard)):
+                with _with_ownership(context, ShardOwnership(placement.collections, shard)):
                     await write_merge(context, store, target, part, bypasses_validation=bypasses_validation)
 
 
 @contextmanager
-def _owning(context: Context, ownership: ShardOwnership) -> Iterator[None]:
+def _with_ownership(context: Context, ownership: ShardOwnership) -> Iterator[None]:
     """Set the ownership that the statements of a command on one shard are checked against."""
     client = context.client
     context.client = replace(client, ownership=ownership)
@@ -87,7 +87,7 @@ def _owning(context: Context, ownership: ShardOwnership) -> Iterator[None]:
 
 
 def _by_owner(
-    sharded: ShardedCollection, target: MergeTarget, documents: Sequence[bytes]
+    sharded: TrackedCollection, target: MergeTarget, documents: Sequence[bytes]
 ) -> dict[str, list[bytes]]:
     """The results by the shard that owns, or will own, the document."""
     if set(target.on) != {"_id"} and not set(sharded.key.paths) <= set(target.on):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.find_target import FoundTarget, find_target, key_query
 from tailrace.mongod.cluster.writes.form import Form
@@ -234,14 +234,14 @@ class Execution:
     # -- inserts and deletes by the router ------------------------------------------------------------------
 
     async def _insert(
-        self, statement: Statement, sharded: ShardedCollection, document: bytes
+        self, statement: Statement, sharded: TrackedCollection, document: bytes
     ) -> list[Statement]:
         """Insert the document of an upsert without a match on any shard."""
         await self._put(statement, sharded, document, is_numbered=True)
         return self._form.add([statement], self._form.upserted(document))
 
     async def _replace(
-        self, statement: Statement, sharded: ShardedCollection, before: bytes, after: bytes
+        self, statement: Statement, sharded: TrackedCollection, before: bytes, after: bytes
     ) -> list[Statement]:
         """Delete a document from one shard and insert the changed one on another; in a transaction."""
         database, _, name = statement.ns.partition(".")
@@ -251,7 +251,7 @@ class Execution:
         return self._form.add([statement], self._form.updated(before, after))
 
     async def _put(
-        self, statement: Statement, sharded: ShardedCollection, document: bytes, *, is_numbered: bool
+        self, statement: Statement, sharded: TrackedCollection, document: bytes, *, is_numbered: bool
     ) -> None:
         database, _, name = statement.ns.partition(".")
         command: dict[str, Any] = {"insert": name, "bypassEmptyTsReplacement": True}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.statement import Statement
 from tailrace.mongod.server.writes.command_time import CommandTime
@@ -78,7 +78,7 @@ def variables_of(context: RouterContext, time: CommandTime | None = None) -> dic
     return variables_at(time.now, time.cluster_time, context.arguments().document("let", None))
 
 
-def key_query(sharded: ShardedCollection, document: bytes) -> Mapping[str, Any]:
+def key_query(sharded: TrackedCollection, document: bytes) -> Mapping[str, Any]:
     """A filter by `_id` and shard key, which matches a document while it stays on its shard."""
     values = sharded.key.values_of(document)
     query = {path: {"$eq": values.get(path)} for path in sharded.key.paths}

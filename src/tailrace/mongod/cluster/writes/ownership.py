@@ -5,7 +5,7 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.catalog import Collection
 
@@ -17,7 +17,7 @@ class ShardOwnership:
 
     __slots__ = ("_collections", "_shard")
 
-    def __init__(self, collections: Mapping[str, ShardedCollection], shard: str) -> None:
+    def __init__(self, collections: Mapping[str, TrackedCollection], shard: str) -> None:
         self._collections = collections
         self._shard = shard
 
@@ -40,7 +40,7 @@ class ShardOwnership:
             self.check_change(context, sharded, before, after, multi=multi)
 
     def check_change(
-        self, context: Context, sharded: ShardedCollection, before: bytes, after: bytes, *, multi: bool
+        self, context: Context, sharded: TrackedCollection, before: bytes, after: bytes, *, multi: bool
     ) -> None:
         """Like `check_update`, for a collection whose placement is known."""
         try:
@@ -62,6 +62,6 @@ class ShardOwnership:
         if sharded.chunks.owner_of(key) != self._shard:
             raise CommandError(ErrorCode.WouldChangeOwningShard, _OTHER_OWNER)
 
-    def _of(self, collection: Collection) -> ShardedCollection | None:
+    def _of(self, collection: Collection) -> TrackedCollection | None:
         found = self._collections.get(collection.ns)
         return None if found is None or found.is_unsplittable or found.uuid != collection.uuid else found

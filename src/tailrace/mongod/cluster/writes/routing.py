@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.changes import Placement
-from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD, ShardedCollection
+from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES, CONFIG_SHARD, TrackedCollection
 from tailrace.mongod.cluster.placement.targeting import exact_key, targets
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.retried import ExecutedStatements
@@ -88,7 +88,7 @@ class Routing:
         (shard,) = self._placement.shards_of(ns)
         return shard
 
-    def _of_update(self, sharded: ShardedCollection, spec: UpdateSpec) -> Route:
+    def _of_update(self, sharded: TrackedCollection, spec: UpdateSpec) -> Route:
         shards = _targets(sharded, spec)
         if spec.multi:
             if spec.upsert and exact_key(sharded.key, spec.query, collation_for(sharded, spec)) is None:
@@ -99,38 +99,38 @@ class Routing:
                 )
             return Route(shards)
         # A shard that rejects a change of owner would abort the transaction.
-        is_delicate = self._in_transaction and (spec.upsert or may_change(sharded, spec.update))
+        is_delicate = self._in_transaction and (spec.upsert or may_change_key(sharded, spec.update))
         return Route(shards, is_search=len(shards) > 1 or is_delicate)
 
 
-def may_change(sharded: ShardedCollection, update: Any) -> bool:
+def may_change_key(sharded: TrackedCollection, update: Any) -> bool:
     """Whether an update may change the shard key; False only if it certainly does not.
 
     >>> from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
     >>> from tailrace.mongod.cluster.placement.shard_key import ShardKey
     >>> key = ShardKey({"a.b": 1})
-    >>> sharded = ShardedCollection("shop.orders", b"", key, ChunkMap.whole(key, "shard0", 1), 1)
-    >>> [may_change(sharded, update) for update in ({"$set": {"a.c": 1}}, {"$set": {"a": 1}}, {"x": 1})]
+    >>> sharded = TrackedCollection("shop.orders", b"", key, ChunkMap.whole(key, "shard0", 1), 1)
+    >>> [may_change_key(sharded, update) for update in ({"$set": {"a.c": 1}}, {"$set": {"a": 1}}, {"x": 1})]
     [False, True, True]
     """
     if not isinstance(update, Mapping) or not all(name.startswith("$") for name in update):
         return True
     changed = {path for paths in update.values() if isinstance(paths, Mapping) for path in paths}
     changed |= {path for path in (update.get("$rename") or {}).values() if isinstance(path, str)}
-    return any(_meet(path, own) for path in changed for own in sharded.key.paths)
+    return any(_is_prefix_of_other(path, own) for path in changed for own in sharded.key.paths)
 
 
-def _meet(one: str, other: str) -> bool:
+def _is_prefix_of_other(one: str, other: str) -> bool:
     """Whether one of two paths is a prefix of the other."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def collation_for(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> Collation | None:
+def collation_for(sharded: TrackedCollection, spec: UpdateSpec | DeleteSpec) -> Collation | None:
     """The collation of a statement's filter: its own, or the collection's."""
     given = sharded.collation if spec.collation is None else spec.collation
     return None if given is None else Collation.parse(dict(given))
 
 
-def _targets(sharded: ShardedCollection, spec: UpdateSpec | DeleteSpec) -> tuple[str, ...]:
+def _targets(sharded: TrackedCollection, spec: UpdateSpec | DeleteSpec) -> tuple[str, ...]:
     """The shards that can have matches; if there are none, one shard, which validates the filter."""
     return targets(sharded, spec.query, collation_for(sharded, spec)) or sharded.shards[:1]

@@ -14,7 +14,7 @@ from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import may_be_unique, supports_key
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import coll_mod
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
@@ -46,7 +46,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
             )
 
 
-def _check_index_change(sharded: ShardedCollection, collection: Collection, change: Any) -> None:
+def _check_index_change(sharded: TrackedCollection, collection: Collection, change: Any) -> None:
     """Refuse to hide the last index that supports the shard key, and unenforceable unique indexes."""
     index = _named(collection, change) if isinstance(change, Mapping) else None
     if index is None:

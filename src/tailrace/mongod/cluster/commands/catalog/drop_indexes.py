@@ -13,7 +13,7 @@ from tailrace.mongod.cluster.ddl.forwarding import forward, forward_in_turn, raw
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import check_dropped_indexes, droppable_indexes
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import drop_indexes
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
@@ -44,7 +44,7 @@ async def run(context: RouterContext) -> dict[str, Any]:
             return raw_replies(context, replies)
 
 
-def _chosen(context: RouterContext, sharded: ShardedCollection, which: Any) -> list[str]:
+def _chosen(context: RouterContext, sharded: TrackedCollection, which: Any) -> list[str]:
     """The names of the indexes to drop; refuses to drop the last one that supports the shard key."""
     router = context.node
     collection = collection_with_all_indexes(router.placement, router.stores, sharded.ns)

@@ -5,7 +5,7 @@ import time
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.migration import move_range
-from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
+from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_of_query
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -29,7 +29,7 @@ async def run(context: RouterContext) -> Reply:
             ErrorCode.InvalidOptions, "name the chunk to move with either 'find' or 'bounds', not with both"
         )
     chunk = (
-        collection.chunks.exact(*bounds) if bounds is not None else chunk_found_by(collection, query or {})
+        collection.chunks.exact(*bounds) if bounds is not None else chunk_of_query(collection, query or {})
     )
     # It may wait for cursors on the copy of an earlier move; a client that gives up does not stop it.
     with context.waiting():

@@ -11,7 +11,7 @@ from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -47,7 +47,7 @@ async def run(context: RouterContext) -> Reply:
 
 async def _ends(
     router: "Router",
-    collection: ShardedCollection,
+    collection: TrackedCollection,
     low: dict[str, Any] | None,
     high: dict[str, Any] | None,
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -74,7 +74,7 @@ async def _ends(
 
 
 def _end_by_size(
-    router: "Router", collection: ShardedCollection, chunk: Chunk, within: KeyRange
+    router: "Router", collection: TrackedCollection, chunk: Chunk, within: KeyRange
 ) -> Mapping[str, Any]:
     size = chunk_megabytes(router.placement) * _MEGABYTE
     with router.stores[chunk.shard].snapshot() as snapshot:

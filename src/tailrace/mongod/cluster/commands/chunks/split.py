@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
-from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_found_by
+from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_of_query
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import median_key
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -45,7 +45,7 @@ async def run(context: RouterContext) -> Reply:
             await placement.split(ns, [middle])
         else:
             chunk = (
-                chunk_found_by(collection, query or {})
+                chunk_of_query(collection, query or {})
                 if bounds is None
                 else collection.chunks.exact(*bounds)
             )
@@ -54,7 +54,7 @@ async def run(context: RouterContext) -> Reply:
     return {}
 
 
-def _middle_of(router: "Router", collection: ShardedCollection, chunk: Chunk) -> Mapping[str, Any]:
+def _middle_of(router: "Router", collection: TrackedCollection, chunk: Chunk) -> Mapping[str, Any]:
     with router.stores[chunk.shard].snapshot() as snapshot:
         point = median_key(snapshot, collection, chunk)
     if point is None:

@@ -10,7 +10,7 @@ from tailrace.mongod.cluster.moves.payload_entries import announce_sharded, clea
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import check_has_key_index
 from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
-from tailrace.mongod.cluster.placement.state import ShardedCollection
+from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -39,7 +39,7 @@ async def run(context: RouterContext) -> Reply:
     return {}
 
 
-def _check(router: "Router", known: ShardedCollection, key: ShardKey) -> None:
+def _check(router: "Router", known: TrackedCollection, key: ShardKey) -> None:
     if not known.key.is_prefix_of(key.pattern):
         raise CommandError(
             ErrorCode.InvalidOptions,
@@ -53,7 +53,7 @@ def _check(router: "Router", known: ShardedCollection, key: ShardKey) -> None:
                 check_has_key_index(snapshot, collection, key, unique=known.unique)
 
 
-async def _refine(router: "Router", known: ShardedCollection, key: ShardKey) -> None:
+async def _refine(router: "Router", known: TrackedCollection, key: ShardKey) -> None:
     owners = [router.member(name) for name in known.shards]
     collection = owners[0].store.catalog.by_uuid(known.uuid)
     assert collection is not None, "an owner has the collection"

@@ -24,7 +24,7 @@ from tailrace.mongod.cluster.placement.shard_key_index import (
     has_key_index,
     key_index_spec,
 )
-from tailrace.mongod.cluster.placement.shard_metadata import named_by
+from tailrace.mongod.cluster.placement.shard_metadata import stored_key_fields
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -128,7 +128,7 @@ async def _shard(router: "Router", wanted: _Wanted) -> None:
     if existing is None:
         await call(home, {"create": wanted.name}, wanted.database)
     collection = await _indexed(home, wanted, is_empty=is_empty)
-    copy = collection.with_changes(shard_key=named_by(wanted.key.paths))
+    copy = collection.with_changes(shard_key=stored_key_fields(wanted.key.paths))
     for name in chunks.owners:
         if name != home_name:
             await copy_collection(router.stores[name], copy)
