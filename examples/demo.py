@@ -1,9 +1,9 @@
-"""The whole system in a minute: `python -m examples.demo`, which is what `make run` does.
+"""A tour of the whole system in a minute: `python -m examples.demo`, or `make run`.
 
-Starts `tailrace serve` with its Spark pipeline, writes a shop's day with PyMongo and prints the events of a
-change stream with their tokens. Then a factory writes until the oplog has lost the shop's entries, the server
-is killed and started again, and the stream resumes from the history. The oplog, saved while it held
-everything, is replayed. The exit code is 0 only if all three give the same events.
+Starts `tailrace serve` with its Spark pipeline, writes the orders of a shop with PyMongo, and prints the
+events of a change stream with their tokens. Then a factory writes until the oplog no longer has the shop's
+entries, the server is killed and started again, and the stream resumes from the history. The oplog, saved
+before that, is replayed. The exit code is 0 only if all three give the same events.
 """
 
 import shlex
@@ -34,15 +34,14 @@ EXPANDED: Final = '{"showExpandedEvents": true}'
 _DAY: Final = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 LAST: Final = "drop"
 _SMALL: Final = ("--oplog-size", "1")
-_PATIENCE_SECONDS: Final = 120
-_BREATH_SECONDS: Final = 0.05
+_MOST_SECONDS: Final = 120
+_PAUSE_SECONDS: Final = 0.05
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the tour; the exit code."""
     missing = missing_for_spark()
     if missing is not None:
-        print(f"The tour shows the Spark pipeline too. {missing}", file=sys.stderr)
+        print(f"The tour needs Spark. {missing}", file=sys.stderr)
         return 1
     with TemporaryDirectory(prefix="tailrace-demo-") as made:
         folder = Path(arguments[0]) if arguments else Path(made)
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         _show_history(folder)
         replayed = _replayed(oplog, folder)
     if resumed != events[3:] or replayed != events:
-        print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
+        print("\nThe runs differ, which is a bug in Tailrace; please report it.", file=sys.stderr)
         return 1
     print(f"\nLive, resumed from the history and replayed, the {len(events)} events are the same.")
     return 0
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """`tailrace serve` as a process of its own, and its address; ended by SIGTERM."""
+    """Run `tailrace serve` as a process; yield it and its connection string, and end it with SIGTERM."""
     command = ["serve", "--port", "0", "--data", str(folder / "data"), *options]
     print(f"$ tailrace {shlex.join(command)}", flush=True)
     process = subprocess.Popen(
@@ -78,7 +77,7 @@ def serving(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str
         ready = process.stdout.readline().strip()
         print(ready, flush=True)
         if not ready.startswith("ready "):
-            raise SystemExit("the server did not start; what it said is above")
+            raise SystemExit("the server did not start; its error is above")
         yield process, ready.removeprefix("ready ")
     finally:
         if process.poll() is None:
@@ -135,7 +134,7 @@ def _order(number: int, customer: str, item: str, total: str) -> Document:
 
 
 def until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
-    """The events of a stream, up to the one that both tours end with."""
+    """The events of a stream up to the drop, the last event of both tours."""
     for event in stream:
         yield event
         if event["operationType"] == LAST:
@@ -143,9 +142,11 @@ def until_last(stream: ChangeStream[Document]) -> Iterator[Document]:
 
 
 def _forget(uri: str, last: Timestamp) -> None:
-    """Write until the oplog has no entry left of a time; it lets go of what the history holds."""
-    print("A factory writes on, until the oplog of 1 MB has lost what the shop did. Entries go only when the")
-    print("Spark pipeline has put them into the history; it starts in the background and needs a moment.\n")
+    """Write until the oplog has no entries up to ``last``: it removes what the history contains."""
+    print(
+        "A factory writes until the oplog of 1 MB no longer has the shop's entries. An entry is removed only"
+    )
+    print("after the Spark pipeline has written it to the history; the pipeline needs a moment to start.\n")
     started = time.perf_counter()
     written = 0
     with MongoClient[Document](uri) as client:
@@ -154,16 +155,18 @@ def _forget(uri: str, last: Timestamp) -> None:
             oldest = oplog.find_one(sort=[("$natural", 1)])
             if oldest is not None and oldest["ts"] > last:
                 break
-            if time.perf_counter() - started > _PATIENCE_SECONDS:
-                raise SystemExit("the history did not come; --log-level info says more of the pipeline")
+            if time.perf_counter() - started > _MOST_SECONDS:
+                raise SystemExit(
+                    "the pipeline wrote no history in time; run it with --log-level info to see why"
+                )
             readings = [{"machine": number % 7, "at": _DAY, "trace": bytes(200)} for number in range(100)]
             client.factory.readings.insert_many(readings)
             written += len(readings)
-            time.sleep(_BREATH_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
         history = client.admin.command("serverStatus")["history"]
     took = time.perf_counter() - started
-    print(f"  {written:,} readings later ({took:.0f} s) the oplog begins behind the shop's last event;")
-    print(f"  the history holds {history['events']:,} events and is {history['lagSeconds']} s behind")
+    print(f"  {written:,} readings later ({took:.0f} s) the oplog begins after the shop's last event;")
+    print(f"  the history has {history['events']:,} events and lags by {history['lagSeconds']} s")
 
 
 def _resumed(uri: str, event: Document) -> list[Document]:
@@ -178,7 +181,7 @@ def _resumed(uri: str, event: Document) -> list[Document]:
 
 
 def _show_history(folder: Path) -> None:
-    """What the table tells without any of Tailrace's formats."""
+    """Count the rows of the table by plain columns."""
     table = HistoryTable.open(folder / "data" / "history")
     found: Counter[tuple[str, str]] = Counter()
     for batch in table.read(0, columns=["db", "operation"]):
@@ -190,7 +193,7 @@ def _show_history(folder: Path) -> None:
 
 
 def _dump_oplog(uri: str, folder: Path) -> Path:
-    """The oplog as a file, as `mongodump` would write it."""
+    """Save the oplog as a file, in the format of `mongodump`."""
     path = folder / "oplog.bson"
     with MongoClient[Document](uri) as client, path.open("wb") as file:
         batches: Iterable[Any] = client.local["oplog.rs"].find_raw_batches()
@@ -203,7 +206,7 @@ def _dump_oplog(uri: str, folder: Path) -> Path:
 def _replayed(oplog: Path, folder: Path) -> list[Document]:
     out = folder / "events.jsonl"
     if run_tailrace("replay", oplog, "--ns", "shop", "--options", EXPANDED, "--out", out):
-        raise SystemExit("the replay failed; what it said is above")
+        raise SystemExit("the replay failed; its error is above")
     return [parse_line(line) for line in out.read_text().splitlines()]
 
 

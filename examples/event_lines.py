@@ -1,4 +1,4 @@
-"""What the tours share: events as lines, and commands."""
+"""Shared by the tours: print events as lines, run commands."""
 
 import json
 import shlex
@@ -22,13 +22,13 @@ def run_tailrace(*arguments: object) -> int:
 
 
 def parse_line(line: str) -> dict[str, Any]:
-    """An event from a line of Extended JSON, as PyMongo would decode it."""
+    """Decode a line of Extended JSON to the types that PyMongo returns."""
     event: dict[str, Any] = loads(line, json_options=_AS_DRIVER)
     return event
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """What happened, where, to what.
+    """One line about an event: its type, its namespace, its document.
 
     >>> event_line({"operationType": "drop", "ns": {"db": "shop", "coll": "orders"}})
     '  drop                        shop.orders'
@@ -39,7 +39,7 @@ def event_line(event: Mapping[str, Any]) -> str:
 
 
 def shortened(line: str) -> str:
-    """Cut to the terminal's width; in a pipe, to a width that reads well."""
+    """Cut a line to the terminal's width, or to 110 characters in a pipe."""
     width = max(shutil.get_terminal_size((110, 24)).columns, _NARROWEST)
     return line.rstrip() if len(line) <= width else f"{line[: width - 3]}..."
 

@@ -2,10 +2,10 @@
 
     python examples/keep_changelog.py SOURCE NS TARGET
 
-A streaming query: it takes what is there and ends; run it again, by a scheduler for example, and it goes on
-where it stopped. Leave out the trigger and it stays and follows. The rows have Spark's changelog columns: an
-update is a row `update_preimage` and a row `update_postimage`, and all rows of one commit have one
-`_commit_version`.
+A streaming query that reads what is there and ends; run again, by a scheduler for example, it continues where
+it stopped. Without the trigger it does not end, and follows the collection. The rows have Spark's changelog
+columns: an update is a row `update_preimage` and a row `update_postimage`, and all rows of one commit have
+the same `_commit_version`.
 """
 
 import sys
@@ -18,7 +18,7 @@ from tailrace import change_stream
 
 
 def keep_changelog(spark: SparkSession, source: str, ns: str, target: str | Path) -> StreamingQuery:
-    """Start the query; it ends by itself when everything is there."""
+    """Start the query; it ends when all changes so far are written."""
     changes = change_stream(
         spark,
         source,
@@ -43,7 +43,6 @@ def keep_changelog(spark: SparkSession, source: str, ns: str, target: str | Path
 
 
 def main() -> None:
-    """Keep the changelog that the command line names."""
     spark = SparkSession.builder.appName("changelog").getOrCreate()
     keep_changelog(spark, *sys.argv[1:4]).awaitTermination()
 

@@ -2,9 +2,9 @@
 
     python examples/mirror_collection.py SOURCE NS MIRROR
 
-The mirror has a row for each document: its key, its BSON, and the token of its last change. A batch
-that is run again after a failure changes nothing, because a row only ever moves on to a later token. When the
-collection is dropped or renamed the mirror is emptied, and the stream is over.
+The mirror has a row for each document: its key, its BSON, and the token of its last change. A batch that is
+repeated after a failure changes nothing, because a row is only replaced by one with a later token. When the
+collection is dropped or renamed, the mirror is emptied and the stream ends.
 """
 
 import sys
@@ -24,7 +24,7 @@ ENDS = "'drop', 'rename', 'dropDatabase', 'invalidate'"
 
 
 def mirror_collection(spark: SparkSession, source: str, ns: str, mirror: str | Path) -> StreamingQuery:
-    """Start the query; it takes what is there and ends by itself."""
+    """Start the query; it ends when all changes so far are merged."""
     DeltaTable.create(str(mirror), MIRROR, mode="ignore")
     changes = change_stream(
         spark,
@@ -44,8 +44,8 @@ def mirror_collection(spark: SparkSession, source: str, ns: str, mirror: str | P
 
 
 def merge(batch: DataFrame, mirror: str) -> None:
-    """Bring the mirror up to the end of a batch."""
-    batch.persist()  # it is looked at twice, and read once
+    """Apply a batch to the mirror."""
+    batch.persist()  # used twice, read once
     try:
         rows = newest_changes(batch).toArrow()
         is_over = not batch.where(f"operationType IN ({ENDS})").isEmpty()
@@ -70,7 +70,7 @@ def merge(batch: DataFrame, mirror: str) -> None:
 
 
 def newest_changes(batch: DataFrame) -> DataFrame:
-    """Of each document the last change in a batch."""
+    """The last change of each document in a batch."""
     # An update that finds no document was followed by a delete, in this batch or in a later one.
     is_outdated = "operationType = 'update' AND fullDocument IS NULL"
     return (
@@ -87,7 +87,6 @@ def newest_changes(batch: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Mirror the collection that the command line names."""
     spark = SparkSession.builder.appName("mirror").getOrCreate()
     mirror_collection(spark, *sys.argv[1:4]).awaitTermination()
 

@@ -1,9 +1,9 @@
-"""What happened, by collection and operation: a history read with plain Spark.
+"""Count the events of a history by collection and operation, with plain Spark.
 
     python examples/read_history.py HISTORY
 
-The history is a Delta table. Its log says which Parquet files belong to it; `deltalake` reads that
-log, and Spark reads the files. A session with Delta's own jar says
+The history is a Delta table. Its log lists the Parquet files that belong to it: `deltalake` reads the log,
+and Spark reads the files. A session with Delta's own jar uses
 ``spark.read.format("delta").load(HISTORY)`` instead.
 """
 
@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def read_history(spark: SparkSession, history: str) -> DataFrame:
-    """The table as it is now."""
+    """The rows of the table's current version."""
     return spark.read.parquet(*DeltaTable(history).file_uris())
 
 
 def activity(events: DataFrame) -> DataFrame:
-    """How often which operation came to which collection, and when it last did."""
+    """The number of events of each collection and operation, and the time of the last one."""
     return (
         events.where("operation IS NOT NULL")
         .groupBy("db", "coll", "operation")
@@ -30,7 +30,6 @@ def activity(events: DataFrame) -> DataFrame:
 
 
 def main() -> None:
-    """Print the activity of the history named on the command line."""
     spark = SparkSession.builder.appName("activity").getOrCreate()
     activity(read_history(spark, sys.argv[1])).show(100, truncate=False)
 

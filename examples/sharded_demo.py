@@ -1,8 +1,8 @@
-"""The tour of a sharded cluster: `make run SHARDS=3`.
+"""A tour of a sharded cluster: `python -m examples.sharded_demo 3`, or `make run SHARDS=3`.
 
-Starts `tailrace serve --shards N` with its Spark pipeline. Clients write through a router into collections
-that are spread over the shards; a change stream prints the events, each with the shard that it comes from, in
-one order. Then the pipeline's history and a replay of the shards' saved oplogs have to show the same events.
+Starts `tailrace serve --shards N` with its Spark pipeline. Clients write through a router to collections that
+are spread over the shards; a change stream prints the events of all shards in one order, each with its shard.
+Then the pipeline's history and a replay of the shards' saved oplogs have to show the same events.
 """
 
 import sys
@@ -24,16 +24,16 @@ from tailrace import HistoryTable, missing_for_spark
 Document = dict[str, Any]
 
 _CUSTOMERS: Final = ("Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald", "Tony", "Leslie", "Niklaus")
-_PATIENCE_SECONDS: Final = 120
-_LOOK_SECONDS: Final = 0.1
+_MOST_SECONDS: Final = 120
+_PAUSE_SECONDS: Final = 0.1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tour with so many shards, in a folder if one is named; the exit code."""
+    """Run the tour; the arguments are the number of shards and, optionally, a folder."""
     shards, *folders = arguments
     missing = missing_for_spark()
     if missing is not None:
-        print(f"The tour shows the Spark pipeline too. {missing}", file=sys.stderr)
+        print(f"The tour needs Spark. {missing}", file=sys.stderr)
         return 1
     with TemporaryDirectory(prefix="tailrace-demo-") as made:
         folder = Path(folders[0]) if folders else Path(made)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
             held = _held(folder, events)
         replayed = _replayed(oplogs, folder)
     if replayed != events or held != [event["_id"]["_data"] for event in events]:
-        print("\nThe runs differ, and must not: this is a fault in Tailrace.", file=sys.stderr)
+        print("\nThe runs differ, which is a bug in Tailrace; please report it.", file=sys.stderr)
         return 1
     print(f"\nFrom the router, in the history and replayed, the {len(events)} events are the same.")
     return 0
@@ -53,9 +53,7 @@ def _live(client: MongoClient[Document]) -> list[Document]:
     print(
         "\nOrders are spread over the shards by customer, stock by its id. One change stream on the database,"
     )
-    print(
-        "through the router, shows all of it in one order: here with the shard of each event and its token.\n"
-    )
+    print("through the router, shows all events in one order: here each with its shard and its token.\n")
     client.admin.command("enableSharding", "shop")
     client.admin.command("shardCollection", "shop.orders", key={"customer": "hashed"})
     client.admin.command("shardCollection", "shop.stock", key={"_id": "hashed"})
@@ -67,9 +65,9 @@ def _live(client: MongoClient[Document]) -> list[Document]:
         shard = places.get(event["clusterTime"], "-")
         print(shortened(f"  {shard}{event_line(event)}"))
         print(shortened(f"    {event['_id']['_data']}"))
-    told = Counter(places.get(event["clusterTime"], "-") for event in events)
-    shown = ", ".join(f"{count} from {shard}" for shard, count in sorted(told.items()))
-    print(f"\n{len(events)} events: {shown}. Their tokens rise:", tokens_rise(events))
+    counts = Counter(places.get(event["clusterTime"], "-") for event in events)
+    shown = ", ".join(f"{count} from {shard}" for shard, count in sorted(counts.items()))
+    print(f"\n{len(events)} events: {shown}. Their tokens ascend:", tokens_ascend(events))
     return events
 
 
@@ -89,7 +87,7 @@ def _take_orders(client: MongoClient[Document]) -> None:
     shop.stock.drop()
 
 
-def tokens_rise(events: Sequence[Mapping[str, Any]]) -> str:
+def tokens_ascend(events: Sequence[Mapping[str, Any]]) -> str:
     """Whether each event's token is greater than the one before."""
     tokens = [event["_id"]["_data"] for event in events]
     return "yes" if tokens == sorted(set(tokens)) else "no"
@@ -102,7 +100,7 @@ def _shards(client: MongoClient[Document]) -> dict[str, str]:
 
 
 def _places(client: MongoClient[Document]) -> dict[Timestamp, str]:
-    """The shard of each cluster time: no other shard has an entry with the same."""
+    """The shard of each cluster time; no two shards of this cluster share one."""
     places: dict[Timestamp, str] = {}
     for name, uri in _shards(client).items():
         with MongoClient[Document](uri) as shard:
@@ -111,7 +109,7 @@ def _places(client: MongoClient[Document]) -> dict[Timestamp, str]:
 
 
 def _save_oplogs(client: MongoClient[Document], folder: Path) -> dict[str, Path]:
-    """The shards' oplogs as files, as `mongodump` would write them."""
+    """Save the shards' oplogs as files, in the format of `mongodump`."""
     paths = {}
     for name, uri in _shards(client).items():
         paths[name] = folder / f"{name}.bson"
@@ -123,15 +121,15 @@ def _save_oplogs(client: MongoClient[Document], folder: Path) -> dict[str, Path]
 
 
 def _held(folder: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The tokens of the same events in the history, as soon as the pipeline has put them there."""
+    """Wait until the history has the events; return their tokens there."""
     print("\nThe Spark pipeline reads the oplog of every shard and writes one history; it needs a moment.\n")
     path = folder / "data" / "history"
     last = events[-1]["clusterTime"]
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _MOST_SECONDS
     while not HistoryTable.exists(path) or HistoryTable.open(path).through < last.time << 32 | last.inc:
         if time.monotonic() > deadline:
-            raise SystemExit("the history did not come; --log-level info says more of the pipeline")
-        time.sleep(_LOOK_SECONDS)
+            raise SystemExit("the pipeline wrote no history in time; run it with --log-level info to see why")
+        time.sleep(_PAUSE_SECONDS)
     table = HistoryTable.open(path)
     rows: Counter[tuple[str, str]] = Counter()
     tokens = []
@@ -153,7 +151,7 @@ def _replayed(oplogs: Mapping[str, Path], folder: Path) -> list[Document]:
     sources = [text for name, path in oplogs.items() for text in ("--shard", f"{name}={path}")]
     print()
     if run_tailrace("replay", *sources, "--ns", "shop", "--options", EXPANDED, "--out", out):
-        raise SystemExit("the replay failed; what it said is above")
+        raise SystemExit("the replay failed; its error is above")
     events = [parse_line(line) for line in out.read_text().splitlines()]
     first = next(number for number, event in enumerate(events) if event["operationType"] == "insert")
     last = next(number for number, event in enumerate(events) if event["operationType"] == LAST)

@@ -1,6 +1,6 @@
-"""A small history with a plot, for people to read: a shop takes orders, ships them and closes the year.
+"""A small history for people to read: a shop takes orders, ships them and closes the year.
 
-`examples.replay_tour` writes it to files and replays it; the documentation quotes it.
+Its oplog is `examples/shop_oplog.jsonl`, which the tour replays and the documentation quotes.
 """
 
 import random
@@ -21,8 +21,8 @@ _DAY: Final = DatetimeMS(1_700_000_000_000)
 
 
 def shop_story() -> History:
-    """The story's history; always the same bytes."""
-    return _Story().tell()
+    """The same bytes at every call."""
+    return _Story().history()
 
 
 class _Story:
@@ -32,7 +32,7 @@ class _Story:
         commands = CommandMaker(self._deployment, self._statements, sharded_keys=False, images="never")
         self._background = BackgroundMaker(self._deployment, self._statements, commands)
 
-    def tell(self) -> History:
+    def history(self) -> History:
         self._background.begin()
         orders, stock = self._create("orders"), self._create("stock")
         for sku, quantity in (("teapot", 12), ("kettle", 3)):
@@ -65,7 +65,7 @@ class _Story:
         return made
 
     def _buy(self, orders: Collection, stock: Collection) -> None:
-        """A transaction: the order and the goods it takes from the shelf."""
+        """A transaction: an order, and the goods that it takes from the stock."""
         order = bsondocs.encode(_order(3, "Alan", [{"sku": "teapot", "qty": 2}], "39.80"))
         writes = [
             self._statements.inserted(orders, order),

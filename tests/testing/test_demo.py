@@ -1,4 +1,4 @@
-"""The tour that `make run` gives, run as a user would see it."""
+"""The tour of `make run`, run as a user runs it."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from examples import demo
 
 
 @pytest.mark.usefixtures("java")
-def test_the_tour_ends_well_and_says_so(
+def test_the_tour_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")

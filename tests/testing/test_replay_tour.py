@@ -1,4 +1,4 @@
-"""The tour that `make tour` gives, run as a user would see it."""
+"""The tour of `make tour`, run as a user runs it."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from examples import replay_tour
 
 
-def test_the_tour_ends_well_and_says_so(
+def test_the_tour_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")
@@ -24,9 +24,9 @@ def test_the_tour_ends_well_and_says_so(
 def test_the_tour_fails_when_the_merged_events_differ(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A shard's log that lost an entry must not go unnoticed."""
+    """An entry that is missing in a shard's oplog is noticed."""
     files = replay_tour.write_sample(tmp_path)
-    shard = files[2]  # its second entry is an insert
+    shard = files[2]  # its second entry creates a collection
     data = shard.read_bytes()
     first = int.from_bytes(data[:4], "little")
     second = int.from_bytes(data[first : first + 4], "little")

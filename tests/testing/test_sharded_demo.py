@@ -1,4 +1,4 @@
-"""The tour of a cluster that `make run SHARDS=3` gives, run as a user would see it."""
+"""The tour of `make run SHARDS=3`, run as a user runs it."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,8 @@ from examples import sharded_demo
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.slow  # it starts a Spark of its own, as the tour of a replica set does in the quick run
-def test_the_tour_of_a_cluster_ends_well_and_says_so(
+@pytest.mark.slow  # it starts its own Spark; the tour of a replica set is in the quick run
+def test_the_tour_of_a_cluster_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "90")

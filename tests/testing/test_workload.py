@@ -1,21 +1,23 @@
-"""The generator is a judge of everything else, so it is judged here by means of its own.
+"""Test the generator, on which the laws rely, without the code that the laws test.
 
-The oplog it writes is applied by the few lines below, which know nothing of streams: the result must be the
-documents the generator says there are.
+The oplog that it writes is applied by the few lines below, which do not use streams: the result must be the
+documents that the generator reports.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Timestamp
 
+from examples import replay_tour
 from tailrace.bson import documents as bsondocs
 from tailrace.bson import raw as rawbson
 from tailrace.events.update_diff import apply_diff
-from tests.support.history import Documents, History, identity, timestamp_of
+from tests.support.history import Documents, History, dump, identity, timestamp_of
 from tests.support.sample import shop_story
 from tests.support.workload import PLAIN_WRITES, generate, generate_bulk
 
@@ -225,3 +227,8 @@ def test_the_story_ends_with_an_archive() -> None:
     story = shop_story()
     assert list(story.final_documents) == ["shop.orders2023"]
     assert story.entries == shop_story().entries
+
+
+def test_the_oplog_of_the_example_is_the_story(tmp_path: Path) -> None:
+    oplog, *_ = replay_tour.write_sample(tmp_path)
+    assert oplog.read_bytes() == dump(shop_story().entries)
