@@ -33,10 +33,10 @@ def _check_array(code: int, name: str, value: Any) -> None:
         )
 
 
-def _truth(name: str, code: int, judge: Callable[[Any], bool]) -> OperatorParser:
+def _truth_operator(name: str, code: int, combine: Callable[[Any], bool]) -> OperatorParser:
     def apply(array: Any) -> bool:
         _check_array(code, name, array)
-        return judge(is_truthy(item) for item in array)
+        return combine(is_truthy(item) for item in array)
 
     return unary(apply)
 
@@ -124,8 +124,8 @@ def _parse_is_subset(name: str, spec: Any, scope: ExpressionScope) -> Expression
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
-    "$allElementsTrue": _truth("$allElementsTrue", 17040, all),
-    "$anyElementTrue": _truth("$anyElementTrue", 17041, any),
+    "$allElementsTrue": _truth_operator("$allElementsTrue", 17040, all),
+    "$anyElementTrue": _truth_operator("$anyElementTrue", 17041, any),
     "$setDifference": _parse_difference,
     "$setEquals": _parse_equals,
     "$setIntersection": _combination(17047, _intersection),

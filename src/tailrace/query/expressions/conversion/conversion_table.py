@@ -156,7 +156,7 @@ def _string_to_date(text: str, _: ConversionOptions) -> DatetimeMS:
     return DatetimeMS(read_date(text, UTC))
 
 
-def _itself(value: Any, _: ConversionOptions) -> Any:
+def _unchanged(value: Any, _: ConversionOptions) -> Any:
     return value
 
 
@@ -169,10 +169,10 @@ _NUMBERS: Final[dict[str, Conversion]] = {
 }
 
 CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
-    "double": {**_NUMBERS, "double": _itself, "date": _to_date},
-    "int": {**_NUMBERS, "int": _itself},
-    "long": {**_NUMBERS, "long": _itself, "date": _to_date},
-    "decimal": {**_NUMBERS, "decimal": _itself, "date": _to_date},
+    "double": {**_NUMBERS, "double": _unchanged, "date": _to_date},
+    "int": {**_NUMBERS, "int": _unchanged},
+    "long": {**_NUMBERS, "long": _unchanged, "date": _to_date},
+    "decimal": {**_NUMBERS, "decimal": _unchanged, "date": _to_date},
     "bool": {
         "double": lambda value, _: float(value),
         "decimal": lambda value, _: Decimal128(Decimal(int(value))),
@@ -185,13 +185,13 @@ CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
         "decimal": _string_to_decimal,
         "int": _string_to_int32,
         "long": _string_to_int64,
-        "string": _itself,
+        "string": _unchanged,
         "objectId": _string_to_object_id,
         "date": _string_to_date,
     },
     "objectId": {
         "string": lambda value, _: str(value),
-        "objectId": _itself,
+        "objectId": _unchanged,
         "date": lambda value, _: DatetimeMS(date_millis(value)),
     },
     "date": {
@@ -199,7 +199,7 @@ CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
         "decimal": lambda value, _: Decimal128(Decimal(int(value))),
         "long": lambda value, _: Int64(int(value)),
         "string": lambda value, _: iso_string(int(value)),
-        "date": _itself,
+        "date": _unchanged,
     },
     "timestamp": {"date": lambda value, _: DatetimeMS(date_millis(value))},
 }

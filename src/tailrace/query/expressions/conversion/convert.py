@@ -51,11 +51,11 @@ def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         not_object=code,
         unknown=code,
     )
-    nothing = Constant(None)
+    null = Constant(None)
     source, to = named["input"], named["to"]
-    base, chosen_format = named.get("base", nothing), named.get("format", nothing)
-    byte_order = named.get("byteOrder", nothing)
-    on_null, on_error = named.get("onNull", nothing), named.get("onError")
+    base, chosen_format = named.get("base", null), named.get("format", null)
+    byte_order = named.get("byteOrder", null)
+    on_null, on_error = named.get("onNull", null), named.get("onError")
 
     def apply(env: Environment) -> Any:
         value, target = source(env), to(env)

@@ -75,15 +75,15 @@ def _atan2(y: Any, x: Any) -> Any:
     return decimal128(decimals.atan2(first, second))
 
 
-_itself: Final = DECIMAL.plus
+_unchanged: Final = DECIMAL.plus
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
     "$acos": number_function("$acos", math.acos, decimals.acos, _unit_interval("$acos")),
     "$acosh": number_function(
-        "$acosh", math.acosh, _at_infinity(decimals.acosh, _itself), _bounds("$acosh", lambda x: x >= 1)
+        "$acosh", math.acosh, _at_infinity(decimals.acosh, _unchanged), _bounds("$acosh", lambda x: x >= 1)
     ),
     "$asin": number_function("$asin", math.asin, decimals.asin, _unit_interval("$asin")),
-    "$asinh": number_function("$asinh", math.asinh, _at_infinity(decimals.asinh, _itself)),
+    "$asinh": number_function("$asinh", math.asinh, _at_infinity(decimals.asinh, _unchanged)),
     "$atan": number_function(
         "$atan", math.atan, _at_infinity(decimals.atan, lambda x: decimals.atan2(x, Decimal(1)))
     ),
@@ -102,7 +102,7 @@ OPERATORS: Final[dict[str, OperatorParser]] = {
         lambda x: DECIMAL.multiply(x, _DEGREES_PER_RADIAN),
     ),
     "$sin": number_function("$sin", math.sin, decimals.sin, _finite("$sin")),
-    "$sinh": number_function("$sinh", _overflowing(math.sinh), _at_infinity(decimals.sinh, _itself)),
+    "$sinh": number_function("$sinh", _overflowing(math.sinh), _at_infinity(decimals.sinh, _unchanged)),
     "$tan": number_function("$tan", math.tan, decimals.tan, _finite("$tan")),
     "$tanh": number_function(
         "$tanh", math.tanh, _at_infinity(decimals.tanh, lambda x: Decimal(1).copy_sign(x))
