@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
-from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.errors import CommandError
-from tailrace.events.event_token import id_element, resume_token
+from tailrace.events.event_token import resume_token, token_document
 from tailrace.events.oplog_entry import EntryReader, OplogEntry, parse_entry
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.transform.document import Transform
@@ -93,5 +92,4 @@ def test_the_token_is_the_same_on_both_roads(key: dict[str, Any], index: int) ->
     if index:
         event.entry.extras = type(event.entry.extras)(in_apply_ops=True, operations_before=index)
     for version in (1, 2):
-        element = id_element(event, version)
-        assert element == rawbson.element(rawbson.DOCUMENT, b"_id", resume_token(event, version).to_bson())
+        assert token_document(event, version) == resume_token(event, version).to_bson()

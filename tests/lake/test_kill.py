@@ -1,5 +1,6 @@
 """kill -9 of who writes the history, at any moment: nothing is lost, nothing is there twice."""
 
+import os
 import random
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +22,8 @@ def test_killed_writers_leave_a_sound_history(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A process that has everything imported is forked again and again.
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
     processes = get_context("forkserver")
     processes.set_forkserver_preload(["tests.lake.killed_writer"])
     rng = random.Random(seed)

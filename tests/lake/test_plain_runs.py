@@ -8,6 +8,7 @@ from tailrace.events.stages.render import render, shape_of
 from tailrace.lake.event_reader import EventReader
 from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.rows import RowBuilder
+from tailrace.lake.schema import time_of
 from tailrace.lake.verbatim import PlainRun, split_runs
 from tests.lake.stored import canonical_events
 from tests.support.history import History
@@ -22,7 +23,7 @@ def check_runs(history: History) -> None:
     assert pa.Table.from_batches([p.rows if isinstance(p, PlainRun) else p for p in pieces]).equals(
         pa.Table.from_batches([batch])
     )
-    ends = [p.ts if isinstance(p, PlainRun) else p.column("cluster_time")[-1].as_py() for p in pieces]
+    ends = [p.ts if isinstance(p, PlainRun) else time_of(p, p.num_rows - 1) for p in pieces]
     assert len(set(ends)) == len(ends)
     reader = EventReader()
     for piece in pieces:
@@ -39,11 +40,13 @@ def check_runs(history: History) -> None:
                 return kind is not unwanted
 
             wanted = [
-                event for event in events if unwanted is None or event.kind.lead != unwanted.kind.lead
+                event for event in events if unwanted is None or event.operation_type != unwanted.operation
                 or (event.kind.database, event.kind.collection, event.kind.uuid)
                 != (unwanted.kind.database, unwanted.kind.collection, unwanted.kind.uuid)
             ]  # fmt: skip
-            shown, times = piece.select(is_wanted, expanded=expanded)
+            selected = piece.select(is_wanted, expanded=expanded)
+            assert selected is not None
+            shown, times = selected
             assert shown == [render(event, shape, 2) for event in wanted]
             assert times == [event.entry.ts for event in wanted]
 

@@ -10,8 +10,10 @@ import pytest
 
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.lake import schema
 from tailrace.lake.commit import commit
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, tidy_log, write_commit
+from tailrace.lake.positions import THROUGH, position_transactions
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import SCHEMA
 from tailrace.lake.table import HistoryTable
@@ -32,7 +34,7 @@ def times_of(
 ) -> list[int]:
     times: list[int] = []
     for batch in table.read(after, through, batch_rows=batch_rows):
-        found = batch.column("cluster_time").to_pylist()
+        found = schema.times_of(batch).tolist()
         assert not times or times[-1] < found[0]
         times += found
     return times
@@ -144,9 +146,9 @@ def test_of_two_writers_one_is_told_that_the_interval_is_there(
     one, other = HistoryTable.open(tmp_path), HistoryTable.open(tmp_path)
     through = events[-1].entry.ts
     files = write_files(tmp_path, [RowBuilder().batch(events)], name="one")
-    assert write_commit(one, "WRITE", added=files, transaction=("tailrace", through))
+    assert write_commit(one, "WRITE", added=files, transactions=position_transactions(THROUGH, through))
     # The other one has not looked since: its commit would have the same number.
-    assert not write_commit(other, "WRITE", added=files, transaction=("tailrace", through))
+    assert not write_commit(other, "WRITE", added=files, transactions=position_transactions(THROUGH, through))
     assert (other.version, other.rows) == (one.version, len(events))
     assert not commit(other, files, after=0, through=through)
 

@@ -13,6 +13,7 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from tailrace.events.cluster_time import from_timestamp
+from tailrace.lake.rows import whole_events
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.source import OplogSource
@@ -98,8 +99,8 @@ def events_of(history: Path) -> list[bytes]:
     """The events of a history, in order; without the ends of transactions, which servers do not show."""
     found = []
     for batch in HistoryTable.open(history).read(0):
-        rows = zip(batch.column("operation").to_pylist(), batch.column("event").to_pylist(), strict=True)
-        found += [event for operation, event in rows if operation not in (None, "endOfTransaction")]
+        rows = zip(batch.column("operation").to_pylist(), whole_events(batch), strict=True)
+        found += [event for operation, event in rows if event and operation not in (None, "endOfTransaction")]
     return found
 
 

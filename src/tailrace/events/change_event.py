@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.layout.template import Template
+from tailrace.events.layout.token import change_token
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Head, OplogEntry
 
@@ -19,11 +21,15 @@ CLASSIC_TYPES: Final = frozenset({
 """The only types a stream without `showExpandedEvents` returns."""
 
 
+CHANGES: Final = frozenset({"insert", "update", "replace", "delete"})
+"""The types of document changes."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EventKind:
-    """One operation type on one namespace, with the bytes that all such events share.
+    """One operation type on one namespace.
 
-    Compared by identity; `EventKinds` hands out the same object for the same facts.
+    Compared by identity; `EventKinds` returns the same object for the same facts.
     """
 
     operation_type: str
@@ -31,16 +37,8 @@ class EventKind:
     collection: str | None
     uuid: bytes | None
     shows_ns: bool
-    lead: bytes
-    """`operationType` and the beginning of `clusterTime`"""
-    uuid_element: bytes
-    """`collectionUUID`, or nothing"""
-    ns_element: bytes
-    """`ns`, or nothing"""
-    key_lead: bytes
-    """The same and the beginning of `documentKey`"""
-    token_middle: bytes
-    """Hex of a version 2 token from behind the transaction index to the beginning of the document key"""
+    token: Template
+    """The hex text of the resume tokens of its document changes"""
 
 
 def namespace_document(database: str, collection: str | None) -> bytes:
@@ -54,25 +52,8 @@ def namespace_document(database: str, collection: str | None) -> bytes:
 def make_kind(
     operation_type: str, database: str, collection: str | None, uuid: bytes | None, *, shows_ns: bool = True
 ) -> EventKind:
-    """The kind with its shared bytes worked out."""
-    text = operation_type.encode()
-    uuid_slot = "14" if uuid is None else "5A1004" + uuid.hex().upper()
-    # Not from an invalidate; then the UUID slot and the identifier {operationType, documentKey: {
-    token_middle = f"6E{uuid_slot}463C{b'operationType'.hex()}003C{text.hex()}0046{b'documentKey'.hex()}0046"
-    ns = namespace_document(database, collection)
-    ns_element = rawbson.element(rawbson.DOCUMENT, b"ns", ns) if shows_ns else b""
-    return EventKind(
-        operation_type,
-        database,
-        collection,
-        uuid,
-        shows_ns,
-        lead=rawbson.string(b"operationType", text) + b"\x11clusterTime\0",
-        uuid_element=b"" if uuid is None else b"\x05collectionUUID\0\x10\0\0\0\x04" + uuid,
-        ns_element=ns_element,
-        key_lead=ns_element + b"\x03documentKey\0",
-        token_middle=token_middle.upper().encode(),
-    )
+    """A kind that `EventKinds` does not know."""
+    return EventKind(operation_type, database, collection, uuid, shows_ns, change_token(operation_type, uuid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
+from tailrace.events.layout.entry import TAIL_LEADS, TAIL_STRUCT
 from tailrace.events.oplog_entry import OpTime
 
 UUID_SUBTYPE: Final = b"\x04"
@@ -22,8 +23,8 @@ APPLIED_SEPARATELY: Final = 1
 
 _TRUE: Final = b"\x08%b\0\x01"
 _FALSE: Final = b"\x08%b\0\x00"
-_TIMES: Final = Struct("<4sQ3sq3sq6sq")
-"""`ts`, `t`, `v` and `wall`, which every entry has"""
+_TS, _T, _V, _WALL = TAIL_LEADS
+_FORMAT_VERSION: Final = 2
 _OPTIME: Final = Struct("<i4sQ3sqx")
 
 
@@ -94,7 +95,7 @@ def entry_around(
     parts = [
         session,
         elements,
-        _TIMES.pack(b"\x11ts\0", time.ts, b"\x12t\0", time.term, b"\x12v\0", 2, b"\x09wall\0", wall),
+        TAIL_STRUCT.pack(_TS, time.ts, _T, time.term, _V, _FORMAT_VERSION, _WALL, wall, 0)[:-1],
     ]
     if previous is not None:
         parts.append(rawbson.element(rawbson.DOCUMENT, b"prevOpTime", optime_document(previous)))

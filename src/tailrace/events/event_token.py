@@ -1,8 +1,8 @@
 """The resume token of an event.
 
-`resume_token` builds the token object for comparisons; `id_element` writes the event's `_id` field as
-BSON. The token of a plain document change whose key is a single `_id` of an ordinary type is spliced from
-the kind's prepared bytes; all others go through the KeyString encoder. Both give the same bytes.
+`resume_token` builds the token object for comparisons; `token_document` writes it as BSON. The token of a
+document change whose key is a single `_id` of an ordinary type is spliced from the kind's template; all
+others go through the KeyString encoder. Both give the same bytes.
 """
 
 from binascii import hexlify
@@ -13,6 +13,8 @@ from typing import Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
+from tailrace.events.layout.token import DOCUMENT_END, change_token, document_lead, identifier_of
+from tailrace.events.layout.token import token_document as token_of_text
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
@@ -36,60 +38,56 @@ def _identifier(event: ChangeEvent, version: int) -> bytes | None:
     operation_type = event.kind.operation_type
     if version < 2 and operation_type in CLASSIC_TYPES:
         return event.document_key
-    parts = [rawbson.string(b"operationType", operation_type.encode())]
-    if event.document_key is not None:
-        parts.append(rawbson.element(rawbson.DOCUMENT, b"documentKey", event.document_key))
-    elif event.ddl is not None and event.ddl.description is not None:
-        parts.append(rawbson.element(rawbson.DOCUMENT, b"operationDescription", event.ddl.description))
-    return rawbson.document(*parts)
+    description = None if event.ddl is None else event.ddl.description
+    return identifier_of(operation_type, event.document_key, description)
 
 
-def id_element(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
-    """The event's `_id` field: a finished BSON element."""
+def token_document(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
+    """The token as the BSON document that clients see as `_id`."""
     key = event.document_key
     if key is not None and version == 2:
         write_key = _SINGLE_ID_KEYS.get(key[4:9])
         key_hex = None if write_key is None else write_key(key)
         if key_hex is not None:
             entry = event.entry
-            index = _NO_TRANSACTION if entry.extras is PLAIN else _index(entry.txn_op_index)
-            middle = event.kind.token_middle
-            size = _TIME_SIZE + len(index) + len(middle) + len(key_hex) + len(_END) - 2
-            frame = _FRAMES.get(size) or _frame(size)
-            return b"".join((frame, _time_and_version(entry.ts), index, middle, key_hex, _END))
+            index = NO_INDEX if entry.extras is PLAIN else index_hex(entry.txn_op_index)
+            middle = event.kind.token.fixed[2]
+            size = _FIXED_SIZE + len(index) + len(middle) + len(key_hex)
+            lead = _LEADS.get(size) or _lead(size)
+            return b"".join((lead, _time_and_version(entry.ts), index, middle, key_hex, _END))
     elif version == 2 and event.ddl is not None and event.ddl.description is not None:
-        numbered = _numbered_id(event, event.ddl.description)
+        numbered = _numbered(event, event.ddl.description)
         if numbered is not None:
             return numbered
-    return b"\x03_id\0" + resume_token(event, version).to_bson()
+    return resume_token(event, version).to_bson()
 
 
-def id_elements(kind: EventKind, cluster_time: int, keys: Sequence[bytes]) -> list[bytes] | None:
-    """The `_id` fields of the inserts of one entry, counted from 0, in version 2.
+def token_documents(kind: EventKind, cluster_time: int, keys: Sequence[bytes]) -> list[bytes] | None:
+    """The tokens of the inserts of one entry, counted from 0, in version 2.
 
     None if one of the keys needs the general encoder.
     """
-    lead = b""
+    first = b""
     write_key: Callable[[bytes], bytes | None] | None = None
-    time, middle = _time_and_version(cluster_time), kind.token_middle
-    fixed = _TIME_SIZE + len(middle) + len(_END) - 2
-    frames, join = _FRAMES, b"".join
+    time, middle = _time_and_version(cluster_time), kind.token.fixed[2]
+    fixed = _FIXED_SIZE + len(middle)
+    leads, join = _LEADS, b"".join
     found = []
     for index, key in enumerate(keys):
-        if key[4:9] != lead:
-            lead = key[4:9]
-            write_key = _SINGLE_ID_KEYS.get(lead)
+        if key[4:9] != first:
+            first = key[4:9]
+            write_key = _SINGLE_ID_KEYS.get(first)
         key_hex = None if write_key is None else write_key(key)
         if key_hex is None:
             return None
-        number = _index(index)
+        number = index_hex(index)
         size = fixed + len(number) + len(key_hex)
-        found.append(join((frames.get(size) or _frame(size), time, number, middle, key_hex, _END)))
+        found.append(join((leads.get(size) or _lead(size), time, number, middle, key_hex, _END)))
     return found
 
 
-def _numbered_id(event: ChangeEvent, description: bytes) -> bytes | None:
-    """The field of an event whose description ends in the number of a transaction; None of any other.
+def _numbered(event: ChangeEvent, description: bytes) -> bytes | None:
+    """The token of an event whose description ends in the number of a transaction; None of any other.
 
     The transactions of a session differ in nothing else, so the encoder is asked once for each session.
     """
@@ -99,7 +97,7 @@ def _numbered_id(event: ChangeEvent, description: bytes) -> bytes | None:
     number: int = _read_int64(description, len(shared))[0]
     if not 0 < number < _LARGE_NUMBER:
         return None
-    lead = _time_and_version(event.entry.ts) + _index(event.entry.txn_op_index)
+    lead = _time_and_version(event.entry.ts) + index_hex(event.entry.txn_op_index)
     ending = _positive_int(number) + _TOKEN_END
     place = (event.kind, shared)
     found = _NUMBERED.get(place)
@@ -112,16 +110,14 @@ def _numbered_id(event: ChangeEvent, description: bytes) -> bytes | None:
     middle, type_bits = found
     if not middle:
         return None
-    text = rawbson.string(b"_data", b"".join((lead, middle, ending)))
-    return b"\x03_id\0" + rawbson.document(text, type_bits)
+    return token_of_text(b"".join((lead, middle, ending)), type_bits)
 
 
 def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[bytes, bytes]:
-    """What stands before the number in the text of a token, and the element behind the text."""
-    document = resume_token(event, 2).to_bson()
-    _, _, start, end = next(rawbson.elements(document))
-    text = document[start + 4 : end - 1]
-    return text[len(lead) : -len(ending)], document[end:-1]
+    """The part of a token's text between its beginning and the number, and its type bits."""
+    key = resume_token(event, 2).key_string()
+    text = key.data.hex().upper().encode()
+    return text[len(lead) : -len(ending)], key.type_bits
 
 
 def single_id_hex(key: bytes) -> bytes | None:
@@ -133,32 +129,29 @@ def single_id_hex(key: bytes) -> bytes | None:
     return None if write_key is None else write_key(key)
 
 
-def transaction_index_hex(txn_op_index: int) -> bytes:
-    """An operation's place in its transaction as it stands in a token of version 2."""
-    return _index(txn_op_index)
-
-
-_TOKEN_END: Final = b"000004"
-"""The ends of the identifier's documents and of the token"""
-_END: Final = _TOKEN_END + b"\0\0"
-"""The same, then the ends of the text and of the document"""
+_SAMPLE: Final = change_token("insert", None)
+_TIME_AND_VERSION: Final = _SAMPLE.fixed[0] + b"%016X" + _SAMPLE.fixed[1]
+"""From the token's beginning to its transaction index: the same for all kinds"""
+_TOKEN_END: Final = _SAMPLE.fixed[3]
+_END: Final = _TOKEN_END + DOCUMENT_END
+_FIXED_SIZE: Final = len(_TIME_AND_VERSION % 0) + len(_TOKEN_END)
 _NUMBER_NAME: Final = b"\x12txnNumber\0"
 _LARGE_NUMBER: Final = 1 << 53
 """Numbers from here on are left to the encoder"""
 _NUMBERED: Final[dict[tuple[EventKind, bytes], tuple[bytes, bytes]]] = {}
-_TIME_SIZE: Final = 2 + 16 + 10
-_NO_TRANSACTION: Final = b"29"
+NO_INDEX: Final = b"29"
+"""The transaction index 0, which operations outside of transactions have"""
 
 
 @lru_cache(maxsize=256)
 def _time_and_version(cluster_time: int) -> bytes:
-    """The cluster time, version 2 and token type 128."""
-    return b"82%016X2B042C0100" % cluster_time
+    return _TIME_AND_VERSION % cluster_time
 
 
 @lru_cache(maxsize=4096)
-def _index(txn_op_index: int) -> bytes:
-    return _positive_int(txn_op_index) if txn_op_index else _NO_TRANSACTION
+def index_hex(txn_op_index: int) -> bytes:
+    """An operation's position in its transaction, as a token of version 2 holds it."""
+    return _positive_int(txn_op_index) if txn_op_index else NO_INDEX
 
 
 _INT_TYPES: Final = [b"%02X" % (0x2A + size) for size in range(10)]
@@ -175,21 +168,24 @@ def _positive_int(value: int) -> bytes:
 
 _read_int32: Final = rawbson.INT32_LE.unpack_from
 _read_int64: Final = rawbson.INT64_LE.unpack_from
-_FRAMES: Final[dict[int, bytes]] = {}
+_LEADS: Final[dict[int, bytes]] = {}
 
 
-def _frame(size: int) -> bytes:
-    """Everything in front of the hex text of a token of this size."""
-    pack = rawbson.INT32_LE.pack
-    return remember(_FRAMES, size, b"\x03_id\0%b\x02_data\0%b" % (pack(size + 17), pack(size + 1)))
+def _lead(size: int) -> bytes:
+    """The beginning of a token document whose text has ``size`` digits."""
+    return remember(_LEADS, size, document_lead(size))
 
 
 # How a document key of exactly {_id: value} continues the token, by the five bytes type, "_id", NUL. None
 # means that this value needs the general encoder: another field follows, or type bits are not zero.
 
 
+OBJECT_ID_LEAD: Final = b"645F69640064"
+"""What precedes the hex digits of an ObjectId: type and name of the field, and the type of the value"""
+
+
 def _object_id(key: bytes) -> bytes | None:
-    return b"645F69640064" + hexlify(key[9:21]).upper() if len(key) == 22 else None
+    return OBJECT_ID_LEAD + hexlify(key[9:21]).upper() if len(key) == 22 else None
 
 
 def _string(key: bytes) -> bytes | None:

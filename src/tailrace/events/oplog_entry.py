@@ -17,18 +17,24 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError, CommandError
+from tailrace.events.layout.entry import (
+    NS_SIZE,
+    O2_LEAD,
+    O_BASE,
+    O_LEAD,
+    OP_LEAD,
+    TAIL_LEADS,
+    TAIL_SIZE,
+    TAIL_SLICES,
+)
 from tailrace.events.memo import remember
 
 MALFORMED_ENTRY: Final = 8881102
 
-# The last four fields and the final NUL of an entry that carries nothing unusual:
-# ts (Timestamp), t (int64), v (int64), wall (date).
-_PLAIN_TAIL: Final = struct.Struct("<4sQ3sq3s8s6s8sc")
-_TAIL_SIZE: Final = _PLAIN_TAIL.size
-_read_tail = _PLAIN_TAIL.unpack_from
+_read_tail = TAIL_SLICES.unpack_from
 _read_int32 = rawbson.INT32_LE.unpack_from
+_TS, _T, _V, _WALL = TAIL_LEADS
 
-_HEAD_START: Final = b"\x02op\0\x02\0\0\0"
 _OPERATIONS: Final = b"\x04applyOps\0"
 _STATEMENT: Final = b"\x10stmtId\0"
 _STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
@@ -190,15 +196,9 @@ class EntryReader:
         """The entry whose BSON this is."""
         try:
             head, o, o2, end = self._beginning(raw)
-            if head is not None and end + _TAIL_SIZE == len(raw):
-                ts_name, ts, t_name, term, v_name, _, wall_name, wall, nul = _read_tail(raw, end)
-                if (
-                    ts_name == b"\x11ts\0"
-                    and t_name == b"\x12t\0"
-                    and v_name == b"\x12v\0"
-                    and wall_name == b"\x09wall\0"
-                    and nul == b"\0"
-                ):
+            if head is not None and end + TAIL_SIZE == len(raw):
+                ts_lead, ts, t_lead, term, v_lead, _, wall_lead, wall, nul = _read_tail(raw, end)
+                if ts_lead == _TS and t_lead == _T and v_lead == _V and wall_lead == _WALL and not nul:
                     return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
         except (IndexError, struct.error):
             pass  # not a plain entry, or not BSON: the general road says which
@@ -208,16 +208,15 @@ class EntryReader:
         """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head."""
         beginning, head, start = self._last
         if head is None or not raw.startswith(beginning, 4):
-            # Bytes 18 and 19 are the low half of the length of `ns` when `op` and `ns` come first. If they
-            # do not, the slice is some other bytes and the table does not know it.
-            start = 50 + raw[18] + (raw[19] << 8)
+            # If `op` and `ns` do not come first, the slice is some other bytes and not in the table.
+            start = O_BASE + raw[NS_SIZE] + (raw[NS_SIZE + 1] << 8)
             beginning = raw[4:start]
             head = self._heads.get(beginning)
             if head is None:
                 return None, b"", None, 0
             self._last = beginning, head, start
         end = start + _read_int32(raw, start)[0]
-        if raw[end : end + 4] != b"\x03o2\0":
+        if raw[end : end + 4] != O2_LEAD:
             return head, raw[start:end], None, end
         start_o2 = end + 4
         end_o2 = start_o2 + _read_int32(raw, start_o2)[0]
@@ -231,9 +230,9 @@ class EntryReader:
     def _remember(self, entry: OplogEntry) -> None:
         """Keep the beginning of a document change, if it is of the usual form."""
         raw, head = entry.raw, entry.head
-        if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(_HEAD_START, 4):
-            start = 50 + raw[18] + (raw[19] << 8)
-            if raw[start - 3 : start] == b"\x03o\0" and raw.startswith(entry.o, start):
+        if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(OP_LEAD, 4):
+            start = O_BASE + raw[NS_SIZE] + (raw[NS_SIZE + 1] << 8)
+            if raw[start - len(O_LEAD) : start] == O_LEAD and raw.startswith(entry.o, start):
                 remember(self._heads, raw[4:start], head)
 
     def _head(self, op: str, ns: str, ui: bytes | None) -> Head:
@@ -294,7 +293,7 @@ class EntryReader:
                 if (
                     o[position] != rawbson.DOCUMENT
                     or not o.startswith(beginning, operation + 4)
-                    or o[end : end + 4] != b"\x03o2\0"
+                    or o[end : end + 4] != O2_LEAD
                     or (rest != 1 and not (rest == _STATEMENT_SIZE and o.startswith(_STATEMENT, end_of_key)))
                 ):
                     return None

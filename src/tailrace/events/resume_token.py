@@ -25,14 +25,19 @@ from functools import total_ordering
 from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
-from tailrace.bson.keystring import END, KeyString, TypeBits, append_value
-from tailrace.bson.keystring.layout import FALSE, NULL, TIMESTAMP, TRUE
-from tailrace.bson.keystring.numbers import append_int
+from tailrace.bson.keystring import KeyString, TypeBits, append_value
+from tailrace.bson.keystring.layout import TIMESTAMP
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.token_components import CURRENT_VERSION, EVENT, HIGH_WATER_MARK, read_components
+from tailrace.events.layout.token import (
+    CURRENT_VERSION,
+    EVENT,
+    HIGH_WATER_MARK,
+    read_components,
+    token_document,
+    write_components,
+)
 
-_UUID_HEAD: Final = b"\x5a\x10\x04"
 _FAST_PATH_DIGITS: Final = 18
 
 
@@ -75,7 +80,7 @@ class ResumeToken:
         >>> token.cluster_time >> 32, token.version, token.is_high_water_mark
         (1666277036, 2, True)
         """
-        return cls(*read_components(key_bytes(data), type_bits))
+        return cls(**read_components(key_bytes(data), type_bits))
 
     @classmethod
     def high_water_mark(cls, cluster_time: int, version: int = CURRENT_VERSION) -> "ResumeToken":
@@ -115,37 +120,13 @@ class ResumeToken:
     def to_bson(self) -> bytes:
         """The token document."""
         key = self.key_string()
-        parts = [rawbson.string(b"_data", key.data.hex().upper().encode())]
-        if key.type_bits:
-            content = rawbson.INT32_LE.pack(len(key.type_bits)) + b"\0" + key.type_bits
-            parts.append(rawbson.element(rawbson.BINARY, b"_typeBits", content))
-        return rawbson.document(*parts)
+        return token_document(key.data.hex().upper().encode(), key.type_bits)
 
     def key_string(self) -> KeyString:
         """The components as bytes; raises what the server raises for fields that do not go together."""
         self._check_can_be_written()
-        version, bits = self.version, TypeBits()
-        out = bytearray((TIMESTAMP,))
-        out += self.cluster_time.to_bytes(8, "big")
-        append_int(out, version)
-        if version > 0:
-            append_int(out, self.kind)
-        append_int(out, self.txn_op_index)
-        if version > 0:
-            out.append(TRUE if self.from_invalidate else FALSE)
-        # Two zero bits for each of the integers so far.
-        bits.skip(6 if version > 0 else 4)
-        if self.uuid is not None:
-            out += _UUID_HEAD
-            out += self.uuid
-        elif version >= 2:
-            out.append(NULL)
-        if self.identifier is not None:
-            append_value(out, bits, self.identifier, rawbson.DOCUMENT, 0, len(self.identifier))
-        if self.fragment is not None:
-            bits.skip(2)
-            append_int(out, self.fragment)
-        out.append(END)
+        out, bits = bytearray(), TypeBits()
+        write_components(self, out, bits)
         return KeyString(bytes(out), bits.serialize())
 
     def _check_can_be_written(self) -> None:

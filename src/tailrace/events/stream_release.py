@@ -7,7 +7,7 @@ Stages take one of these and follow it; which release of the server has what is 
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace.events.token_components import CURRENT_VERSION
+from tailrace.events.layout.token import CURRENT_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Final
 from tailrace.errors import HistoryError
 from tailrace.events.cluster_time import in_words
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import BEGINNING, PROGRESS
 from tailrace.lake.log_writer import tidy_log, write_commit
+from tailrace.lake.positions import BEGINS, THROUGH, position_transactions
 from tailrace.lake.table import HistoryTable
 
 _ATTEMPTS: Final = 10
@@ -38,7 +38,7 @@ def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, throu
                 "checkpoint, or the history, to begin anew"
             )
         _check_files(table, added, after, through)
-        if write_commit(table, "WRITE", added=added, transaction=(PROGRESS, through)):
+        if write_commit(table, "WRITE", added=added, transactions=position_transactions(THROUGH, through)):
             if table.version % _CHECKPOINT_ANYWAY == 0:
                 tidy_log(table)
             return True
@@ -68,7 +68,9 @@ def change_files(
         if begins is None:
             is_done = write_commit(table, "OPTIMIZE", added=added, removed=removed, changes_data=False)
         else:
-            is_done = write_commit(table, "DELETE", removed=removed, transaction=(BEGINNING, begins))
+            is_done = write_commit(
+                table, "DELETE", removed=removed, transactions=position_transactions(BEGINS, begins)
+            )
         if is_done:
             return True
     return False

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from functools import cached_property
+from typing import Any
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+from tailrace.bson.dates import iso_date, milliseconds_of
+from tailrace.events.resume_token import cluster_time_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AddedFile:
     """A finished file; it is part of the table once it was committed. Can be pickled."""
 
@@ -18,9 +20,6 @@ class AddedFile:
     rows: int
     first_token: str
     last_token: str
-    first_time: int
-    """Cluster times of the first and the last row"""
-    last_time: int
     first_wall: int | None
     """The earliest and the latest wall time in milliseconds; None if no row has one"""
     last_wall: int | None
@@ -28,14 +27,24 @@ class AddedFile:
     modified: int
     """Milliseconds since 1970"""
 
+    @cached_property
+    def first_time(self) -> int:
+        """The cluster time of the first row."""
+        return cluster_time_of(self.first_token)
+
+    @cached_property
+    def last_time(self) -> int:
+        """The cluster time of the last row."""
+        return cluster_time_of(self.last_token)
+
     @property
     def stats(self) -> str:
         """What Delta's readers use to pass over files."""
-        least: dict[str, Any] = {"token": self.first_token, "cluster_time": self.first_time}
-        greatest: dict[str, Any] = {"token": self.last_token, "cluster_time": self.last_time}
+        least = {"token": self.first_token, "cluster_time": _second(self.first_time)}
+        greatest = {"token": self.last_token, "cluster_time": _second(self.last_time)}
         if self.first_wall is not None and self.last_wall is not None:
-            least["wall_time"] = _date(self.first_wall)
-            greatest["wall_time"] = _date(self.last_wall)
+            least["wall_time"] = iso_date(self.first_wall)
+            greatest["wall_time"] = iso_date(self.last_wall)
         return json.dumps({
             "numRecords": self.rows,
             "minValues": least,
@@ -54,8 +63,6 @@ class AddedFile:
             rows=stats["numRecords"],
             first_token=least["token"],
             last_token=greatest["token"],
-            first_time=least["cluster_time"],
-            last_time=greatest["cluster_time"],
             first_wall=_milliseconds(least.get("wall_time")),
             last_wall=_milliseconds(greatest.get("wall_time")),
             walls_missing=stats.get("nullCount", {}).get("wall_time", 0),
@@ -63,20 +70,9 @@ class AddedFile:
         )
 
 
-def _date(milliseconds: int) -> str:
-    """As Delta writes timestamps.
-
-    >>> _date(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def to_milliseconds(moment: datetime | None) -> int | None:
-    """A point in time as BSON counts it."""
-    return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)
+def _second(cluster_time: int) -> str:
+    return iso_date((cluster_time >> 32) * 1000)
 
 
 def _milliseconds(date: str | None) -> int | None:
-    return None if date is None else to_milliseconds(datetime.fromisoformat(date))
+    return None if date is None else milliseconds_of(datetime.fromisoformat(date))

@@ -6,6 +6,7 @@ costs microseconds, and reads the few lines it holds.
 """
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,14 +14,15 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
-from tailrace.lake.data_file import AddedFile, to_milliseconds
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.positions import BEGINS, THROUGH, position_names
+from tailrace.lake.schema import FORMAT
 
-PROGRESS: Final = "tailrace"
-"""The application transaction whose version is the cluster time up to which the history is complete"""
-BEGINNING: Final = "tailrace-begins"
-"""The one whose version is the cluster time behind which it begins"""
 IDENTITY: Final = "tailrace.identity"
+FORMAT_KEY: Final = "tailrace.format"
+"""Entries of the table's configuration: whose history it is, and the format of its rows"""
 
 _LOG: Final = "_delta_log"
 _LAST_CHECKPOINT: Final = "_last_checkpoint"
@@ -37,6 +39,15 @@ def changed_by_others(path: Path) -> HistoryError:
         f"the table in {path} was changed by another program, and its files are not in order any more; "
         "restore an older version of it, or remove it to begin anew"
     )
+
+
+def check_format(path: Path, found: str) -> None:
+    """Raise `HistoryError` unless this release reads tables of the format ``found``."""
+    if found != str(FORMAT):
+        raise HistoryError(
+            f"the history in {path} has format {found}, and this release of Tailrace has format {FORMAT}; "
+            "build the history again with `tailrace pipeline`, or install the release that wrote it"
+        )
 
 
 class DeltaLog:
@@ -72,13 +83,18 @@ class DeltaLog:
             raise HistoryError(f"there is no history in {self._path}") from None
         except (DeltaError, OSError) as error:
             raise HistoryError(f"the history in {self._path} cannot be read: {error}") from None
-        identity = table.metadata().configuration.get(IDENTITY)
-        through, begins = table.transaction_version(PROGRESS), table.transaction_version(BEGINNING)
-        if identity is None or through is None or begins is None:
+        configuration = table.metadata().configuration
+        identity = configuration.get(IDENTITY)
+        if identity is None:
+            raise HistoryError(f"the table in {self._path} is no history of Tailrace")
+        check_format(self._path, configuration.get(FORMAT_KEY, "1"))
+        names = (*position_names(THROUGH), *position_names(BEGINS))
+        versions = {name: table.transaction_version(name) for name in names}
+        if None in versions.values():
             raise HistoryError(f"the table in {self._path} is no history of Tailrace")
         self.version = table.version()
         self.identity = identity
-        self.transactions = {PROGRESS: through, BEGINNING: begins}
+        self.transactions = {name: version or 0 for name, version in versions.items()}
         found = _files(table)
         if found is None:
             raise changed_by_others(self._path)
@@ -124,7 +140,7 @@ class DeltaLog:
 def _files(table: DeltaTable) -> list[AddedFile] | None:
     """The files, with the ranges that their statistics tell; None if one has none."""
     rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    if any(row.get("min.token") is None or row.get("max.cluster_time") is None for row in rows):
+    if any(row.get("min.token") is None or row.get("max.token") is None for row in rows):
         return None
     return [
         AddedFile(
@@ -133,12 +149,14 @@ def _files(table: DeltaTable) -> list[AddedFile] | None:
             rows=row["num_records"],
             first_token=row["min.token"],
             last_token=row["max.token"],
-            first_time=row["min.cluster_time"],
-            last_time=row["max.cluster_time"],
-            first_wall=to_milliseconds(row.get("min.wall_time")),
-            last_wall=to_milliseconds(row.get("max.wall_time")),
+            first_wall=_milliseconds(row.get("min.wall_time")),
+            last_wall=_milliseconds(row.get("max.wall_time")),
             walls_missing=row.get("null_count.wall_time") or 0,
             modified=row["modification_time"],
         )
         for row in rows
     ]
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else milliseconds_of(moment)

@@ -1,4 +1,4 @@
-"""The column `logged`: what an event does not show of its oplog entry, and a stream must know.
+"""The column `entry_rest`: what an event does not show of its oplog entry, and a stream must know.
 
 It is null for most rows: inserts, replacements and deletes, alone or in a vectored batch, retryable or not,
 show all there is to know. Else it is a BSON document with some of these fields:
@@ -19,6 +19,10 @@ outerFromMigrate, outerIsTimeseries  flags of the entry that commits it
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import PLAIN, Extras, OplogEntry
@@ -29,17 +33,20 @@ _FLAGS: Final = {
     b"outerFromMigrate": "outer_from_migrate",
     b"outerIsTimeseries": "outer_is_timeseries",
 }
-_pack_int32 = rawbson.INT32_LE.pack
+_read_int32 = rawbson.INT32_LE.unpack_from
+BARE_DIFF_LEAD: Final = b"\x03o\0"
+"""What comes between the size and the delta in the remainder of a plain update, ``{o: <delta>}``"""
+_DELTA: Final = 4 + len(BARE_DIFF_LEAD)
 _TRUE: Final = b"\x01"
 
 
-def logged_of(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
+def entry_rest(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
     """What has to be kept of an event's entry besides the event; the ``whole`` of it if nothing else is."""
     extras = event.entry.extras
     if event.ddl is None and not whole:
         update = event.update
         if extras is PLAIN or not _matters(extras, event.entry.ts):
-            return None if update is None else b"%b\x03o\0%b\0" % (_pack_int32(len(update) + 8), update)
+            return None if update is None else rawbson.document(BARE_DIFF_LEAD, update)
         parts = [] if update is None else [rawbson.element(rawbson.DOCUMENT, b"o", update)]
     elif extras.in_apply_ops:
         parts = [
@@ -49,6 +56,28 @@ def logged_of(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
     else:
         return rawbson.document(rawbson.element(rawbson.DOCUMENT, b"entry", event.entry.raw))
     return rawbson.document(*parts, *_elements(extras, event.entry.ts))
+
+
+def bare_delta(rest: bytes) -> bytes | None:
+    """The delta of a remainder that has nothing else; None for any other."""
+    is_bare = rest.startswith(BARE_DIFF_LEAD, 4) and _read_int32(rest, _DELTA)[0] + _DELTA + 1 == len(rest)
+    return rest[_DELTA:-1] if is_bare else None
+
+
+def have_bare_deltas(column: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """For which rows of the column `bare_delta` is not None."""
+    found = np.zeros(len(column), np.bool_)
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    sizes = np.diff(offsets)
+    rows = np.flatnonzero(sizes > _DELTA + len(rawbson.EMPTY))
+    if len(rows):
+        data = np.frombuffer(column.buffers()[2], np.uint8)
+        start = offsets[rows].astype(np.int64)
+        lead = data[start[:, None] + np.arange(4, _DELTA + 4)]
+        delta_size = np.ascontiguousarray(lead[:, -4:]).view("<i4").ravel()
+        is_lead = (lead[:, :-4] == np.frombuffer(BARE_DIFF_LEAD, np.uint8)).all(axis=1)
+        found[rows] = is_lead & (delta_size + _DELTA + 1 == sizes[rows])
+    return found
 
 
 def _matters(extras: Extras, ts: int) -> bool:
@@ -105,7 +134,7 @@ def _time(name: bytes, cluster_time: int) -> bytes:
     return rawbson.element(rawbson.TIMESTAMP, name, rawbson.UINT64_LE.pack(cluster_time))
 
 
-class Logged:
+class EntryRest:
     """A value of the column, read back."""
 
     __slots__ = ("entry", "extras", "operation", "update", "wall")

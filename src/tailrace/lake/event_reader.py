@@ -11,20 +11,15 @@ import pyarrow as pa
 from tailrace.bson import raw as rawbson
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.layout.event import session_of
+from tailrace.events.layout.template import DOCUMENT, KEY, WALL
 from tailrace.events.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
 from tailrace.events.stages.transform.document import Transform
 from tailrace.lake.deferred_entries import untold
-from tailrace.lake.entry_remainder import Logged
+from tailrace.lake.entry_remainder import EntryRest, bare_delta
 from tailrace.lake.row_kinds import Other, RowKind, RowKinds
+from tailrace.lake.schema import times_of
 
-_read_int32 = rawbson.INT32_LE.unpack_from
-_TOKEN: Final = 9
-"""Where the token's document begins in an event that begins with `_id`"""
-_ID: Final = b"\x03_id\0"
-_FULL_DOCUMENT: Final = b"\x03fullDocument\0"
-_O: Final = b"\x03o\0"
-_DIFF: Final = 7
-"""Where the diff begins in the `logged` of a plain update: ``{o: <diff>}``"""
 _UNKNOWN_TERM: Final = -1
 """The history does not store terms; no stage after unwinding needs one."""
 _CONTAINER: Final = Head("c", "admin.$cmd", None)
@@ -46,53 +41,56 @@ class EventReader:
         codes, kinds = self._kinds.of(batch)
         columns = [
             batch.column(name).to_pylist()
-            for name in ("event", "logged", "cluster_time", "txn_index", "pre_image", "shard")
+            for name in ("event", "entry_rest", "txn_index", "pre_image", "shard")
         ]
-        return [self._event(kinds[code], *row) for code, *row in zip(codes.tolist(), *columns, strict=True)]
+        return [
+            self._event(kinds[code], *row)
+            for code, *row in zip(codes.tolist(), times_of(batch).tolist(), *columns, strict=True)
+        ]
 
     def _event(
         self,
         kind: RowKind | Other,
+        ts: int,
         shown: bytes | None,
         raw: bytes | None,
-        ts: int,
         txn_index: int | None,
         pre_image: bytes | None,
         shard: str,
     ) -> ChangeEvent:
-        if isinstance(kind, RowKind) and shown is not None and (raw is None or is_bare_diff(raw)):
-            diff = None if raw is None else raw[_DIFF:-1]
+        delta = None if raw is None else bare_delta(raw)
+        if isinstance(kind, RowKind) and shown is not None and (raw is None or delta is not None):
             if txn_index is None:
-                event = _change(kind, shown, diff, ts, PLAIN, 0)
+                event = _change(kind, shown, delta, ts, PLAIN, 0)
             else:
                 extras = Extras(in_apply_ops=True, apply_ops_ts=ts)
-                event = _change(kind, shown, diff, ts, extras, txn_index)
+                event = _change(kind, shown, delta, ts, extras, txn_index)
         else:
-            logged = Logged(raw, ts, in_apply_ops=txn_index is not None)
-            index = 0 if txn_index is None else txn_index - logged.extras.operations_before
+            rest = EntryRest(raw, ts, in_apply_ops=txn_index is not None)
+            index = 0 if txn_index is None else txn_index - rest.extras.operations_before
             if kind is Other.UNTOLD:
-                return untold(self._entries.read(logged.entry or b""), shard)
-            if isinstance(kind, RowKind) and logged.entry is None and logged.operation is None:
-                event = _change(kind, shown or b"", logged.update, ts, logged.extras, index)
+                return untold(self._entries.read(rest.entry or b""), shard)
+            if isinstance(kind, RowKind) and rest.entry is None and rest.operation is None:
+                event = _change(kind, shown or b"", rest.update, ts, rest.extras, index)
             else:
-                event = self._transform(shard).transform(self._entry(logged, ts, index))
+                event = self._transform(shard).transform(self._entry(rest, ts, index))
         event.pre_image = pre_image
         event.shard = shard
         return event
 
-    def _entry(self, logged: Logged, ts: int, index: int) -> OplogEntry:
-        """The entry or operation that was kept as a whole."""
-        if logged.entry is not None:
-            return self._entries.read(logged.entry)
-        operation = logged.operation
+    def _entry(self, rest: EntryRest, ts: int, index: int) -> OplogEntry:
+        """The entry or operation that was stored as a whole."""
+        if rest.entry is not None:
+            return self._entries.read(rest.entry)
+        operation = rest.operation
         if operation is None:
-            raise HistoryError("a row of the history lacks what was logged; was the table changed by hand?")
-        outer = OplogEntry(b"", _CONTAINER, b"", None, ts, _UNKNOWN_TERM, logged.wall, PLAIN)
+            raise HistoryError("a row of the history lacks its entry_rest; was the table changed by hand?")
+        outer = OplogEntry(b"", _CONTAINER, b"", None, ts, _UNKNOWN_TERM, rest.wall, PLAIN)
         if rawbson.text(operation, rawbson.find(operation, b"op")) == "n":
             ns = rawbson.text(operation, rawbson.find(operation, b"ns")) or ""
             payload = rawbson.subdocument(operation, b"o2") or rawbson.EMPTY
-            return self._entries.synthetic(ns, payload, outer, logged.extras)
-        return self._entries.read_inner(operation, outer, logged.extras, index)
+            return self._entries.synthetic(ns, payload, outer, rest.extras)
+        return self._entries.read_inner(operation, outer, rest.extras, index)
 
     def _transform(self, shard: str) -> Transform:
         if shard not in self._transforms:
@@ -100,38 +98,19 @@ class EventReader:
         return self._transforms[shard]
 
 
-def is_bare_diff(logged: bytes) -> bool:
-    """Whether this is the `logged` of an update that has nothing else to tell: ``{o: <diff>}``."""
-    return logged.startswith(_O, 4) and _read_int32(logged, _DIFF)[0] + _DIFF + 1 == len(logged)
-
-
 def _change(
-    kind: RowKind, shown: bytes, diff: bytes | None, ts: int, extras: Extras, index: int
+    kind: RowKind, shown: bytes, delta: bytes | None, ts: int, extras: Extras, index: int
 ) -> ChangeEvent:
     """A document change, cut out of the event that shows it."""
-    if shown.startswith(_ID, 4) and extras.commit_timestamp is None:
-        position = _TOKEN + _read_int32(shown, _TOKEN)[0] + kind.to_wall
+    stored = kind.stored(session_of(extras))
+    if extras.commit_timestamp is None and not extras.from_migrate:
+        values = dict(zip(stored.template.holes, stored.read(shown), strict=True))
     else:
-        position = _wall_position(shown)
-    wall = shown[position : position + 8]
-    position += 8
-    full = None
-    if shown.startswith(_FULL_DOCUMENT, position):
-        position += len(_FULL_DOCUMENT)
-        end = position + _read_int32(shown, position)[0]
-        full = shown[position:end]
-        position = end
-    position += kind.key_lead
-    key = shown[position : position + _read_int32(shown, position)[0]]
+        found = {name: shown[start:end] for _, name, start, end in rawbson.elements(shown)}
+        values = {field.hole or "": found.get(field.name.encode(), b"") for field in stored.fields}
+    key, full = values[KEY], values.get(DOCUMENT)
     is_delete = kind.operation == "delete"
-    o = key if is_delete else full if diff is None else diff
+    o = key if is_delete else full if delta is None else delta
     o2 = None if is_delete else key
-    entry = OplogEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, _UNKNOWN_TERM, wall, extras, index)
-    return ChangeEvent(entry, kind.kind, key, full, diff)
-
-
-def _wall_position(shown: bytes) -> int:
-    found = rawbson.find(shown, b"wallTime")
-    if found is None:
-        raise HistoryError("an event of the history has no wallTime; was the table changed by hand?")
-    return found[2]
+    entry = OplogEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, _UNKNOWN_TERM, values[WALL], extras, index)
+    return ChangeEvent(entry, kind.kind, key, full, delta)

@@ -32,11 +32,11 @@ def write_commit(
     added: Sequence[AddedFile] = (),
     removed: Sequence[AddedFile] = (),
     changes_data: bool = True,
-    transaction: tuple[str, int] | None = None,
+    transactions: Sequence[tuple[str, int]] = (),
 ) -> bool:
     """Commit on top of the version that ``table`` shows; False if somebody else's commit came first.
 
-    ``transaction`` is an application's name and its version. On disk when this returns.
+    ``transactions`` are names of applications and their versions. On disk when this returns.
     """
     now = time.time_ns() // 1_000_000
     actions: list[dict[str, Any]] = [
@@ -50,8 +50,9 @@ def write_commit(
             }
         }
     ]
-    if transaction is not None:
-        actions.append({"txn": {"appId": transaction[0], "version": transaction[1], "lastUpdated": now}})
+    actions += (
+        {"txn": {"appId": name, "version": version, "lastUpdated": now}} for name, version in transactions
+    )
     actions += ({"remove": _removal(file, now, changes_data=changes_data)} for file in removed)
     actions += ({"add": _addition(file, changes_data=changes_data)} for file in added)
     text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)

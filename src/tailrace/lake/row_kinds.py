@@ -9,12 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.events.change_event import EventKind, EventKinds
+from tailrace.events.layout import event as events_layout
+from tailrace.events.layout.event import NO_SESSION, ChangeLayout
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Head
+from tailrace.lake.schema import CANONICAL
 
 _OPS: Final = {"insert": "i", "update": "u", "replace": "u", "delete": "d"}
 _COLUMNS: Final = ("operation", "db", "coll", "uuid")
-_WALL_TIME: Final = b"\x09wallTime\0"
 
 Codes = npt.NDArray[np.int64]
 
@@ -27,19 +29,18 @@ class Other(Enum):
 
 
 class RowKind:
-    """What document changes of one type in one collection have in common in the history."""
+    """Document changes of one type in one collection, as the history holds them."""
 
-    __slots__ = ("head", "key_lead", "kind", "operation", "to_uuid", "to_wall")
+    __slots__ = ("head", "kind", "operation")
 
     def __init__(self, head: Head, kind: EventKind) -> None:
         self.head = head
         self.kind = kind
         self.operation = kind.operation_type
-        self.to_uuid = len(kind.lead) + 8
-        """From the end of the token's document to `collectionUUID`"""
-        self.to_wall = self.to_uuid + len(kind.uuid_element) + len(_WALL_TIME)
-        """and to the value of `wallTime`"""
-        self.key_lead = len(kind.key_lead)
+
+    def stored(self, session: int = NO_SESSION) -> ChangeLayout:
+        """How the column `event` holds them."""
+        return events_layout.layout.without_token.of_change(self.kind, CANONICAL, session)
 
 
 class RowKinds:

@@ -5,34 +5,23 @@ of lists that are filled in one pass, and what events of one kind share is looke
 """
 
 from collections.abc import Sequence
-from typing import Final
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
-from tailrace.bson import raw as rawbson
-from tailrace.errors import CommandError, HistoryError
+from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
+from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent, EventKind
-from tailrace.events.event_token import id_element
+from tailrace.events.event_token import token_document
+from tailrace.events.layout import event as events_layout
+from tailrace.events.layout.token import token_documents, token_text, token_type_bits
 from tailrace.events.memo import LIMIT
 from tailrace.events.oplog_entry import PLAIN, Extras
-from tailrace.events.stages.render import render
 from tailrace.lake.deferred_entries import is_untold
 from tailrace.lake.document_keys import key_text
-from tailrace.lake.entry_remainder import logged_of
-from tailrace.lake.schema import CANONICAL, SCHEMA, TOKEN_VERSION
-
-_ID: Final = b"\x03_id\0"
-_ELEMENT_TEXT: Final = 20
-"""Where the token's text begins in the element `_id`"""
-_NUMBER_SIZE: Final = len(b"\x12txnNumber\0") + 8
-_LSID_SIZE: Final = len(b"\x03lsid\0")
-_read_int32 = rawbson.INT32_LE.unpack_from
-
-_FIRST_DATE: Final = -62_135_596_800_000
-_LAST_DATE: Final = 253_402_300_799_999
-"""Milliseconds of the years 1 and 9999: what every reader of a TIMESTAMP can show"""
+from tailrace.lake.entry_remainder import entry_rest
+from tailrace.lake.schema import CANONICAL, SCHEMA, TOKEN_VERSION, time_columns
 
 
 class RowBuilder:
@@ -54,58 +43,58 @@ class RowBuilder:
             self._kinds.clear()
         shown: list[bytes | None] = []
         tokens: list[bytes] = []
-        logged: list[bytes | None] = []
+        type_bits: list[bytes | None] = []
+        rests: list[bytes | None] = []
         indexes: list[int | None] = []
         codes: list[int] = []
         untold: list[int] = []
         damaged: list[int] = []
         known = self._codes
-        # The operations of a transaction's entry have the same extras, and mostly the same is logged of them.
+        write = events_layout.layout.without_token.write
+        # The operations of a transaction's entry have the same extras, and mostly the same remainder.
         last: Extras = PLAIN
-        last_logged: bytes | None = None
+        last_rest: bytes | None = None
         for event in events:
             extras = event.entry.extras
             kind = event.kind
+            token, is_whole = _token(event)
+            tokens.append(token_text(token))
+            type_bits.append(token_type_bits(token))
             if event.ddl is not None and is_untold(event):
                 untold.append(len(codes))
                 shown.append(None)
-                tokens.append(token_text(event))
             else:
                 try:
-                    raw = render(event, CANONICAL, TOKEN_VERSION)
+                    shown.append(write(event, CANONICAL, b"") if is_whole else None)
                 except CommandError:
-                    # The streams that see it fail; the history goes on.
+                    # The streams that see it fail; the pipeline continues.
+                    is_whole = False
+                    shown.append(None)
+                if not is_whole:
                     damaged.append(len(codes))
-                    raw = b""
-                shown.append(raw or None)
-                start = 4 if extras is PLAIN else _id_start(extras)
-                if raw.startswith(_ID, start):
-                    text = start + _ELEMENT_TEXT
-                    tokens.append(raw[text : text - 1 + _read_int32(raw, text - 4)[0]])
-                else:
-                    tokens.append(token_text(event))
             if extras is PLAIN:
                 indexes.append(None)
-                logged.append(None if event.full_document is not None else logged_of(event))
+                rests.append(None if event.full_document is not None else entry_rest(event))
             else:
                 indexes.append(event.entry.txn_op_index if extras.in_apply_ops else None)
                 if event.update is not None or event.ddl is not None:
-                    logged.append(logged_of(event))
+                    rests.append(entry_rest(event))
                 else:
                     if extras is not last:
-                        last, last_logged = extras, logged_of(event)
-                    logged.append(last_logged)
+                        last, last_rest = extras, entry_rest(event)
+                    rests.append(last_rest)
             code = known.get(kind)
             codes.append(self._code(kind) if code is None else code)
         for row in damaged:
-            logged[row] = logged_of(events[row], whole=True)
+            rests[row] = entry_rest(events[row], whole=True)
         if pre_images is None:
             pre_images = [event.pre_image for event in events]
         operation, db, coll, uuid = self._columns(codes, untold)
         keys = [key_text(event.document_key) for event in events]
         arrays = [
             pa.array(tokens, pa.string()),
-            _times(events),
+            pa.array(type_bits, pa.binary()),
+            *time_columns(np.array([event.entry.ts for event in events], np.uint64)),
             _dates(events),
             operation,
             db,
@@ -116,14 +105,13 @@ class RowBuilder:
             pa.array(pre_images, pa.binary()),
             _shards(events),
             pa.array(indexes, pa.int64()),
-            pa.array(logged, pa.binary()),
+            pa.array(rests, pa.binary()),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
     def _code(self, kind: EventKind) -> int:
-        uuid = None if kind.uuid is None else str(UUID(bytes=kind.uuid))
         code = self._codes[kind] = len(self._kinds)
-        self._kinds.append((kind.operation_type, kind.database, kind.collection, uuid))
+        self._kinds.append(names_of(kind))
         return code
 
     def _columns(self, codes: list[int], untold: list[int]) -> list[pa.Array]:
@@ -141,39 +129,41 @@ class RowBuilder:
         return columns
 
 
-def _id_start(extras: Extras) -> int:
-    """Where `_id` begins in an event: behind the transaction's number and session, if it shows them."""
-    if not extras.in_apply_ops:
-        return 4
-    number = 0 if extras.txn_number is None else _NUMBER_SIZE
-    return 4 + number + (0 if extras.lsid is None else _LSID_SIZE + len(extras.lsid))
+def whole_events(rows: pa.RecordBatch) -> list[bytes | None]:
+    """The events of some rows as BSON, with the token that the column `event` leaves out.
+
+    None for a row without an event. Needs the columns `token`, `token_type_bits` and `event`.
+    """
+    with_token = events_layout.layout.with_token
+    texts = rows.column("token").cast(pa.binary()).to_pylist()
+    tokens = token_documents(texts, rows.column("token_type_bits").to_pylist())
+    stored = rows.column("event").to_pylist()
+    return [
+        None if raw is None else with_token(raw, token) for raw, token in zip(stored, tokens, strict=True)
+    ]
 
 
-def token_text(event: ChangeEvent) -> bytes:
-    """The text of the token of an event that does not begin with it, or cannot be shown."""
+def names_of(kind: EventKind) -> tuple[str, str, str | None, str | None]:
+    """The columns operation, database, collection and UUID of a kind."""
+    uuid = None if kind.uuid is None else str(UUID(bytes=kind.uuid))
+    return kind.operation_type, kind.database, kind.collection, uuid
+
+
+def _token(event: ChangeEvent) -> tuple[bytes, bool]:
+    """The token document of an event, and whether it is the whole token."""
     try:
-        element = id_element(event, TOKEN_VERSION)
+        return token_document(event, TOKEN_VERSION), True
     except CommandError:
         # A document key that is no BSON; the row still has its place in the order.
         bare = ChangeEvent(event.entry, event.kind, shard=event.shard)
-        element = id_element(bare, TOKEN_VERSION)
-    return element[_ELEMENT_TEXT : _ELEMENT_TEXT - 1 + _read_int32(element, _ELEMENT_TEXT - 4)[0]]
-
-
-def _times(events: Sequence[ChangeEvent]) -> pa.Array:
-    try:
-        return pa.array([event.entry.ts for event in events], pa.int64())
-    except OverflowError:
-        raise HistoryError(
-            "an oplog entry lies behind the year 2038: the column cluster_time cannot hold its time"
-        ) from None
+        return token_document(bare, TOKEN_VERSION), False
 
 
 def _dates(events: Sequence[ChangeEvent]) -> pa.Array:
     """The wall times; null for dates that are none."""
     milliseconds = np.frombuffer(b"".join([event.entry.wall for event in events]), "<i8")
-    wrong = (milliseconds < _FIRST_DATE) | (milliseconds > _LAST_DATE)
-    microseconds = np.where(wrong, 0, milliseconds) * 1000
+    wrong = (milliseconds < FIRST_DATE) | (milliseconds > LAST_DATE)
+    microseconds = np.where(wrong, 0, milliseconds) * MICROSECONDS
     return pa.array(microseconds, pa.timestamp("us", tz="UTC"), mask=wrong if wrong.any() else None)
 
 

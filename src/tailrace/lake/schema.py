@@ -1,28 +1,35 @@
 """The columns of the history table.
 
-One row is one canonical event. The columns before `event` are for whoever queries the table; a stream needs
-`event`, `pre_image`, `txn_index` and `logged` to show the event in any shape, and `operation`, `db`, `coll`
-and `uuid` to know whether it wants it. docs/history.md has the table for users.
+One row is one canonical event. docs/history.md has the table for users; streams need all columns but
+`wall_time` and `document_key` to show an event in any shape and to decide whether they show it.
 
-A row whose `operation` and `event` are null is an *untold* entry: one that only some streams can make an
-event of (`untold.py`). Its `logged` is the whole oplog entry.
+A row whose `operation` and `event` are null is a *deferred* entry: one that only some streams can make an
+event of (`deferred_entries.py`). Its `entry_rest` is the whole oplog entry.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tailrace.events.stages.render import shape_of
+from tailrace.events.layout.event import shape_of
 
+FORMAT: Final = 2
+"""Counts changes of the columns or of what they hold. 1 was the format without a number."""
 TOKEN_VERSION: Final = 2
 
 CANONICAL: Final = shape_of(expanded=True, raw_update=False, commit_timestamp=True, from_migrate=True)
 """How `event` shows an event: with everything that any stream could show, but for images and raw updates"""
 
+_DATE: Final = pa.timestamp("us", tz="UTC")
+
 SCHEMA: Final = pa.schema([
     pa.field("token", pa.string(), nullable=False),
-    pa.field("cluster_time", pa.int64(), nullable=False),
-    pa.field("wall_time", pa.timestamp("us", tz="UTC")),
+    pa.field("token_type_bits", pa.binary()),
+    pa.field("cluster_time", _DATE, nullable=False),
+    pa.field("increment", pa.int64(), nullable=False),
+    pa.field("wall_time", _DATE),
     pa.field("operation", pa.string()),
     pa.field("db", pa.string()),
     pa.field("coll", pa.string()),
@@ -32,14 +39,40 @@ SCHEMA: Final = pa.schema([
     pa.field("pre_image", pa.binary()),
     pa.field("shard", pa.string(), nullable=False),
     pa.field("txn_index", pa.int64()),
-    pa.field("logged", pa.binary()),
+    pa.field("entry_rest", pa.binary()),
 ])  # fmt: skip
 """The table's columns, in order"""
 
 REPEATED: Final = ("operation", "db", "coll", "uuid", "shard")
 """Columns with few different values: written and read with a dictionary"""
 
+TIME_COLUMNS: Final = ("cluster_time", "increment")
 STREAM_COLUMNS: Final = (
-    "cluster_time", "operation", "db", "coll", "uuid", "event", "pre_image", "shard", "txn_index", "logged",
+    "token", "token_type_bits", *TIME_COLUMNS, "operation", "db", "coll", "uuid", "event", "pre_image",
+    "shard", "txn_index", "entry_rest",
 )  # fmt: skip
-"""What `events.py` needs to give events back"""
+"""What `event_reader.py` and `verbatim.py` need"""
+
+Times: TypeAlias = npt.NDArray[np.uint64]
+"""Cluster times: seconds in the high half, increment in the low half"""
+_MICROSECONDS: Final = 1_000_000
+
+
+def times_of(rows: pa.RecordBatch | pa.Table) -> Times:
+    """The cluster times of some rows."""
+    seconds = rows.column("cluster_time").cast(pa.int64()).to_numpy() // _MICROSECONDS
+    increments = rows.column("increment").to_numpy()
+    times: Times = (seconds.astype(np.uint64) << np.uint64(32)) | increments.astype(np.uint64)
+    return times
+
+
+def time_of(rows: pa.RecordBatch | pa.Table, row: int) -> int:
+    """The cluster time of one row."""
+    return int(times_of(rows.slice(row, 1))[0])
+
+
+def time_columns(times: Times) -> tuple[pa.Array, pa.Array]:
+    """The columns `cluster_time` and `increment` of some cluster times."""
+    seconds = (times >> np.uint64(32)).astype(np.int64)
+    increments = (times & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return pa.array(seconds * _MICROSECONDS, _DATE), pa.array(increments)

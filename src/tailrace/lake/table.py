@@ -6,6 +6,7 @@ have disjoint ranges of tokens and of cluster times, so reading in order is read
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -16,10 +17,12 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
+from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import BEGINNING, IDENTITY, PROGRESS, DeltaLog, changed_by_others, is_table
-from tailrace.lake.schema import REPEATED, SCHEMA, STREAM_COLUMNS
+from tailrace.lake.delta_log import FORMAT_KEY, IDENTITY, DeltaLog, changed_by_others, is_table
+from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_position
+from tailrace.lake.schema import FORMAT, REPEATED, SCHEMA, STREAM_COLUMNS, TIME_COLUMNS, time_of, times_of
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
@@ -55,13 +58,14 @@ class HistoryTable:
     def create(cls, path: str | Path, *, identity: str, begins: int) -> "HistoryTable":
         """A new history of the deployment ``identity``, of everything behind the cluster time ``begins``."""
         Path(path).mkdir(parents=True, exist_ok=True)
-        start = [Transaction(PROGRESS, begins), Transaction(BEGINNING, begins)]
+        names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
+        start = [Transaction(name, version) for name, version in names_and_versions]
         try:
             DeltaTable.create(
                 str(path),
                 SCHEMA,
                 name="tailrace history",
-                configuration={**_CONFIGURATION, IDENTITY: identity},
+                configuration={**_CONFIGURATION, IDENTITY: identity, FORMAT_KEY: str(FORMAT)},
                 commit_properties=CommitProperties(app_transactions=start),
                 raise_if_key_not_exists=False,
             )
@@ -77,12 +81,12 @@ class HistoryTable:
     @property
     def begins(self) -> int:
         """The cluster time behind which everything is here."""
-        return self._log.transactions[BEGINNING]
+        return read_position(BEGINS, self._log.transactions) or 0
 
     @property
     def through(self) -> int:
         """The cluster time up to which everything is here."""
-        return self._log.transactions[PROGRESS]
+        return read_position(THROUGH, self._log.transactions) or 0
 
     @property
     def version(self) -> int:
@@ -147,7 +151,7 @@ class HistoryTable:
         is read; the caller checks that first.
         """
         end = self.through if through is None else min(through, self.through)
-        wanted = list(dict.fromkeys(("cluster_time", *columns)))
+        wanted = list(dict.fromkeys((*TIME_COLUMNS, *columns)))
         missing = ""
         while after < end:
             position = bisect_right(self._ends, after)
@@ -157,7 +161,7 @@ class HistoryTable:
             try:
                 for batch in _read_file(self.path / file.path, after, end, wanted, batch_rows):
                     yield batch
-                    after = _last_time(batch)
+                    after = time_of(batch, batch.num_rows - 1)
             except FileNotFoundError:
                 if file.path == missing:
                     raise HistoryError(f"a file of the history is gone: {self.path / file.path}") from None
@@ -165,10 +169,6 @@ class HistoryTable:
                 self.refresh()
                 continue
             after = max(after, min(file.last_time, end))
-
-
-def _last_time(batch: pa.RecordBatch) -> int:
-    return int(batch.column("cluster_time")[batch.num_rows - 1].as_py())
 
 
 def _read_file(
@@ -182,12 +182,12 @@ def _read_file(
         # A batch is given away when the next one shows that its last cluster time ends with it.
         held: list[pa.RecordBatch] = []
         for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
-            times = batch.column("cluster_time").to_numpy()
-            start = int(np.searchsorted(times, after, "right"))
-            stop = int(np.searchsorted(times, through, "right"))
+            times = times_of(batch)
+            start = int(np.searchsorted(times, np.uint64(after), "right"))
+            stop = int(np.searchsorted(times, np.uint64(through), "right"))
             if start == stop:
                 continue
-            if held and _last_time(held[-1]) == times[start]:
+            if held and time_of(held[-1], held[-1].num_rows - 1) == times[start]:
                 first = start
                 start = int(np.searchsorted(times, times[first], "right"))
                 held.append(batch.slice(first, min(start, stop) - first))
@@ -206,9 +206,15 @@ def _row_groups(metadata: pq.FileMetaData, after: int, through: int) -> list[int
     found = []
     for number in range(metadata.num_row_groups):
         statistics = metadata.row_group(number).column(column).statistics
-        if statistics is None or (statistics.max > after and statistics.min <= through):
+        if statistics is None or (
+            _second(statistics.max) >= after >> 32 and _second(statistics.min) <= through >> 32
+        ):
             found.append(number)
     return found
+
+
+def _second(moment: datetime) -> int:
+    return milliseconds_of(moment) // 1000
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

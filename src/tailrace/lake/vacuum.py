@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.schema import SCHEMA
 from tailrace.lake.table import HistoryTable
 
@@ -49,6 +50,8 @@ def _last_time(path: Path) -> int:
     try:
         metadata = pq.read_metadata(path)
     except pa.ArrowInvalid:
-        return 1 << 63
+        return 1 << 64
     last = metadata.row_group(metadata.num_row_groups - 1)
-    return int(last.column(SCHEMA.get_field_index("cluster_time")).statistics.max)
+    statistics = last.column(SCHEMA.get_field_index("token")).statistics
+    # Parquet has no statistics of very long values; the file then stays.
+    return cluster_time_of(statistics.max) if statistics is not None and statistics.has_min_max else 1 << 64

@@ -1,8 +1,8 @@
 """Rows that most streams show as they are stored, without an object for each.
 
-A stream without images, raw updates and stages of a user shows a document change as the history holds it, or
-without the two fields that only expanded events have; they are cut out where they are known to stand.
-`tests/lake/test_plain_runs.py` holds the bytes against those of the general way.
+A stream without images, raw updates and stages of a user shows a document change with the bytes of the
+history, its token put in front; a stream without `showExpandedEvents` leaves out some fields. Where they are
+follows from the two layouts. `tests/lake/test_plain_runs.py` compares the bytes with rendered events.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,38 +14,40 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.layout import event as events_layout
+from tailrace.events.layout.event import ChangeLayout, Shape, shape_of
+from tailrace.events.layout.template import TOKEN, UPDATE
+from tailrace.events.layout.token import token_documents
+from tailrace.events.update_diff import without_disambiguated_paths
+from tailrace.lake.entry_remainder import have_bare_deltas
 from tailrace.lake.row_kinds import Codes, RowKind, RowKinds
+from tailrace.lake.schema import times_of
 
 Flags = npt.NDArray[np.bool_]
 
+_SHAPES: Final = {
+    expanded: shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
+    for expanded in (False, True)
+}
+_TOKEN_ROOM: Final = 1024
+"""More than the token's document has besides its text"""
 _read_int32 = rawbson.INT32_LE.unpack_from
 _pack_int32 = rawbson.INT32_LE.pack
-_TOKEN: Final = 9
-"""Where the token's document begins in an event"""
-_UUID: Final = len(b"\x05collectionUUID\0") + 4 + 1 + 16
-_WALL: Final = len(b"\x09wallTime\0") + 8
-_UPDATE: Final = b"\x03updateDescription\0"
-_PATHS: Final = b"\x03disambiguatedPaths\0" + rawbson.EMPTY
-_ENDS: Final = b"\0\0"
-"""Of the description and of the event"""
-_O: Final = (rawbson.DOCUMENT, ord("o"), 0)
 
 
 class PlainRun:
     """Consecutive document changes that tell everything; it has all rows of its cluster times."""
 
-    __slots__ = ("_codes", "_events", "_kinds", "_times", "rows", "ts")
+    __slots__ = ("_codes", "_kinds", "_times", "rows", "ts")
 
     def __init__(self, rows: pa.RecordBatch, codes: Codes, kinds: dict[int, RowKind]) -> None:
         self.rows = rows
         """For `EventReader.events`, where a stream has to look at them one by one"""
-        times = rows.column("cluster_time")
-        self.ts: int = times[len(times) - 1].as_py()
+        self._times = times_of(rows)
+        self.ts = int(self._times[-1])
         """The cluster time it ends with"""
         self._codes = codes
         self._kinds = kinds
-        self._events = rows.column("event")
-        self._times = times
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -57,37 +59,89 @@ class PlainRun:
 
     def select(
         self, is_wanted: Callable[[RowKind], bool], *, expanded: bool
-    ) -> tuple[list[bytes], list[int]]:
+    ) -> tuple[list[bytes], list[int]] | None:
         """The events of the wanted kinds as a stream shows them, and their cluster times.
 
-        ``expanded`` as in `showExpandedEvents`; images and raw updates are the caller's to refuse.
+        ``expanded`` as in `showExpandedEvents`; images and raw updates are the caller's to refuse. None if
+        the rows have to be shown one by one.
         """
-        wanted = [code for code, kind in self._kinds.items() if is_wanted(kind)]
+        wanted = {code: kind for code, kind in self._kinds.items() if is_wanted(kind)}
         if not wanted:
             return [], []
-        events, times, codes = self._events, self._times, self._codes
+        writers: dict[int, _Writer] = {}
+        for code, kind in wanted.items():
+            writer = _writer(kind, _SHAPES[expanded])
+            if writer is None:
+                return None
+            writers[code] = writer
+        rows, times, codes = self.rows, self._times, self._codes
         if len(wanted) < len(self._kinds):
-            mask = np.isin(codes, wanted)
-            chosen = pa.array(mask)
-            events, times, codes = events.filter(chosen), times.filter(chosen), codes[mask]
-        raws: list[bytes] = events.to_pylist()
-        if not expanded:
-            raws = self._classic(raws, codes, wanted)
-        return raws, times.to_pylist()
+            mask = np.isin(codes, list(wanted))
+            rows, times, codes = rows.filter(pa.array(mask)), times[mask], codes[mask]
+        bits = rows.column("token_type_bits")
+        texts = rows.column("token").cast(pa.binary()).to_pylist()
+        tokens = token_documents(texts, None if bits.null_count == len(bits) else bits.to_pylist())
+        stored: list[bytes] = rows.column("event").to_pylist()
+        if len(writers) == 1:
+            (writer,) = writers.values()
+            return writer.write(tokens, stored), times.tolist()
+        shown = [b""] * len(stored)
+        for code, writer in writers.items():
+            places = np.flatnonzero(codes == code).tolist()
+            written = writer.write([tokens[place] for place in places], [stored[place] for place in places])
+            for place, raw in zip(places, written, strict=True):
+                shown[place] = raw
+        return shown, times.tolist()
 
-    def _classic(self, raws: list[bytes], codes: Codes, wanted: list[int]) -> list[bytes]:
-        kinds = self._kinds
-        if len(wanted) == 1:
-            kind = kinds[wanted[0]]
-            if kind.operation != "update":
-                return _without_uuid(raws, kind.to_uuid)
-            return [_classic_update(raw, kind) for raw in raws]
+
+class _Writer:
+    """Makes the events of one kind and shape from stored ones."""
+
+    __slots__ = ("_cut", "_jumps", "_lead")
+
+    def __init__(self, lead: bytes, cut: tuple[int, int], jumps: list[int] | None) -> None:
+        self._lead = lead
+        self._cut = cut
+        self._jumps = jumps
+        """how to find the description of an update, if it has to lose a field"""
+
+    def write(self, tokens: Sequence[bytes], stored: Sequence[bytes]) -> list[bytes]:
+        if self._jumps is not None:
+            return [self._classic_update(token, raw) for token, raw in zip(tokens, stored, strict=True)]
+        lead, pack, join = self._lead, _pack_int32, b"".join
+        start, stop = self._cut
+        more = len(lead) - (stop - start)
         return [
-            _classic_update(raw, kinds[code])
-            if kinds[code].operation == "update"
-            else _without_uuid((raw,), kinds[code].to_uuid)[0]
-            for raw, code in zip(raws, codes.tolist(), strict=True)
+            join((pack(len(token) + len(raw) + more), lead, token, raw[4:start], raw[stop:]))
+            for token, raw in zip(tokens, stored, strict=True)
         ]
+
+    def _classic_update(self, token: bytes, raw: bytes) -> bytes:
+        start, stop = self._cut
+        assert self._jumps is not None
+        first, *others = self._jumps
+        place = first
+        for jump in others:
+            place += _read_int32(raw, place)[0] + jump
+        description = without_disambiguated_paths(raw[place:-1])
+        return rawbson.document(self._lead, token, raw[4:start], raw[stop:place], description)
+
+
+def _writer(kind: RowKind, shape: Shape) -> _Writer | None:
+    """None if a stored event has to be taken apart to be shown."""
+    shown = events_layout.layout.of_change(kind.kind, shape).template
+    bare = events_layout.layout.without_token.of_change(kind.kind, shape)
+    stored = kind.stored()
+    cut = stored.without(bare)
+    if cut is None or shown.holes[:1] != (TOKEN,) or shown.fixed[1:] != bare.template.fixed:
+        return None
+    if kind.operation != "update" or shape.expanded:
+        return _Writer(shown.fixed[0], cut, None)
+    return _Writer(shown.fixed[0], cut, stored.jumps_to(UPDATE)) if _ends_in_update(stored) else None
+
+
+def _ends_in_update(layout: ChangeLayout) -> bool:
+    return layout.template.holes[-1] == UPDATE and not layout.template.fixed[-1]
 
 
 def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | PlainRun]:
@@ -100,7 +154,7 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
     codes, of_codes = kinds.of(batch)
     changes = {code: kind for code, kind in of_codes.items() if isinstance(kind, RowKind)}
     is_plain = _plain(batch, codes, changes)
-    times = batch.column("cluster_time").to_numpy()
+    times = times_of(batch)
     begins_time = np.ones(len(times), np.bool_)
     begins_time[1:] = times[1:] != times[:-1]
     if not is_plain.all():
@@ -131,62 +185,18 @@ def _plain(batch: pa.RecordBatch, codes: Codes, changes: dict[int, RowKind]) -> 
     """Which rows show, with their event alone, all that a stream of the usual shape shows."""
     updates = [code for code, kind in changes.items() if kind.operation == "update"]
     others = [code for code in changes if code not in updates]
-    logged = batch.column("logged")
+    rest = batch.column("entry_rest")
     event = batch.column("event")
-    is_logged = logged.is_valid().to_numpy(zero_copy_only=False)
-    found = np.isin(codes, others) & ~is_logged
+    has_rest = rest.is_valid().to_numpy(zero_copy_only=False)
+    found = np.isin(codes, others) & ~has_rest
     if updates:
-        found |= np.isin(codes, updates) & is_logged & _bare_diffs(logged)
-    sizes = np.diff(_offsets(event))
-    if event.null_count or (len(sizes) and sizes.max() > rawbson.MAX_INTERNAL_SIZE):
+        found |= np.isin(codes, updates) & has_rest & have_bare_deltas(rest)
+    sizes = _sizes(event) + _sizes(batch.column("token")) + _TOKEN_ROOM
+    if event.null_count or sizes.max() > rawbson.MAX_INTERNAL_SIZE:
         found &= event.is_valid().to_numpy(zero_copy_only=False) & (sizes <= rawbson.MAX_INTERNAL_SIZE)
     return np.asarray(found, np.bool_)
 
 
-def _offsets(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
+def _sizes(column: pa.BinaryArray | pa.StringArray) -> npt.NDArray[np.int32]:
     offsets = np.frombuffer(column.buffers()[1], np.int32)
-    return offsets[column.offset : column.offset + len(column) + 1]
-
-
-def _bare_diffs(column: pa.BinaryArray) -> Flags:
-    """`is_bare_diff` of `events.py` for a whole column."""
-    found = np.zeros(len(column), np.bool_)
-    offsets = _offsets(column)
-    sizes = np.diff(offsets)
-    rows = np.flatnonzero(sizes >= 13)
-    if not len(rows):
-        return found
-    data = np.frombuffer(column.buffers()[2], np.uint8)
-    start = offsets[rows].astype(np.int64)
-    is_bare = np.ones(len(rows), np.bool_)
-    for position, byte in enumerate(_O, 4):
-        is_bare &= data[start + position] == byte
-    inner = np.zeros(len(rows), np.int64)
-    for position in range(4):
-        inner |= data[start + 7 + position].astype(np.int64) << (8 * position)
-    found[rows] = is_bare & (inner + 8 == sizes[rows])
-    return found
-
-
-def _without_uuid(raws: Sequence[bytes], to_uuid: int) -> list[bytes]:
-    """Events without their `collectionUUID`."""
-    read, pack = _read_int32, _pack_int32
-    start = _TOKEN + to_uuid
-    shown = []
-    for raw in raws:
-        cut = start + read(raw, _TOKEN)[0]
-        shown.append(b"%b%b%b" % (pack(len(raw) - _UUID), raw[4:cut], raw[cut + _UUID :]))
-    return shown
-
-
-def _classic_update(raw: bytes, kind: RowKind) -> bytes:
-    """An update without its `collectionUUID` and `disambiguatedPaths`."""
-    cut = _TOKEN + kind.to_uuid + _read_int32(raw, _TOKEN)[0]
-    key = cut + _UUID + _WALL + kind.key_lead
-    start = key + _read_int32(raw, key)[0] + len(_UPDATE)
-    if raw.endswith(_PATHS + _ENDS):
-        size = _read_int32(raw, start)[0] - len(_PATHS)
-        description = b"%b%b\0" % (_pack_int32(size), raw[start + 4 : -len(_PATHS) - len(_ENDS)])
-    else:
-        description = rawbson.without(raw[start:-1], (b"disambiguatedPaths",))
-    return rawbson.document(raw[4:cut], raw[cut + _UUID : start], description)
+    return np.diff(offsets[column.offset : column.offset + len(column) + 1])

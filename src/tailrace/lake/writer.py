@@ -10,19 +10,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tailrace.bson.dates import MICROSECONDS
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.schema import REPEATED, SCHEMA
+from tailrace.lake.schema import REPEATED, SCHEMA, times_of
 
 TARGET_BYTES: Final = 128 << 20
 ROW_GROUP_ROWS: Final = 16_384
 """What a stream reads at once when it begins somewhere; scans like it larger, streams smaller"""
 _ROW_GROUP_BYTES: Final = 32 << 20
 COMPRESSION: Final = "zstd"
-_WITH_STATISTICS: Final = ("token", "cluster_time", "wall_time", "operation", "db", "coll")
+_WITH_STATISTICS: Final = ("token", "cluster_time", "increment", "wall_time", "operation", "db", "coll")
 
 
 def write_files(
@@ -43,11 +46,10 @@ def write_files(
     file: _File | None = None
     try:
         for group in _row_groups(batches, row_group_rows):
-            times = group.column("cluster_time")
             start = 0
             if file is not None and file.size >= target_bytes:
                 # The rows of the cluster time that the file ends with belong to it too.
-                start = _first_behind(times, file.last_time)
+                start = int(np.searchsorted(times_of(group), np.uint64(file.last_time), "right"))
                 if start:
                     file.write(group.slice(0, start))
                 if start < group.num_rows:
@@ -82,12 +84,6 @@ def _row_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Tab
         yield pa.Table.from_batches(held, SCHEMA)
 
 
-def _first_behind(times: pa.ChunkedArray, cluster_time: int) -> int:
-    """How many rows at the beginning have this cluster time."""
-    found: int = pc.index(pc.greater(times, cluster_time), value=True).as_py()
-    return len(times) if found < 0 else found
-
-
 class _File:
     def __init__(self, directory: Path, name: str, *, durable: bool) -> None:
         self._path = directory / name
@@ -104,8 +100,8 @@ class _File:
             store_schema=False,
         )
         self._rows = 0
-        self._first: tuple[str, int] = ("", 0)
-        self._last: tuple[str, int] = ("", 0)
+        self._first_token = ""
+        self._last_token = ""
         self._walls: list[tuple[Any, Any]] = []
         self._walls_missing = 0
 
@@ -115,12 +111,12 @@ class _File:
 
     @property
     def last_time(self) -> int:
-        return self._last[1]
+        return cluster_time_of(self._last_token)
 
     def write(self, rows: pa.Table) -> None:
         if not self._rows:
-            self._first = _position(rows, 0)
-        self._last = _position(rows, rows.num_rows - 1)
+            self._first_token = rows.column("token")[0].as_py()
+        self._last_token = rows.column("token")[rows.num_rows - 1].as_py()
         self._rows += rows.num_rows
         walls = rows.column("wall_time")
         self._walls_missing += walls.null_count
@@ -140,12 +136,10 @@ class _File:
             path=path.name,
             size=path.stat().st_size,
             rows=self._rows,
-            first_token=self._first[0],
-            last_token=self._last[0],
-            first_time=self._first[1],
-            last_time=self._last[1],
-            first_wall=min(least for least, _ in self._walls) // 1000 if self._walls else None,
-            last_wall=max(greatest for _, greatest in self._walls) // 1000 if self._walls else None,
+            first_token=self._first_token,
+            last_token=self._last_token,
+            first_wall=min(least for least, _ in self._walls) // MICROSECONDS if self._walls else None,
+            last_wall=max(greatest for _, greatest in self._walls) // MICROSECONDS if self._walls else None,
             walls_missing=self._walls_missing,
             modified=time.time_ns() // 1_000_000,
         )
@@ -177,7 +171,3 @@ def _put_in_place(written: Path, path: Path, rows: int) -> Path:
         return path
     written.unlink()
     return path
-
-
-def _position(rows: pa.Table, row: int) -> tuple[str, int]:
-    return rows.column("token")[row].as_py(), rows.column("cluster_time")[row].as_py()

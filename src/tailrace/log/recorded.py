@@ -8,13 +8,15 @@ events that cannot be told from those made of the oplog, once for all streams.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from tailrace.bson import raw as rawbson
+from tailrace.bson.dates import date_value
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.lake.event_reader import EventReader
 from tailrace.lake.row_kinds import RowKind, RowKinds
+from tailrace.lake.schema import time_of, times_of
 from tailrace.lake.verbatim import PlainRun, split_runs
 from tailrace.log.event_log import LogItem
 from tailrace.log.verbatim_inserts import InsertRow
@@ -44,9 +46,8 @@ class RecordedItem(LogItem):
     __slots__ = ("_events", "_reader", "_rows", "_weight", "begins", "run", "with_images")
 
     def __init__(self, rows: pa.RecordBatch, reader: RowReader, run: "RecordedRun | None") -> None:
-        times = rows.column("cluster_time")
-        super().__init__(times[len(times) - 1].as_py())
-        self.begins: int = times[0].as_py()
+        super().__init__(time_of(rows, rows.num_rows - 1))
+        self.begins = time_of(rows, 0)
         self.run = run
         """Its rows to be shown as they are stored, if they can be"""
         self.with_images: list[ChangeEvent] = []
@@ -73,7 +74,7 @@ class RecordedItem(LogItem):
         """Let go of the pre-images of changes before a date, in milliseconds."""
         kept = []
         for event in self.with_images:
-            if rawbson.INT64_LE.unpack(event.entry.wall)[0] < before:
+            if date_value(event.entry.wall) < before:
                 event.pre_image = None
             else:
                 kept.append(event)
@@ -81,8 +82,8 @@ class RecordedItem(LogItem):
 
     def behind(self, after: int) -> "Iterator[RecordedItem]":
         """What lies behind a cluster time inside of it."""
-        times = self._rows.column("cluster_time").to_numpy()
-        return self._reader.items(self._rows.slice(int(times.searchsorted(after, "right"))))
+        times = times_of(self._rows)
+        return self._reader.items(self._rows.slice(int(np.searchsorted(times, np.uint64(after), "right"))))
 
 
 class RecordedRun:
@@ -101,4 +102,5 @@ class RecordedRun:
             if decision is None or (decision and only_inserts and kind.operation != "insert"):
                 return None
             seen[kind] = decision
-        return list(map(InsertRow, *self._run.select(seen.__getitem__, expanded=expanded)))
+        shown = self._run.select(seen.__getitem__, expanded=expanded)
+        return None if shown is None else list(map(InsertRow, *shown))

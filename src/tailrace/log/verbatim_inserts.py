@@ -8,14 +8,16 @@ all streams of equal shape. `tests/laws/` holds the bytes against those of the g
 from collections.abc import Sequence
 from typing import Final
 
-from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import EventKind
+from tailrace.events.layout.event import leading_token, shape_of
 from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
 from tailrace.events.stages.render import render_inserts
 from tailrace.events.stages.scope_match import ScopeMatch
 
-_START: Final = 9
-"""Where the token's document begins in an event: behind its size, the type and the name `_id`"""
+_SHAPES: Final = {
+    expanded: shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
+    for expanded in (False, True)
+}
 
 
 class InsertRow:
@@ -31,8 +33,9 @@ class InsertRow:
     @property
     def token_document(self) -> bytes:
         """The resume token, as the BSON document that clients see as `_id`."""
-        raw = self.raw
-        return raw[_START : _START + rawbson.INT32_LE.unpack_from(raw, _START)[0]]
+        token = leading_token(self.raw)
+        assert token is not None, "document changes outside of transactions begin with their token"
+        return token
 
 
 class InsertRun:
@@ -60,7 +63,7 @@ class InsertRun:
     def rows(self, *, expanded: bool) -> list[InsertRow] | None:
         """The events in order; None if they have to be shown one by one."""
         if expanded not in self._shown:
-            self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, expanded=expanded)
+            self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, _SHAPES[expanded])
         shown = self._shown[expanded]
         if shown is None:
             return None

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import id_element
+from tailrace.events.event_token import token_document
+from tailrace.events.layout.token import token_text
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.add_pre_image import find_pre_image
 from tailrace.events.stages.lookups import Lookups, PreImageLookup
@@ -20,7 +21,6 @@ from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.source import OplogSource
 
 _NO_LOOKUPS: Final = Lookups()
-_TOKEN_TEXT: Final = 20
 _CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
@@ -122,5 +122,4 @@ class _ShardReader:
 
 
 def _token(event: ChangeEvent) -> bytes:
-    """The text of an event's token, from behind what stands in front of it in the field `_id`."""
-    return id_element(event)[_TOKEN_TEXT:]
+    return token_text(token_document(event))

@@ -11,15 +11,13 @@ before an error is delivered, in every engine and for every batch size.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import id_element, resume_token
+from tailrace.events.event_token import resume_token, token_document
+from tailrace.events.layout.event import leading_token
 from tailrace.events.resume_token import ResumeToken
-
-_ID: Final = b"\x03_id\0"
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -76,9 +74,8 @@ class Row:
             return self.token.to_bson()
         raw = self.raw
         shown = self.event.shown
-        if shown is not None and shown[2] is raw and raw.startswith(_ID, 4):
-            return raw[9 : 9 + rawbson.INT32_LE.unpack_from(raw, 9)[0]]  # it was worked out for these bytes
-        return id_element(self.event, self.version)[5:]
+        token = leading_token(raw) if shown is not None and shown[2] is raw else None
+        return token_document(self.event, self.version) if token is None else token
 
 
 def run_stages(batch: Batch[T], stages: Iterable[Stage[T, T]]) -> Batch[T]:

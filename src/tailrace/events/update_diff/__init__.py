@@ -5,8 +5,19 @@ All of it works on raw BSON: values are found and copied, never decoded.
 
 from tailrace.events.update_diff.apply import apply_diff
 from tailrace.events.update_diff.compute import compute_diff
-from tailrace.events.update_diff.delta import diff_of, is_delta
-from tailrace.events.update_diff.describe import describe
+from tailrace.events.update_diff.delta import DELTA_LEAD, DIFF_START, delta_of, diff_of, is_delta
+from tailrace.events.update_diff.describe import describe, without_disambiguated_paths
 from tailrace.events.update_diff.parse import parse
 
-__all__ = ["apply_diff", "compute_diff", "describe", "diff_of", "is_delta", "parse"]
+__all__ = [
+    "DELTA_LEAD",
+    "DIFF_START",
+    "apply_diff",
+    "compute_diff",
+    "delta_of",
+    "describe",
+    "diff_of",
+    "is_delta",
+    "parse",
+    "without_disambiguated_paths",
+]

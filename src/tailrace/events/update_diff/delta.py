@@ -5,9 +5,16 @@ from typing import Final
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 
-_START: Final = b"\x10$v\0\x02\0\0\0\x03diff\0"
-_DIFF: Final = 4 + len(_START)
+DELTA_LEAD: Final = b"\x10$v\0\x02\0\0\0\x03diff\0"
+"""What comes between the size of a delta and its diff"""
+DIFF_START: Final = 4 + len(DELTA_LEAD)
+"""Where the diff begins in a delta that has these two fields and nothing else"""
 _read_int32 = rawbson.INT32_LE.unpack_from
+
+
+def delta_of(diff: bytes) -> bytes:
+    """The `o` that logs a diff."""
+    return rawbson.document(DELTA_LEAD, diff)
 
 
 def is_delta(o: bytes) -> bool:
@@ -24,7 +31,7 @@ def is_delta(o: bytes) -> bool:
 def diff_of(o: bytes) -> bytes:
     """The diff in the `o` of a delta."""
     if _is_plain(o):
-        return o[_DIFF:-1]
+        return o[DIFF_START:-1]
     diff = rawbson.subdocument(o, b"diff")
     if diff is None:
         raise _neither()
@@ -33,7 +40,7 @@ def diff_of(o: bytes) -> bytes:
 
 def _is_plain(o: bytes) -> bool:
     """Whether these are the two fields and nothing else, as every current server writes them."""
-    return o[4:_DIFF] == _START and bool(_read_int32(o, _DIFF)[0] == len(o) - _DIFF - 1)
+    return o[4:DIFF_START] == DELTA_LEAD and bool(_read_int32(o, DIFF_START)[0] == len(o) - DIFF_START - 1)
 
 
 def _neither() -> CommandError:

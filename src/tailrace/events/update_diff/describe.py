@@ -11,7 +11,7 @@ and never decoded; a section at the top level, whose names need no prefix, is co
 import re
 from typing import Final
 
-from tailrace.bson.raw import EMPTY, INT32_LE, elements, prefixed, string
+from tailrace.bson.raw import EMPTY, INT32_LE, elements, prefixed, string, without
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.update_diff.disambiguate import disambiguated_paths
@@ -64,6 +64,16 @@ def describe(raw_diff: bytes, *, expanded: bool, truncations: bool = True) -> by
         return _describe_any(raw_diff, expanded=expanded, truncations=truncations)
     except RecursionError:
         raise CommandError(ErrorCode.Overflow, "an update diff nests too deeply") from None
+
+
+_NO_PATHS: Final = _DISAMBIGUATED + EMPTY + b"\0"
+
+
+def without_disambiguated_paths(description: bytes) -> bytes:
+    """A description made with ``expanded``, as it is without."""
+    if description.endswith(_NO_PATHS):
+        return _pack_int32(len(description) - len(_NO_PATHS) + 1) + description[4 : -len(_NO_PATHS)] + b"\0"
+    return without(description, (_DISAMBIGUATED[1:-1],))
 
 
 def _describe_any(raw_diff: bytes, *, expanded: bool, truncations: bool) -> bytes:

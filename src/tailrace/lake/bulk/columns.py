@@ -1,6 +1,6 @@
 """The columns of many rows at once: plain entries are spliced, finished rows are put between them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -9,8 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.change_event import EventKind
-from tailrace.lake.bulk.plain_entries import INSERT, REPLACE, UPDATE, PlainEntries
+from tailrace.events.event_token import NO_INDEX
+from tailrace.events.layout import event as events_layout
+from tailrace.events.layout.event import NO_SESSION, ChangeLayout
+from tailrace.events.layout.template import (
+    DOCUMENT,
+    INDEX,
+    KEY,
+    SESSION,
+    TIME,
+    TRANSACTION_NUMBER,
+    UPDATE,
+    WALL,
+    Hole,
+    Template,
+)
+from tailrace.lake.bulk.plain_entries import UPDATED, PlainEntries
 from tailrace.lake.bulk.splicing import (
     HEX_LOWER,
     Bytes,
@@ -22,55 +38,57 @@ from tailrace.lake.bulk.splicing import (
     hexed,
     lines,
     little_endian,
-    matrix_of,
     slices_of,
     spliced,
 )
 from tailrace.lake.document_keys import key_text
-from tailrace.lake.schema import SCHEMA
+from tailrace.lake.entry_remainder import BARE_DIFF_LEAD
+from tailrace.lake.schema import CANONICAL, SCHEMA, time_columns, times_of
 
 _NAMES: Final = ("operation", "db", "coll", "uuid")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SharedParts:
     """What the rows of one operation on one collection share."""
 
     kind: EventKind
     names: tuple[str, str, str | None, str | None]
     """operation, database, collection, UUID"""
-    token_middle: bytes
-    """what stands between the time and the key; of operations in a transaction, between time and index"""
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InTransaction:
     """What the rows of operations inside of transactions and batches have besides."""
 
-    index_hex: Slices
-    """the operation's place, as it stands in the token"""
-    lead: Slices
-    """what the event begins with"""
-    logged: Slices | None
+    session: int
+    """what their events show of the transaction: flags of `events/layout/event.py`"""
     index: Positions
+    index_hex: Slices
+    """the operation's position, as it is in the token"""
+    number: Slices
+    """`txnNumber`, if it is shown"""
+    lsid: Slices
+    rest: Slices | None
+    """the column `entry_rest`"""
 
 
 @dataclass(slots=True)
 class PlainRows:
-    """Plain entries of one look whose keys are of one sort; one row for each."""
+    """Plain entries with equal shared parts whose keys are of one sort; one row for each."""
 
-    look: Look
+    shared: SharedParts
     shard: str
     entries: PlainEntries
     key_hex: Sequence[Piece]
-    """how the key stands in the token"""
+    """the key as it is in the token"""
     object_ids: Bytes | None
     """the values of the keys, if all are ObjectIds"""
     descriptions: Slices | None
     """`updateDescription`s, if these are updates"""
     images: Sequence[bytes | None] | None = None
     """the documents before the changes, if there are any"""
-    inner: Inner | None = None
+    transaction: InTransaction | None = None
 
 
 def bulk_columns(plain: Sequence[PlainRows], general: pa.RecordBatch) -> pa.RecordBatch:
@@ -89,30 +107,29 @@ class _Columns:
         self._numbers = [np.arange(start, end) for start, end in pairwise(ends)]
         self._others = np.arange(ends[-1], ends[-1] + general.num_rows)
         self._count = int(ends[-1]) + general.num_rows
-        times = [rows.entries.ts for rows in plain]
-        self._times = np.concatenate([*times, general.column("cluster_time").to_numpy()]).astype(np.int64)
+        self._times = np.concatenate([*(rows.entries.ts for rows in plain), times_of(general)])
         self._order = np.argsort(self._times, kind="stable")
         self._place = np.empty(self._count, np.int64)
         self._place[self._order] = np.arange(self._count)
-        self._token_pieces = [_token(rows) for rows in plain]
         self._tokens = self._tokens_in_order()
 
     def batch(self) -> pa.RecordBatch:
         """All columns."""
         columns = {name: self._repeated(number) for number, name in enumerate(_NAMES)}
         columns["token"] = self._tokens
-        columns["cluster_time"] = pa.array(self._times[self._order])
+        columns["token_type_bits"] = spliced(self._count, self._finished("token_type_bits"), pa.binary())
+        columns["cluster_time"], columns["increment"] = time_columns(self._times[self._order])
         columns["wall_time"] = self._wall_times()
         columns["shard"] = self._shards()
         columns["txn_index"] = self._transaction_indexes()
         columns["document_key"] = self._spliced("document_key", map(_document_key, self._plain))
-        columns["event"] = self._events()
+        columns["event"] = self._spliced("event", map(_event, self._plain))
         columns["pre_image"] = self._pre_images()
-        columns["logged"] = self._spliced("logged", map(_logged, self._plain))
+        columns["entry_rest"] = self._spliced("entry_rest", map(_entry_rest, self._plain))
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _tokens_in_order(self) -> pa.Array:
-        tokens = self._spliced("token", self._token_pieces)
+        tokens = self._spliced("token", map(_token, self._plain))
         times = self._times[self._order]
         tied = np.zeros(self._count, np.bool_)
         tied[1:] = times[1:] == times[:-1]
@@ -129,19 +146,6 @@ class _Columns:
         self._order = self._order[moved]
         self._place[self._order] = np.arange(self._count)
         return tokens.take(pa.array(moved))
-
-    def _events(self) -> pa.Array:
-        buffer = np.frombuffer(self._tokens.buffers()[2], np.uint8)
-        offsets = np.frombuffer(self._tokens.buffers()[1], np.int32).astype(np.int64)
-        groups = []
-        for rows, numbers, pieces in zip(self._plain, self._numbers, self._token_pieces, strict=True):
-            places = self._place[numbers]
-            token = pieces[0]
-            if not isinstance(token, np.ndarray):
-                starts = offsets[places]
-                token = Slices(buffer, starts, offsets[places + 1] - starts)
-            groups.append(Group(places, _event(rows, token)))
-        return spliced(self._count, [*groups, *self._finished("event")], pa.binary())
 
     def _spliced(self, name: str, pieces_of_groups: Iterable[Sequence[Piece]]) -> pa.Array:
         groups = []
@@ -162,8 +166,8 @@ class _Columns:
         return [Group(self._place[self._others[there]], (values,))]
 
     def _repeated(self, number: int) -> pa.Array:
-        """A column with the same value in all rows of a look."""
-        values = pa.array([rows.look.names[number] for rows in self._plain], pa.string())
+        """A column with the same value in all rows with equal shared parts."""
+        values = pa.array([rows.shared.names[number] for rows in self._plain], pa.string())
         return self._by_group(values, self._general.column(_NAMES[number]))
 
     def _shards(self) -> pa.Array:
@@ -180,7 +184,7 @@ class _Columns:
 
     def _wall_times(self) -> pa.Array:
         finished = self._general.column("wall_time")
-        plain = [rows.entries.wall * 1000 for rows in self._plain]
+        plain = [rows.entries.wall * MICROSECONDS for rows in self._plain]
         values = np.concatenate([*plain, finished.cast(pa.int64()).fill_null(0).to_numpy()])
         is_null = np.zeros(self._count, np.bool_)
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
@@ -192,8 +196,8 @@ class _Columns:
         values[self._others] = finished.fill_null(0).to_numpy()
         is_null = np.ones(self._count, np.bool_)
         for rows, numbers in zip(self._plain, self._numbers, strict=True):
-            if rows.inner is not None:
-                values[numbers] = rows.inner.index
+            if rows.transaction is not None:
+                values[numbers] = rows.transaction.index
                 is_null[numbers] = False
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return _with_nulls(values, is_null, self._order, pa.int64())
@@ -217,48 +221,53 @@ def _with_nulls(
 
 
 def _token(rows: PlainRows) -> Sequence[Piece]:
-    """One piece if all tokens have the same length."""
-    middle: tuple[Piece, ...] = (rows.look.token_middle,)
-    if rows.inner is not None:
-        middle += (rows.inner.index_hex, rows.look.kind.token_middle)
-    pieces = (b"82", hexed(big_endian(rows.entries.ts)), *middle, *rows.key_hex, b"000004")
-    fixed = [piece for piece in pieces if not isinstance(piece, Slices)]
-    return pieces if len(fixed) < len(pieces) else (matrix_of(fixed, len(rows.entries)),)
+    transaction = rows.transaction
+    values: dict[Hole, Sequence[Piece]] = {
+        TIME: (hexed(big_endian(rows.entries.ts)),),
+        INDEX: (NO_INDEX if transaction is None else transaction.index_hex,),
+        KEY: rows.key_hex,
+    }
+    return _filled(rows.shared.kind.token, values)
 
 
-def _event(rows: PlainRows, token: Bytes | Slices) -> Sequence[Piece]:
-    """As `events/stages/render.py` puts a plain event together; its `_id` as `events/event_token.py`."""
-    entries, kind = rows.entries, rows.look.kind
-    token_size = token.lengths if isinstance(token, Slices) else token.shape[1]
-    pieces: list[Piece] = [
-        *(() if rows.inner is None else (rows.inner.lead,)),
-        b"\x03_id\0",
-        _int32(token_size + 17),
-        b"\x02_data\0",
-        _int32(token_size + 1),
-        token,
-        b"\0\0" + kind.lead,
-        little_endian(entries.ts, "<i8"),
-        kind.uuid_element + b"\x09wallTime\0",
-        little_endian(entries.wall, "<i8"),
-    ]
+_HOLES: Final = frozenset({TIME, WALL, DOCUMENT, KEY, UPDATE, TRANSACTION_NUMBER, SESSION})
+
+
+def stored_layout(kind: EventKind, session: int = NO_SESSION) -> ChangeLayout | None:
+    """How the column `event` holds the changes of a kind; None if it takes more than entries to fill it."""
+    found = events_layout.layout.without_token.of_change(kind, CANONICAL, session)
+    return found if _HOLES.issuperset(found.template.holes) else None
+
+
+def _event(rows: PlainRows) -> Sequence[Piece]:
+    entries, transaction = rows.entries, rows.transaction
+    found = stored_layout(rows.shared.kind, NO_SESSION if transaction is None else transaction.session)
+    assert found is not None, "who makes rows has asked before"
     key: Piece = Slices(entries.buffer, entries.key, entries.key_size)
     if rows.object_ids is not None:
         key = lines(entries.buffer, entries.key, int(entries.key_size[0]))
-    operation = entries.operation[0]
-    if operation in (INSERT, REPLACE):
-        pieces += (b"\x03fullDocument\0", Slices(entries.buffer, entries.o, entries.o_size))
-    pieces += (kind.key_lead, key)
-    if operation == UPDATE and rows.descriptions is not None:
-        pieces += (b"\x03updateDescription\0", rows.descriptions)
-    pieces.append(b"\0")
+    values: dict[Hole, Sequence[Piece]] = {
+        TIME: (little_endian(entries.ts, "<u8"),),
+        WALL: (little_endian(entries.wall, "<i8"),),
+        DOCUMENT: (Slices(entries.buffer, entries.o, entries.o_size),),
+        KEY: (key,),
+        UPDATE: () if rows.descriptions is None else (rows.descriptions,),
+        TRANSACTION_NUMBER: () if transaction is None else (transaction.number,),
+        SESSION: () if transaction is None else (transaction.lsid,),
+    }
+    pieces = [*_filled(found.template, values), b"\0"]
     size = Group(entries.number, pieces).lengths() + 4
     return [little_endian(size, "<i4"), *pieces]
 
 
-def _int32(value: Positions | int) -> Piece:
-    """A number, the same for all rows or not, as it stands in BSON."""
-    return value.to_bytes(4, "little") if isinstance(value, int) else little_endian(value, "<i4")
+def _filled(template: Template, values: Mapping[Hole, Sequence[Piece]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for piece in template.pieces():
+        if isinstance(piece, bytes):
+            pieces.append(piece)
+        else:
+            pieces += values[piece]
+    return pieces
 
 
 def _document_key(rows: PlainRows) -> Sequence[Piece]:
@@ -267,12 +276,12 @@ def _document_key(rows: PlainRows) -> Sequence[Piece]:
     return (slices_of([(key_text(key) or "").encode() for key in rows.entries.document_keys()]),)
 
 
-def _logged(rows: PlainRows) -> Sequence[Piece]:
-    """Of a plain entry, only an update's diff is not told by its event."""
-    if rows.inner is not None:
-        return () if rows.inner.logged is None else (rows.inner.logged,)
+def _entry_rest(rows: PlainRows) -> Sequence[Piece]:
+    """Of a plain entry, only the diff of an update is not in its event."""
+    if rows.transaction is not None:
+        return () if rows.transaction.rest is None else (rows.transaction.rest,)
     entries = rows.entries
-    if entries.operation[0] != UPDATE:
+    if entries.operation[0] != UPDATED:
         return ()
     diff = Slices(entries.buffer, entries.o, entries.o_size)
-    return (little_endian(entries.o_size + 8, "<i4"), b"\x03o\0", diff, b"\0")
+    return (little_endian(entries.o_size + len(BARE_DIFF_LEAD) + 5, "<i4"), BARE_DIFF_LEAD, diff, b"\0")

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tailrace.errors import CommandError
-from tailrace.events.update_diff import describe
+from tailrace.events.update_diff import DIFF_START, describe
 from tailrace.events.update_diff.layout import DiffLayout, layout_of
-from tailrace.lake.bulk.plain_entries import DIFF, PlainEntries
+from tailrace.lake.bulk.plain_entries import PlainEntries
 from tailrace.lake.bulk.splicing import Bytes, Positions, Slices, lines, padded
 
 _WORTH_IT: Final = 16
@@ -28,8 +28,8 @@ class BulkDescriptions:
         """``entries`` are updates."""
         self._buffer = entries.buffer
         self._memory = entries.memory
-        self._diffs = entries.o + DIFF
-        self._sizes = entries.o_size - DIFF - 1
+        self._diffs = entries.o + DIFF_START
+        self._sizes = entries.o_size - DIFF_START - 1
         self._starts = np.zeros(len(entries), np.int64)
         self._lengths = np.zeros(len(entries), np.int64)
         self._parts: list[bytes] = []

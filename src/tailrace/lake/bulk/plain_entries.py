@@ -1,8 +1,7 @@
 """The plain inserts, updates and deletes among many oplog entries, found without a step for each.
 
-Plain is what `events/oplog_entry.py` calls so: `op`, `ns`, `ui`, `o` and perhaps `o2` in front, then `ts`,
-`t`, `v` and `wall` and nothing else. Whatever looks different in any byte, whatever is damaged, and
-whatever has a time that needs thought is left to the general road.
+Plain is what `events/layout/entry.py` describes. An entry that differs in any byte, that is damaged, or whose
+wall time is before 1970 or after the year 9999 is left to the general road.
 """
 
 from collections.abc import Sequence
@@ -12,22 +11,28 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tailrace.bson.dates import LAST_DATE
+from tailrace.events.layout.entry import (
+    NS_SIZE,
+    O2_LEAD,
+    O_BASE,
+    O_LEAD,
+    OP,
+    OP_LEAD,
+    TAIL_LEAD_OFFSETS,
+    TAIL_LEADS,
+    TAIL_OFFSETS,
+    TAIL_SIZE,
+)
+from tailrace.events.layout.template import TIME, WALL
+from tailrace.events.update_diff import DELTA_LEAD, DIFF_START
 from tailrace.lake.bulk.raw_entries import RawEntries
-from tailrace.lake.bulk.splicing import Bytes, Positions, items
+from tailrace.lake.bulk.splicing import Bytes, Positions, have_bytes, items
 
-INSERT, REPLACE, UPDATE, DELETE = range(4)
-DIFF: Final = 18
-"""Where the diff begins in the `o` of an update: behind its size, ``$v: 2`` and the name"""
+INSERTED, REPLACED, UPDATED, DELETED = range(4)
+OPERATIONS: Final = {"insert": INSERTED, "replace": REPLACED, "update": UPDATED, "delete": DELETED}
 
-_TAIL: Final = 49
 _SMALLEST: Final = 100
-FIRST_DATE: Final = 0
-LAST_DATE: Final = 253_402_300_799_999
-"""Milliseconds: earlier and later dates are left to the general road"""
-
-
-def _number(text: bytes) -> int:
-    return int.from_bytes(text, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class PlainEntries:
     o_size: Positions
     key: Positions
     key_size: Positions
-    ts: Positions
+    ts: npt.NDArray[np.uint64]
     wall: Positions
     """milliseconds"""
 
@@ -76,7 +81,7 @@ class PlainEntries:
 
     def diffs(self) -> list[bytes]:
         """The diffs of updates."""
-        return self._values(self.o + DIFF, self.o + self.o_size - 1)
+        return self._values(self.o + DIFF_START, self.o + self.o_size - 1)
 
     def _values(self, starts: Positions, ends: Positions) -> list[bytes]:
         memory = self.memory
@@ -90,60 +95,52 @@ def find_plain(entries: Sequence[bytes]) -> PlainEntries:
     buffer = np.frombuffer(memory, np.uint8)
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     sizes = ends - starts
-    int32, word, time = items(buffer, "<i4"), items(buffer, "<u8"), items(buffer, "<i8")
-    last = len(word) - 1
+    int32, uint64, int64 = items(buffer, "<i4"), items(buffer, "<u8"), items(buffer, "<i8")
+    last = len(uint64) - 1
 
-    def number_at(positions: Positions) -> Positions:
-        return int32[np.clip(positions, 0, last)].astype(np.int64)
+    def at(positions: Positions) -> Positions:
+        return np.clip(positions, 0, last)
+
+    def size_at(positions: Positions) -> Positions:
+        return int32[at(positions)].astype(np.int64)
 
     start = np.minimum(starts, last)
-    op = buffer[np.minimum(start + 12, last)]
-    name_size = number_at(start + 18)
-    o = start + 50 + name_size
-    o_size = number_at(o)
+    op = buffer[at(start + OP)]
+    name_size = size_at(start + NS_SIZE)
+    o = start + O_BASE + name_size
+    o_size = size_at(o)
     o_end = o + o_size
-    has_o2 = number_at(o_end) == _number(b"\x03o2\0")
-    o2 = o_end + 4
-    o2_size = np.where(has_o2, number_at(o2), 0)
+    has_o2 = have_bytes(buffer, at(o_end), O2_LEAD)
+    o2 = o_end + len(O2_LEAD)
+    o2_size = np.where(has_o2, size_at(o2), 0)
     end = np.where(has_o2, o2 + o2_size, o_end)
     is_plain = (
         (sizes >= _SMALLEST)
-        & (number_at(starts) == sizes)
-        & (word[np.minimum(start + 4, last)] == _number(b"\x02op\0\x02\0\0\0"))
+        & (size_at(starts) == sizes)
+        & have_bytes(buffer, at(start + 4), OP_LEAD)
         & (name_size > 0)
         & (name_size < 1 << 16)
         & (o_size >= 5)
         & (o_end < ends)
         & ((o2_size >= 5) | ~has_o2)
-        & (end + _TAIL == ends)
+        & (end + TAIL_SIZE == ends)
     )
     kept = np.flatnonzero(is_plain)
-    start, op, o, o_size, o2, o2_size, end, has_o2 = (
-        column[kept] for column in (start, op, o, o_size, o2, o2_size, end, has_o2)
-    )
-    wall, ts = time[end + 40], time[end + 4]
+    op, has_o2 = op[kept], has_o2[kept]
+    start, o, o_size, o2, o2_size, end = (column[kept] for column in (start, o, o_size, o2, o2_size, end))
+    wall, ts = int64[end + TAIL_OFFSETS[WALL]], uint64[end + TAIL_OFFSETS[TIME]]
     is_delete, is_update = op == ord("d"), op == ord("u")
-    has_id = int32[o + 5] == _number(b"_id\0")
-    # Behind the size of `o`: the version of the diff, its name, and the diff up to the end.
-    has_diff = (
-        (word[o + 4] == _number(b"\x10$v\0\x02\0\0\0"))
-        & (int32[o + 12] == _number(b"\x03dif"))
-        & (int32[o + 14] == _number(b"iff\0"))
-        & (number_at(o + DIFF) + DIFF + 1 == o_size)
-    )
+    has_id = have_bytes(buffer, o + 5, b"_id\0")
+    has_diff = have_bytes(buffer, o + 4, DELTA_LEAD) & (size_at(o + DIFF_START) + DIFF_START + 1 == o_size)
     operation = np.where(
-        is_delete, DELETE, np.where(is_update, np.where(has_diff, UPDATE, REPLACE), INSERT)
+        is_delete, DELETED, np.where(is_update, np.where(has_diff, UPDATED, REPLACED), INSERTED)
     ).astype(np.int8)
     is_plain = (
-        (int32[end] == _number(b"\x11ts\0"))
-        & (int32[end + 12] & 0xFFFFFF == _number(b"\x12t\0"))
-        & (int32[end + 23] & 0xFFFFFF == _number(b"\x12v\0"))
-        & (int32[end + 34] == _number(b"\x09wal"))
-        & (int32[end + 36] == _number(b"all\0"))
-        & (buffer[end + 48] == 0)
-        & (int32[o - 3] & 0xFFFFFF == _number(b"\x03o\0"))
+        has_tail(buffer, end)
+        & (buffer[end + TAIL_SIZE - 1] == 0)
+        & have_bytes(buffer, o - len(O_LEAD), O_LEAD)
         & (ts > 0)
-        & (wall >= FIRST_DATE)
+        & (wall >= 0)
         & (wall <= LAST_DATE)
         & (is_delete | (is_update & has_o2 & (has_diff | has_id)) | ((op == ord("i")) & has_o2))
     )
@@ -161,3 +158,11 @@ def find_plain(entries: Sequence[bytes]) -> PlainEntries:
         wall,
     )
     return found if is_plain.all() else found.at(np.flatnonzero(is_plain))
+
+
+def has_tail(buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:
+    """Whether the fields that end a plain entry begin at these positions."""
+    found = np.ones(len(positions), np.bool_)
+    for offset, lead in zip(TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True):
+        found &= have_bytes(buffer, positions + offset, lead)
+    return found

@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tailrace.events.change_event import ChangeEvent, EventKind
-from tailrace.events.event_token import single_id_hex, transaction_index_hex
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.event_token import OBJECT_ID_LEAD, single_id_hex
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
-from tailrace.lake.bulk.columns import Look, PlainRows, bulk_columns
+from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns, stored_layout
 from tailrace.lake.bulk.descriptions import BulkDescriptions
-from tailrace.lake.bulk.plain_entries import INSERT, UPDATE, PlainEntries, find_plain
+from tailrace.lake.bulk.plain_entries import INSERTED, OPERATIONS, UPDATED, PlainEntries, find_plain
 from tailrace.lake.bulk.splicing import Slices, hexed, items, lines, slices_of
-from tailrace.lake.bulk.transaction_rows import inner_rows
-from tailrace.lake.rows import RowBuilder
+from tailrace.lake.bulk.transaction_rows import transaction_rows
+from tailrace.lake.rows import RowBuilder, names_of
 
 EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
 """(shard, entries of it in order): their canonical events"""
@@ -35,11 +35,7 @@ _MANY_KINDS: Final = 64
 """how many kinds of plain entries are looked for in a time slice; the rest takes the general road"""
 _OBJECT_ID_KEY: Final = 22
 _OBJECT_ID_SIZE: Final = 12
-_OBJECT_ID: Final = b"645F69640064"
-"""What stands before the hex digits of an ObjectId in a token: type and name of the field, and type again"""
-_TOKEN_START: Final = 18
 _CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
-_TOKEN_END: Final = b"000004"
 
 
 class BulkRows:
@@ -50,8 +46,7 @@ class BulkRows:
         self._events_of = events_of
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
-        self._looks: dict[tuple[str, bytes, int], Look | None] = {}
-        self._inner_looks: dict[EventKind, Look | None] = {}
+        self._known: dict[tuple[str, bytes, int], SharedParts] = {}
 
     def batch(self, entries: Mapping[str, Sequence[bytes]]) -> pa.RecordBatch:
         """The rows of a time slice, in the order of their tokens.
@@ -71,8 +66,8 @@ class BulkRows:
                 events += self._events_of(shard, [raws[index] for index in others])
         if self._pre_image_of is not None:
             _add_images(plain, events, self._pre_image_of)
-        inner, events = inner_rows(events, self._inner_look)
-        return bulk_columns(plain + inner, self._rows.batch(events))
+        inside, events = transaction_rows(events, shared_parts)
+        return bulk_columns(plain + inside, self._rows.batch(events))
 
     def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> list[PlainRows]:
         found = find_plain(raws)
@@ -84,57 +79,40 @@ class BulkRows:
             is_alike = _like_first(found, waiting)
             alike = found.at(waiting[is_alike])
             waiting = waiting[~is_alike]
-            look = self._look(shard, raws[int(alike.number[0])], alike)
-            if look is not None:
-                groups += _by_key(look, shard, alike)
+            shared = self._shared(shard, raws[int(alike.number[0])], alike)
+            if shared is not None:
+                groups += _by_key(shared, shard, alike)
         return groups
 
-    def _look(self, shard: str, raw: bytes, alike: PlainEntries) -> Look | None:
+    def _shared(self, shard: str, raw: bytes, alike: PlainEntries) -> SharedParts | None:
+        """What the rows of these entries share; None if they need the general road."""
         beginning = alike.memory[alike.beginning[0] : alike.o[0]]
         place = (shard, beginning, int(alike.operation[0]))
-        if place in self._looks:
-            return self._looks[place]
+        if place in self._known:
+            return self._known[place]
         events = self._events_of(shard, [raw])
         if len(events) != 1:
             return None
-        look = self._look_of(events[0])
-        # An odd key says nothing about the others.
-        return None if look is None else remember(self._looks, place, look)
-
-    def _look_of(self, event: ChangeEvent) -> Look | None:
-        key = event.document_key
-        key_hex = None if key is None else single_id_hex(key)
-        if key_hex is None or event.ddl is not None or event.entry.extras is not PLAIN:
+        event = events[0]
+        if event.ddl is not None or event.entry.extras is not PLAIN or event.document_key is None:
             return None
-        return self._taken_apart(event, key_hex + _TOKEN_END)
-
-    def _inner_look(self, event: ChangeEvent) -> Look | None:
-        """What the rows of operations like this one share, inside of transactions and batches."""
-        if event.kind not in self._inner_looks:
-            key_hex = single_id_hex(event.document_key or b"")
-            if key_hex is None:
-                return None
-            index = transaction_index_hex(event.entry.txn_op_index)
-            ending = index + event.kind.token_middle + key_hex + _TOKEN_END
-            remember(self._inner_looks, event.kind, self._taken_apart(event, ending))
-        return self._inner_looks[event.kind]
-
-    def _taken_apart(self, event: ChangeEvent, ending: bytes) -> Look | None:
-        """The look of a row whose token has this end behind what all of its kind share."""
-        row = self._rows.batch([event]).to_pylist()[0]
-        token: bytes = row["token"].encode()
-        if not token.endswith(ending):
+        if OPERATIONS.get(event.kind.operation_type) != place[2] or stored_layout(event.kind) is None:
             return None
-        names = row["operation"], row["db"], row["coll"], row["uuid"]
-        return Look(event.kind, names, token[_TOKEN_START : -len(ending)])
+        return remember(self._known, place, shared_parts(event))
+
+
+def shared_parts(event: ChangeEvent) -> SharedParts:
+    """What the rows of document changes like this one share."""
+    kind = event.kind
+    return SharedParts(kind, names_of(kind))
 
 
 def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
     """Ask for the images of all changes, shard by shard in the order of the oplog: so they are stored."""
     wanted: list[_Ask] = []
     for rows in plain:
-        uuid = rows.look.kind.uuid
-        if uuid is not None and rows.entries.operation[0] != INSERT:
+        uuid = rows.shared.kind.uuid
+        if uuid is not None and rows.entries.operation[0] != INSERTED:
             images: list[bytes | None] = [None] * len(rows.entries)
             rows.images = images
             wanted += [
@@ -166,7 +144,7 @@ def _like_first(found: PlainEntries, waiting: npt.NDArray[np.int64]) -> npt.NDAr
     return is_alike
 
 
-def _by_key(look: Look, shard: str, entries: PlainEntries) -> list[PlainRows]:
+def _by_key(shared: SharedParts, shard: str, entries: PlainEntries) -> list[PlainRows]:
     """Rows by the sort of their keys, without those whose key or diff needs the general road."""
     entries, descriptions = _described(entries)
     buffer, key = entries.buffer, entries.key
@@ -180,20 +158,22 @@ def _by_key(look: Look, shard: str, entries: PlainEntries) -> list[PlainRows]:
     if len(chosen):
         own = entries.at(chosen)
         identifiers = lines(buffer, own.key + 9, _OBJECT_ID_SIZE)
-        pieces = (_OBJECT_ID, hexed(identifiers))
-        groups.append(PlainRows(look, shard, own, pieces, identifiers, _some(descriptions, chosen)))
+        pieces = (OBJECT_ID_LEAD, hexed(identifiers))
+        groups.append(PlainRows(shared, shard, own, pieces, identifiers, _some(descriptions, chosen)))
     chosen = np.flatnonzero(~has_object_id)
     if len(chosen):
         texts = [single_id_hex(key) for key in entries.at(chosen).document_keys()]
         chosen = chosen[[text is not None for text in texts]]
         hexes = slices_of([text for text in texts if text is not None])
-        groups.append(PlainRows(look, shard, entries.at(chosen), (hexes,), None, _some(descriptions, chosen)))
+        groups.append(
+            PlainRows(shared, shard, entries.at(chosen), (hexes,), None, _some(descriptions, chosen))
+        )
     return [group for group in groups if len(group.entries)]
 
 
 def _described(entries: PlainEntries) -> tuple[PlainEntries, Slices | None]:
     """Updates with their descriptions, without those that cannot be described."""
-    if entries.operation[0] != UPDATE:
+    if entries.operation[0] != UPDATED:
         return entries, None
     descriptions, is_described = BulkDescriptions(entries).described()
     if is_described.all():

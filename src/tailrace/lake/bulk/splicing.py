@@ -62,6 +62,22 @@ def items(buffer: Bytes, kind: str) -> npt.NDArray[Any]:
     return np.ndarray((len(buffer) - dtype.itemsize + 1,), dtype, buffer, strides=(1,))
 
 
+def have_bytes(buffer: Bytes, positions: Positions, text: bytes) -> npt.NDArray[np.bool_]:
+    """At which of some positions ``text`` is; at least four bytes are read at each."""
+    size = len(text)
+    width = 8 if size >= 8 else 4
+    words = items(buffer, f"<u{width}")
+    if size < width:
+        mask = words.dtype.type((1 << 8 * size) - 1)
+        return np.asarray(words[positions] & mask == int.from_bytes(text, "little"), np.bool_)
+    # The last word may overlap the one before it.
+    places = dict.fromkeys([*range(0, size - width + 1, width), size - width])
+    found = np.ones(len(positions), np.bool_)
+    for place in places:
+        found &= words[positions + place] == int.from_bytes(text[place : place + width], "little")
+    return found
+
+
 def padded(parts: Sequence[bytes]) -> Bytes:
     """Byte strings one behind the other, and padding."""
     return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)

@@ -7,7 +7,8 @@ that all of them begin with are built once, because a batch may have a thousand 
 from typing import Final
 
 from tailrace.bson import raw as rawbson
-from tailrace.events.entry_bytes import Operation, operations_array, uuid_element
+from tailrace.events.entry_bytes import Operation, operations_array
+from tailrace.events.layout.entry import O2_LEAD, beginning
 from tailrace.mongod.store.catalog import Collection
 
 MAX_GROUP: Final = 500
@@ -15,7 +16,6 @@ MAX_GROUP: Final = 500
 MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
 _OVERHEAD: Final = 256
 """Upper bound of an operation's bytes besides its document"""
-_KEY: Final = b"\x03o2\0"
 _TIMESERIES: Final = b"\x08isTimeseries\0\x01"
 _FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
 _STATEMENT: Final = b"\x10stmtId\0"
@@ -39,12 +39,7 @@ class OperationGroup:
     def __init__(self, op: str, collection: Collection, *, from_migrate: bool = False) -> None:
         self.op = op
         self.collection = collection
-        self._start = (
-            rawbson.string(b"op", op.encode())
-            + rawbson.string(b"ns", collection.ns.encode())
-            + uuid_element(b"ui", collection.uuid)
-            + b"\x03o\0"
-        )
+        self._start = beginning(op, collection.ns, collection.uuid)
         self._from_migrate = from_migrate
         # A moved document has no statement id, so nothing comes between the two marks.
         self._marks = (_TIMESERIES if collection.is_timeseries else b"") + (
@@ -65,11 +60,11 @@ class OperationGroup:
 
     def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> None:
         if statement_id is None:
-            self._elements.append(b"%b%b%b%b%b" % (self._start, document, _KEY, key, self._marks))
+            self._elements.append(b"%b%b%b%b%b" % (self._start, document, O2_LEAD, key, self._marks))
         else:
             self._elements.append(
                 b"%b%b%b%b%b%b%b"
-                % (self._start, document, _KEY, key, self._marks, _STATEMENT, _pack(statement_id))
+                % (self._start, document, O2_LEAD, key, self._marks, _STATEMENT, _pack(statement_id))
             )
         self._bytes += len(document) + _OVERHEAD
 

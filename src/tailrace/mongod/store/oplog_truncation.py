@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.layout.entry import COMMAND_START
 from tailrace.mongod.store.reader import TRUNCATED
 from tailrace.mongod.store.table_writer import OPLOG_IDENT
 from tailrace.mongod.store.tables import TIME, pack_time
 from tailrace.mongod.store.write_unit import WriteUnit
 
-_COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
 _AT_ONCE: Final = 2000
 """Entries removed in one commit: enough to keep up with any writer, few enough not to delay one"""
 
@@ -73,7 +73,7 @@ def _remove_oldest(
 
 def _is_partial(entry: bytes) -> bool:
     """Whether this entry is part of a transaction that the next entry continues."""
-    if not entry.startswith(_COMMAND, 4):
+    if not entry.startswith(COMMAND_START, 4):
         return False
     o = rawbson.subdocument(entry, b"o")
     found = None if o is None else rawbson.field(o, b"partialTxn")

@@ -11,6 +11,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
+from tailrace.lake.schema import time_of, times_of
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice
 from tailrace.log.event_log import Run as LogRun
@@ -61,10 +62,8 @@ class HistoryEvents(EventSource):
         """Files are cut apart, and a file as its rows suggest."""
         if parts < 2 or through <= after:
             return []
-        times: list[int] = []
-        for batch in self._table().read(after, through, columns=(), batch_rows=_PIECE_ROWS):
-            column = batch.column("cluster_time")
-            times.append(column[len(column) - 1].as_py())
+        batches = self._table().read(after, through, columns=(), batch_rows=_PIECE_ROWS)
+        times = [time_of(batch, batch.num_rows - 1) for batch in batches]
         wanted = [
             times[len(times) * part // parts - 1] for part in range(1, parts) if len(times) * part >= parts
         ]
@@ -77,7 +76,7 @@ class HistoryEvents(EventSource):
         room = min(max_entries, max(max_bytes // usual, 1))
         times: list[int] = []
         for batch in table.read(after, through, columns=()):
-            times += batch.column("cluster_time").to_pylist()
+            times += times_of(batch).tolist()
             if len(times) > room:
                 # A cluster time is never cut in two, and the first one is always taken.
                 before = bisect_left(times, times[room])
@@ -106,9 +105,7 @@ def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.Reco
     """The rows that may end a stream; of the others nothing but their type is read."""
     for batch in table.read(after, through, columns=("operation",)):
         operation = batch.column("operation").cast(pa.string())
-        for time in (
-            batch.filter(pc.is_in(operation, value_set=_INVALIDATING)).column("cluster_time").to_pylist()
-        ):
+        for time in times_of(batch.filter(pc.is_in(operation, value_set=_INVALIDATING))).tolist():
             yield from table.read(time - 1, time)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Self
 
+from tailrace.events.layout.entry import COMMAND_START
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
@@ -14,7 +15,6 @@ from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
-_COMMAND: Final = b"\x02op\0\x02\0\0\0c\0"
 _TRANSACTIONS: Final = "admin.$cmd"
 
 
@@ -103,7 +103,7 @@ def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
 
 def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
     # Documents may hold these bytes too, so they are a first sieve only.
-    return [raw for raw in entries if _COMMAND in raw and parse_entry(raw).head.op == "c"]
+    return [raw for raw in entries if COMMAND_START in raw and parse_entry(raw).head.op == "c"]
 
 
 class EngineRun(Run):

@@ -14,6 +14,7 @@ from typing import Final
 from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.layout.entry import NS_LEAD, O2_LEAD, O_LEAD, TAIL_LEADS, UI_LEAD
 
 _read_int32 = rawbson.INT32_LE.unpack_from
 _read_uint64 = rawbson.UINT64_LE.unpack_from
@@ -25,7 +26,9 @@ _NEEDED: Final = {
     b"o": (rawbson.DOCUMENT, "document"),
 }
 _PLAIN_BEGINNING: Final = re.compile(
-    rb"\x02op\0....[^\0]*\0\x02ns\0....[^\0]*\0(?:\x05ui\0\x10\0\0\0\x04.{16})?\x03o\0", re.DOTALL
+    rb"\x02op\0....[^\0]*\0%b....[^\0]*\0(?:%b.{16})?%b"
+    % (re.escape(NS_LEAD), re.escape(UI_LEAD), re.escape(O_LEAD)),
+    re.DOTALL,
 )
 _NO_OP: Final = b"\x02\0\0\0n\0"
 # Numbers of the envelope that are 64 bits wide, by the path to them.
@@ -73,9 +76,9 @@ def entry_time(raw: bytes) -> int:
         position = beginning.end()
         try:
             position += _read_int32(raw, position)[0]
-            if raw.startswith(b"\x03o2\0", position):
+            if raw.startswith(O2_LEAD, position):
                 position += 4 + _read_int32(raw, position + 4)[0]
-            if raw.startswith(b"\x11ts\0", position):
+            if raw.startswith(TAIL_LEADS[0], position):
                 return int(_read_uint64(raw, position + 4)[0])
         except struct.error:
             pass  # the walk says what is wrong

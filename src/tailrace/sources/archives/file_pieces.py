@@ -12,19 +12,13 @@ import numpy.typing as npt
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_SIZE
+from tailrace.events.layout.template import TIME
+from tailrace.lake.bulk.plain_entries import has_tail
 from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.splicing import Positions, items
 from tailrace.sources.archives.entries import entry_time
 
-# Nearly all entries end in `ts`, `t`, `v`, `wall` and a NUL: where the names stand, as parts of 32-bit words.
-_NAMES: Final = tuple(
-    (np.int64(place), np.uint32((1 << 8 * len(name)) - 1), np.uint32(int.from_bytes(name, "little")))
-    for place, name in (
-        (0, b"\x11ts\0"), (12, b"\x12t\0"), (23, b"\x12v\0"), (34, b"\x09wal"), (36, b"all\0"),
-    )
-)  # fmt: skip
-_TAIL_SIZE: Final = 49
-_TIME: Final = 4
 _LAST: Final = (1 << 64) - 1
 _read_int32 = rawbson.INT32_LE.unpack_from
 
@@ -98,15 +92,12 @@ def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]
     times = np.zeros(len(ends), np.uint64)
     is_plain = np.zeros(len(ends), np.bool_)
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    long = np.flatnonzero(ends - starts > _TAIL_SIZE)
+    long = np.flatnonzero(ends - starts > TAIL_SIZE)
     if len(long):
-        tails = ends[long] - _TAIL_SIZE
+        tails = ends[long] - TAIL_SIZE
         data = np.frombuffer(buffer, np.uint8)
-        words = items(data, "<u4")
-        is_plain[long] = np.logical_and.reduce(
-            [words[tails + at] & mask == name for at, mask, name in _NAMES]
-        )
-        times[long] = items(data, "<u8")[tails + _TIME]
+        is_plain[long] = has_tail(data, tails)
+        times[long] = items(data, "<u8")[tails + TAIL_OFFSETS[TIME]]
     for index in np.flatnonzero(~is_plain).tolist():
         try:
             times[index] = entry_time(buffer[int(starts[index]) : int(ends[index])])

@@ -1,16 +1,9 @@
 """What the oplog says of an update: a diff, or the whole new document."""
 
-from typing import Final
-
-from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
-from tailrace.events.update_diff import compute_diff
+from tailrace.events.update_diff import compute_diff, delta_of
 from tailrace.mongod.language.update import UpdateResult
 from tailrace.mongod.server.emulation.release import LOGGED_DIFFS, Release
-
-_VERSION: Final = 2
-"""`$v` of a logged diff"""
-_VERSION_ELEMENT: Final = rawbson.element(rawbson.INT32, b"$v", rawbson.INT32_LE.pack(_VERSION))
 
 
 def logged_update(result: UpdateResult, before: bytes, after: bytes, release: Release) -> bytes:
@@ -22,7 +15,7 @@ def logged_update(result: UpdateResult, before: bytes, after: bytes, release: Re
         return after
     if result.diff is None:
         return logged_difference(before, after)
-    return encode({"$v": _VERSION, "diff": result.diff})
+    return delta_of(encode(result.diff))
 
 
 def logged_difference(before: bytes, after: bytes) -> bytes:
@@ -30,4 +23,4 @@ def logged_difference(before: bytes, after: bytes) -> bytes:
     diff = compute_diff(before, after)
     if diff is None:
         return after
-    return rawbson.document(_VERSION_ELEMENT, rawbson.element(rawbson.DOCUMENT, b"diff", diff))
+    return delta_of(diff)
