@@ -1,4 +1,4 @@
-"""What stages look up, found in the newest state of a store."""
+"""Look-ups of the stages, in the newest state of a store."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tailrace.mongod.store.reader import Snapshot
 
 
 def store_lookups(open_snapshot: Callable[[], Snapshot]) -> Lookups:
-    """Build the look-ups of a store; each one opens a snapshot of its own."""
+    """The look-ups of a store; each call opens a snapshot."""
 
     def entry(ts: int, _term: int) -> bytes | None:
         with open_snapshot() as snapshot:

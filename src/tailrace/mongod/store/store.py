@@ -151,7 +151,7 @@ class Store:
         """The newest committed state; the caller closes it."""
         transaction = self.tables.begin()
         version = transaction.id()
-        # A changed catalog is noted before its commit: the right one is the newest that is not later.
+        # A changed catalog is noted before its commit: the right one is the newest not after the snapshot.
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
 
@@ -168,13 +168,13 @@ class Store:
 
     @property
     def oplog_bytes(self) -> int:
-        """The size of all entries."""
+        """The size of all oplog entries."""
         with self.snapshot() as snapshot:
             return snapshot.count_of(OPLOG_IDENT)[1]
 
     @property
     def lookups(self) -> Lookups:
-        """What stages look up, found in the newest state."""
+        """Look-ups of the stages, in the newest state."""
         return store_lookups(self.snapshot)
 
     def hold_transaction(self, began: int, committed: int) -> None:
@@ -188,7 +188,7 @@ class Store:
         It advances with the clock even while nothing is written here, so that a merge of several stores never
         waits for an idle one. Call it in the thread that delivers commits.
         """
-        # The order matters: a commit that begins after this line takes times after `now`.
+        # The order matters: a commit that begins after `now` was read takes later times.
         now = self.clock.now
         pending = self._writer.pending_since
         self._promised = max(self._promised, now if pending is None else pending)

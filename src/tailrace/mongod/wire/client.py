@@ -100,7 +100,7 @@ def _document_and_flags(header: Header, payload: bytes) -> tuple[bytes, int]:
         message = op_msg.decode(header, payload)
         return message.body, message.flags
     if header.op_code is not OpCode.OP_REPLY:
-        raise WireError(f"a client does not take {header.op_code.name}")
+        raise WireError(f"a client does not accept {header.op_code.name}")
     reply = op_reply.decode(payload)
     if len(reply.documents) != 1:
         raise WireError(f"the reply to a command has one document, not {len(reply.documents)}")

@@ -49,7 +49,7 @@ class Connection(Endpoint[Request]):
         if not request.expects_reply:
             return b""
         if more_to_come and not request.exhaust_allowed:
-            raise ValueError(f"the client of request {request.request_id} takes one reply only")
+            raise ValueError(f"the client of request {request.request_id} accepts only one reply")
         reply_id = self._new_request_id()
         response_to = self._exhausting.get(request.request_id, request.request_id)
         if request.op_code is OpCode.OP_MSG:
@@ -81,7 +81,7 @@ class Connection(Endpoint[Request]):
                 return repeated
         reader = READERS.get(header.op_code)
         if reader is None:
-            raise WireError(f"a server does not take {header.op_code.name} since MongoDB 5.1")
+            raise WireError(f"a server since MongoDB 5.1 does not accept {header.op_code.name}")
         request = reader(header, payload, compressor)
         if header.op_code is OpCode.OP_MSG:
             self._repeated.note(payload, request)

@@ -26,7 +26,7 @@ LEGACY_COMMANDS: Final = frozenset(
         "saslStart", "saslContinue", "authenticate", "_isSelf",
     }
 )  # fmt: skip
-"""Commands that a server still accepts by OP_QUERY: those of old drivers before they know of OP_MSG."""
+"""Commands that a server still accepts by OP_QUERY: those that old drivers send before they use OP_MSG."""
 
 _REMOVED_OPCODE: Final = 5739101
 _DATABASE_ELEMENT: Final = b"\x02$db\0"
