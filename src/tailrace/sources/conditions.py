@@ -1,4 +1,4 @@
-"""What a reader of raw entries wants of them; sources may use it to read less."""
+"""Conditions on raw entries, which sources may use to read less."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from tailrace.events.oplog_entry import Head
 
 @dataclass(frozen=True, slots=True)
 class EntryCondition:
-    """Operations and namespaces; None stands for all.
+    """Operations and namespaces; None means all.
 
     >>> EntryCondition(operations=frozenset("i")).accepts(Head("d", "shop.orders", None))
     False
@@ -23,13 +23,12 @@ class EntryCondition:
         return self.operations is None and self.namespaces is None
 
     def accepts(self, head: Head) -> bool:
-        """Whether an entry with this head meets it."""
         return (self.operations is None or head.op in self.operations) and (
             self.namespaces is None or head.ns in self.namespaces
         )
 
     def query(self) -> dict[str, Any]:
-        """The same as a filter on `local.oplog.rs`."""
+        """Return the condition as a filter on `local.oplog.rs`."""
         query: dict[str, Any] = {}
         if self.operations is not None:
             query["op"] = {"$in": sorted(self.operations)}

@@ -16,7 +16,7 @@ __all__ = ["change_stream", "register"]
 
 
 def __getattr__(name: str) -> object:
-    # The package itself is imported where there is no Spark.
+    # The package can be imported without Spark.
     if name == "change_stream":
         from tailrace.spark.dataframes import change_stream
 
@@ -25,11 +25,11 @@ def __getattr__(name: str) -> object:
 
 
 def register(spark: "SparkSession") -> None:
-    """Let a session know the formats `tailrace.oplog` and `tailrace`."""
+    """Register the formats `tailrace.oplog` and `tailrace` in a session."""
     from tailrace.spark.change_stream_source import ChangeStreamSource
     from tailrace.spark.oplog_source import OplogDataSource
 
     spark.dataSource.register(OplogDataSource)
     spark.dataSource.register(ChangeStreamSource)
-    # Without it Spark refuses a source that takes over filters instead of filtering itself.
+    # Without it Spark refuses a source that evaluates filters itself.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

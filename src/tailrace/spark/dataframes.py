@@ -23,7 +23,7 @@ from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )
-"""A connection string; a history's folder; a file or folder of archived entries, or those of each shard"""
+"""A connection string; a history's folder; a file or folder of archived entries, or those of each shard."""
 
 
 def change_stream(
@@ -37,10 +37,10 @@ def change_stream(
     schema: StructType | str | None = None,
     **rows: str | int | bool,
 ) -> DataFrame:
-    """The change stream on ``source`` with this scope, these `$changeStream` options and this pipeline.
+    """Return the change stream on ``source`` with this scope, `$changeStream` options and pipeline.
 
     ``scope`` is a namespace, a database, or nothing for the whole cluster. ``rows`` are further options of
-    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. Faults in options and pipeline
+    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. Errors in options and pipeline
     are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
     """
     values = option_values(source, scope, options or {}, pipeline)
@@ -62,7 +62,7 @@ def option_values(
     options: Mapping[str, Any],
     pipeline: Sequence[Mapping[str, Any]],
 ) -> dict[str, str]:
-    """The same stream as options of ``format("tailrace")``."""
+    """Return the options of ``format("tailrace")`` for a stream."""
     values = _source_values(source)
     namespace = _namespace(scope)
     if namespace is not None:

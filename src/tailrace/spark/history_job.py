@@ -111,7 +111,7 @@ class HistoryJob:
         self.table.refresh()
         held = self.table.through
         if not settle(self._settings.checkpoint, held):
-            _LOG.warning("The checkpoint was damaged and is made anew", extra=fields(through=held))
+            _LOG.warning("The checkpoint was damaged and is created again", extra=fields(through=held))
         plan = BatchPlan(self._source, self._settings, held, spark.sparkContext.defaultParallelism)
         interval = self._settings.interval
         writer = (
@@ -151,8 +151,8 @@ def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     try:
         return build_session(master, "tailrace pipeline", conf)
     except (PySparkException, Py4JError) as error:
-        said = next((line for line in str(error).splitlines() if "Exception: " in line), str(error))
-        reason = said.rpartition("Exception: ")[2]
+        line = next((line for line in str(error).splitlines() if "Exception: " in line), str(error))
+        reason = line.rpartition("Exception: ")[2]
         raise PipelineError(
             f"Spark could not be started: {reason}; check --master and --spark-conf"
         ) from None

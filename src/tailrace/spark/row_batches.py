@@ -1,4 +1,4 @@
-"""Rows of a stream to Arrow batches."""
+"""Convert rows of a stream to Arrow batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -19,9 +19,9 @@ from tailrace.pipeline.rows.schema import (
     COMMIT_VERSION,
     OTHER,
     TOKEN,
-    Layout,
-    Mode,
+    FaultMode,
     Output,
+    RowLayout,
 )
 from tailrace.spark.row_values import Conversions, Converter
 
@@ -29,16 +29,16 @@ _MICROSECONDS: Final = 1_000_000
 _CLUSTER_TIME: Final = "clusterTime"
 _EVENT: Final = "event"
 _INSERT: Final = "insert"
-"""what a row is that has no event of its own: servers show batches of inserts without making events"""
+"""The operation of a row without an event: runs of inserts are shown without making events."""
 _IMAGES: Final = (b"fullDocument", b"fullDocumentBeforeChange")
 
 Record = dict[str, Any]
 
 
 class RowBatches:
-    """Makes batches with the columns of ``schema``; one for each task."""
+    """Builds batches with the columns of ``schema``; one for each task."""
 
-    def __init__(self, schema: StructType, layout: Layout) -> None:
+    def __init__(self, schema: StructType, layout: RowLayout) -> None:
         self._layout = layout
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._conversions = Conversions(extended_json=layout.extended_json)
@@ -58,7 +58,7 @@ class RowBatches:
                 self._whole[field.name] = convert
             else:
                 self._fields[field.name.encode()] = field.name, convert
-        # A schema of the user's that names no field of a document means the document as one column.
+        # A user's schema that names no field of a document means the document as one column.
         self._is_one_column = layout.output is Output.DOCUMENT and self._names[:1] == ["fullDocument"]
         self._records = {
             Output.COLUMNS: self._changes if layout.changelog else self._events,
@@ -67,15 +67,15 @@ class RowBatches:
         }[layout.output]
 
     def batch(self, rows: Sequence[AnyRow]) -> pa.RecordBatch:
-        """The rows as columns; raises FailedToParse if one does not fit and the mode says so."""
+        """Return the rows as columns; raises FailedToParse if one does not fit and the mode is FAILFAST."""
         records: list[Record] = []
         faults = self._conversions.faults
         for row in rows:
             for record in self._records(row):
                 if faults:
-                    if self._layout.mode is Mode.FAILFAST:
+                    if self._layout.mode is FaultMode.FAILFAST:
                         raise _does_not_fit(row, faults)
-                    if self._layout.mode is Mode.PERMISSIVE:
+                    if self._layout.mode is FaultMode.PERMISSIVE:
                         records.append(self._marked(record, row))
                     faults.clear()
                 else:
@@ -97,7 +97,7 @@ class RowBatches:
         yield self._event(row.raw, row)
 
     def _event(self, raw: bytes, row: AnyRow) -> Record:
-        """The event's fields in their columns."""
+        """Return the event's fields by column."""
         record: Record = {}
         fields = self._fields
         leftover: list[bytes] | None = [] if OTHER in self._whole else None
@@ -138,7 +138,7 @@ class RowBatches:
             }
 
     def _changes(self, row: AnyRow) -> Iterator[Record]:
-        """The event as Spark's changelogs show changes: an update is a row before and a row after it."""
+        """Return the event as in Spark's changelogs: an update is a row before and a row after it."""
         kind = row.event.operation_type if isinstance(row, Row) else _INSERT
         for change, arrange in _CHANGES.get(kind, _NO_CHANGE):
             raw = row.raw if arrange is None else arrange(row.raw)
@@ -152,7 +152,7 @@ class RowBatches:
 
 
 def _with_image_before(raw: bytes) -> bytes | None:
-    """The event with the document as it was before in the place of the document; None if it is not known."""
+    """Return the event with the pre-image as its document; None if there is no pre-image."""
     before = rawbson.subdocument(raw, b"fullDocumentBeforeChange")
     if before is None:
         return None

@@ -1,8 +1,8 @@
-"""BSON values as values of Spark's types.
+"""Convert BSON values to values of Spark's types.
 
-`Conversions` compiles a Spark type into a function on the bytes of a BSON value; what comes out is what
-pyarrow takes for a column of that type. A value that does not fit becomes null and is noted in `faults`, so
-that whoever converts a whole row can decide what a row with faults is worth.
+`Conversions` compiles a Spark type into a function on the bytes of a BSON value, which returns what pyarrow
+takes for a column of that type. A value that does not fit becomes null and is recorded in `faults`; the
+caller decides what to do with the row.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from decimal import Decimal, InvalidOperation
 from math import isfinite
 from struct import Struct
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
 from bson import Decimal128
 from pyspark.sql.types import (
@@ -39,36 +38,33 @@ from pyspark.sql.types import (
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
+from tailrace.bson.dates import FIRST_DATE, LAST_DATE
 from tailrace.errors import UsageError
-from tailrace.pipeline.rows.variant import variant_of
+from tailrace.pipeline.rows.variant import uuid_text, variant_of
 
 Converter: TypeAlias = Callable[[bytes, int, int, int], Any]
-"""(bytes, type byte, where the value begins, where it ends): the value, None where there is none"""
+"""From bytes, type byte, and where the value begins and ends, to the value; None for null."""
 
 _DOUBLE_LE: Final = Struct("<d")
 _NOTHING: Final = frozenset({rawbson.NULL, rawbson.UNDEFINED})
 _INTEGER_BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _MILLISECONDS_PER_DAY: Final = 86_400_000
-_FIRST_DATE: Final = -62_135_596_800_000
-_LAST_DATE: Final = 253_402_300_799_999
-_UUID_SUBTYPE: Final = 4
-_UUID_BYTES: Final = 16
 
 
 class _DoesNotFitError(ValueError):
-    """A value that the type asked for cannot hold."""
+    """A value that the requested type cannot hold."""
 
 
 class Conversions:
-    """Compiles types; `faults` names the fields whose values did not fit since it was last emptied."""
+    """Compiles types; `faults` describes the values that did not fit since it was last cleared."""
 
     def __init__(self, *, extended_json: bool = False) -> None:
-        """With ``extended_json`` a text column shows what is no string as Extended JSON."""
+        """With ``extended_json`` a text column shows other values than strings as Extended JSON."""
         self._extended_json = extended_json
         self.faults: list[str] = []
 
     def compile(self, data_type: DataType, path: str) -> Converter:
-        """What converts a value of the field called ``path``."""
+        """Return what converts a value of the field called ``path``."""
         convert = self._converter(data_type, path)
         faults = self.faults
 
@@ -159,8 +155,8 @@ class Conversions:
                 return raw[start:end].hex()
             if kind in (rawbson.SYMBOL, rawbson.CODE):
                 return rawbson.string_value(raw, start, end)
-            if kind == rawbson.BINARY and raw[start + 4] == _UUID_SUBTYPE and end - start == 5 + _UUID_BYTES:
-                return str(UUID(bytes=raw[start + 5 : end]))
+            if kind == rawbson.BINARY and (text := uuid_text(raw, start, end)) is not None:
+                return text
             if kind in (rawbson.INT32, rawbson.INT64, rawbson.DOUBLE, rawbson.DECIMAL128):
                 return str(_number(raw, kind, start))
         wrapped = extjson.dumps_canonical(rawbson.document(rawbson.element(kind, b"", raw[start:end])))
@@ -178,7 +174,7 @@ def _variant(raw: bytes, kind: int, start: int, end: int) -> dict[str, bytes]:
 
 
 def _number(raw: bytes, kind: int, start: int) -> int | float | Decimal:
-    """A number; the time of a date in milliseconds, a BSON timestamp as the 64 bits that sort like it."""
+    """Read a number: a date as milliseconds, a BSON timestamp as the 64 bits that sort like it."""
     if kind == rawbson.INT32:
         return int(rawbson.INT32_LE.unpack_from(raw, start)[0])
     if kind in (rawbson.INT64, rawbson.DATE):
@@ -237,7 +233,7 @@ def _milliseconds(raw: bytes, kind: int, start: int) -> int:
         return int(rawbson.UINT64_LE.unpack_from(raw, start)[0] >> 32) * 1000
     _expect(kind, rawbson.DATE)
     milliseconds = int(rawbson.INT64_LE.unpack_from(raw, start)[0])
-    if not _FIRST_DATE <= milliseconds <= _LAST_DATE:
+    if not FIRST_DATE <= milliseconds <= LAST_DATE:
         raise _DoesNotFitError
     return milliseconds
 

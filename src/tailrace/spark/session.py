@@ -1,7 +1,7 @@
-"""Spark sessions with the settings that were measured to matter.
+"""Start Spark sessions with the settings that matter by measurement.
 
-Only a session that Tailrace starts itself gets them; in one that exists already, such as a notebook's, call
-`tailrace.spark.register` and everything works, if not as fast. [docs/spark.md] lists what each is worth.
+Only a session that Tailrace starts has them; in one that exists already, such as a notebook's, call
+`tailrace.spark.register`: everything works, if not as fast. `docs/spark.md` lists what each setting gains.
 """
 
 import os
@@ -20,7 +20,7 @@ _FILE_MANAGER: Final = (
 )
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Final[Mapping[str, str]] = {
-    # A file of the checkpoint is renamed into its place, without the locks that a link would need.
+    # A checkpoint's file is renamed into place, without the locks that a link would need.
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     # No checksum file beside every small file of a checkpoint.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
@@ -33,7 +33,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.memory": "1g",
-    # A machine may not be reachable under its own name; its own processes always reach each other here.
+    # A machine may not be reachable under its own name; its processes always reach each other here.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
@@ -41,16 +41,16 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 LIGHT_JAVA: Final[Mapping[str, str]] = {
     JAVA_OPTIONS: f"{LOCAL_SETTINGS[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 }
-"""For a local session in which little happens in Java: it starts with 40 % less processor time."""
+"""For a local session that does little in Java: it starts with 40 % less processor time."""
 
 
 def build_session(
     master: str | None = None, app: str = "tailrace", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session that knows Tailrace's data sources; ``conf`` overrides any setting.
+    """Return a session with Tailrace's data sources; ``conf`` overrides any setting.
 
-    Without a ``master`` it is the one that `spark-submit` was given, else all cores of this machine. Raises
-    `UsageError` if there is no Java.
+    The default ``master`` is that of `spark-submit`, else all cores of this machine. Raises `UsageError` if
+    there is no Java.
     """
     use_java()
     # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.

@@ -53,8 +53,8 @@ def settle(checkpoint: Path, held: int) -> bool:
     if done > held:
         raise UsageError(
             f"the checkpoint and the history disagree: {checkpoint} has finished {in_words(done)}, the "
-            f"history ends with {in_words(held)}; put back the history that belongs to it, or remove the "
-            "checkpoint to go on where the history ends"
+            f"history ends with {in_words(held)}; restore the history that belongs to it, or remove the "
+            "checkpoint to continue where the history ends"
         )
     return True
 

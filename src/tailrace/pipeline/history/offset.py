@@ -30,7 +30,7 @@ def from_offset(offset: Mapping[str, Any]) -> ClusterTime:
     if offset.get("version") not in (_VERSION, _WITH_SHARDS):
         raise UsageError(
             f"the checkpoint was written by another version of Tailrace (offset {dict(offset)}); "
-            "remove the checkpoint, the history itself says where to go on"
+            "remove the checkpoint: the history itself shows where to continue"
         )
     return from_pair(offset["through"])
 

@@ -19,7 +19,7 @@ from tailrace.events.cluster_time import from_timestamp, through_timestamp
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
 from tailrace.pipeline.options.option_values import OptionValues, is_uri
-from tailrace.pipeline.rows.schema import Documents, Layout, Mode, Output
+from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 
@@ -73,7 +73,7 @@ class StreamRequest:
     pipeline: tuple[Mapping[str, Any], ...]
     further: Mapping[str, Any]
     """Further arguments of `StreamSpec`."""
-    layout: Layout
+    layout: RowLayout
     starting: str | None = None
     """`earliest` or `latest`; None for the default."""
     ending: int | None = None
@@ -262,15 +262,15 @@ def _stages(values: OptionValues) -> list[dict[str, Any]]:
     return stages
 
 
-def _layout(values: OptionValues) -> Layout:
+def _layout(values: OptionValues) -> RowLayout:
     output = values.choice("output", Output.COLUMNS)
     if values.flag("publishFullDocumentOnly"):
         output = Output.DOCUMENT
-    return Layout(
+    return RowLayout(
         output=output,
         documents=values.choice("documentsAs", Documents.VARIANT),
         document_schema=values.text("documentSchema"),
-        mode=values.choice("mode", Mode.FAILFAST, str.upper),
+        mode=values.choice("mode", FaultMode.FAILFAST, str.upper),
         corrupt_column=values.text("columnNameOfCorruptRecord"),
         changelog=values.flag("changelog"),
         extended_json=values.flag("outputExtendedJson"),

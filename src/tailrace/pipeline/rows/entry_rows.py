@@ -7,6 +7,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from tailrace.bson.dates import FIRST_DATE, LAST_DATE
 from tailrace.errors import CommandError
 from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, OplogEntry
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
@@ -17,7 +18,7 @@ DDL: Final = (
     "increment BIGINT NOT NULL, term BIGINT, op STRING NOT NULL, ns STRING NOT NULL, ui STRING, "
     "wall TIMESTAMP, entry BINARY NOT NULL"
 )
-"""The columns as Spark knows them."""
+"""The columns in Spark's words."""
 _SCHEMA: Final = pa.schema(
     [
         pa.field("shard", pa.string(), nullable=False),
@@ -33,15 +34,12 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _NO_TERM: Final = -1
-_FIRST_DATE: Final = -62_135_596_800_000
-_LAST_DATE: Final = 253_402_300_799_999
-"""Milliseconds of the years 1 and 9999: what every reader of a TIMESTAMP can show"""
 
 
 def entry_rows(
     source: OplogSource, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of an interval that meet a condition, in order."""
+    """Return the entries of an interval that meet a condition, in order."""
     read = EntryReader().read
     for raw in source.entries(shard, after, through, condition):
         entries = list(map(read, raw))
@@ -56,11 +54,11 @@ def _batch(shard: str, entries: list[OplogEntry]) -> pa.RecordBatch:
         times = np.array([entry.ts for entry in entries], dtype=np.int64)
     except OverflowError:
         raise CommandError(
-            MALFORMED_ENTRY, "an oplog entry lies behind the year 2038: cluster_time cannot hold its time"
+            MALFORMED_ENTRY, "an oplog entry is after January 2038: cluster_time cannot hold its time"
         ) from None
     terms = [entry.term for entry in entries]
     walls = np.frombuffer(b"".join([entry.wall for entry in entries]), dtype="<i8")
-    is_date = (walls >= _FIRST_DATE) & (walls <= _LAST_DATE)
+    is_date = (walls >= FIRST_DATE) & (walls <= LAST_DATE)
     dates = pa.array(np.where(is_date, walls, 0) * 1000, pa.int64(), mask=~is_date)
     uuids: dict[bytes | None, str | None] = {None: None}
     for ui in {entry.head.ui for entry in entries} - {None}:

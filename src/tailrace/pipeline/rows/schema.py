@@ -1,8 +1,8 @@
 """The columns of a change stream.
 
-Nobody has to write a schema: every stream has the same columns, named like the fields of an event. Documents
-are VARIANT, canonical Extended JSON or BSON bytes, as the user chooses. Fields that have no column of their
-own, such as those a `$project` adds, are together in ``other``.
+Every stream has the same columns, named like the fields of an event, so users need not write a schema.
+Documents are VARIANT, canonical Extended JSON or BSON bytes, as the user chooses. Fields without a column,
+such as those a `$project` adds, are together in ``other``.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 
 
 class Documents(Enum):
-    """How a column shows a document; the value is the name of the option."""
+    """How a column shows a document; the values are those of the option."""
 
     VARIANT = "variant"
     JSON = "json"
@@ -27,7 +27,6 @@ class Documents(Enum):
 
     @property
     def spark_type(self) -> str:
-        """The type of the column."""
         return {"variant": "VARIANT", "json": "STRING", "bson": "BINARY"}[self.value]
 
 
@@ -35,15 +34,15 @@ class Output(Enum):
     """What a row is."""
 
     COLUMNS = "columns"
-    """the fields of an event"""
+    """The fields of an event."""
     EVENT = "event"
-    """the event as one document, its token and its time beside it"""
+    """The event as one document, with its token and its time."""
     DOCUMENT = "document"
-    """the document the event shows as `fullDocument`; events without one have no row"""
+    """The event's `fullDocument`; events without one have no row."""
 
 
-class Mode(Enum):
-    """What becomes of a row with a value that its column cannot hold."""
+class FaultMode(Enum):
+    """What happens to a row with a value that its column cannot hold."""
 
     FAILFAST = "FAILFAST"
     PERMISSIVE = "PERMISSIVE"
@@ -51,27 +50,27 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """What the rows of a stream look like."""
 
     output: Output = Output.COLUMNS
     documents: Documents = Documents.VARIANT
     document_schema: str | None = None
-    """the columns of `fullDocument` and `fullDocumentBeforeChange` in DDL, if they are to be structs"""
-    mode: Mode = Mode.FAILFAST
+    """The columns of `fullDocument` and `fullDocumentBeforeChange` in DDL, if they are to be structs."""
+    mode: FaultMode = FaultMode.FAILFAST
     corrupt_column: str | None = None
-    """where PERMISSIVE puts the event, as Extended JSON, if something in it did not fit"""
+    """Where PERMISSIVE puts the event, as Extended JSON, if a value did not fit."""
     changelog: bool = False
     extended_json: bool = False
 
     def __post_init__(self) -> None:
         if self.changelog and self.output is not Output.COLUMNS:
             raise UsageError(
-                "changelog columns stand beside the columns of an event; leave out the option output"
+                "changelog columns need the columns of an event beside them; leave out the option output"
             )
 
     def ddl(self) -> str:
-        """The schema, unless the user brings one."""
+        """Return the schema, unless the user provides one."""
         parts = {Output.COLUMNS: self._columns, Output.EVENT: self._event, Output.DOCUMENT: self._document}
         columns = parts[self.output]()
         if self.changelog:

@@ -1,9 +1,9 @@
-"""BSON documents as Spark's VARIANT: two byte strings, a dictionary of field names and a value.
+"""Convert BSON documents to Spark's VARIANT: two byte strings, a dictionary of field names and a value.
 
 Variant has types for most of what BSON stores. An ObjectId and a UUID become their text, because that is what
-a query compares them with; a decimal that fits into 38 digits becomes a decimal, a date a timestamp. What
-Variant has no type for stands there as the object that canonical Extended JSON has for it, such as
-``{"$timestamp": {"t": 1, "i": 2}}``. Of fields that are there twice, the last one counts, as in drivers.
+a query compares them with; a decimal that fits into 38 digits becomes a decimal, a date a timestamp. A value
+that Variant has no type for becomes the object that canonical Extended JSON has for it, such as
+``{"$timestamp": {"t": 1, "i": 2}}``. Of fields with the same name the last one counts, as in drivers.
 
 The format is Apache Parquet's: an object lists the ids of its names sorted by name, then the offsets of its
 values, then the values in any order; here in that of the document.
@@ -21,6 +21,7 @@ from bson import Decimal128
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
+from tailrace.bson.dates import FIRST_DATE, LAST_DATE
 from tailrace.errors import BsonError
 from tailrace.events.memo import remember
 
@@ -34,11 +35,9 @@ _TIMESTAMP, _BINARY, _LONG_STRING = b"\x30", b"\x3c", b"\x40"
 _DECIMALS: Final = ((9, 4, b"\x20"), (18, 8, b"\x24"), (_MAX_DECIMAL_DIGITS, 16, b"\x28"))
 _OBJECT: Final = 2
 _ARRAY: Final = 3
-# The years 1 to 9999, which is what a timestamp of Spark can be shown as.
-_FIRST_DATE: Final = -62_135_596_800_000
-_LAST_DATE: Final = 253_402_300_799_999
 _UUID_SUBTYPE: Final = 4
-_UUID_BYTES: Final = 16
+_UUID_SIZE: Final = 4 + 1 + 16
+"""Length, subtype, bytes."""
 _SHORT_STRINGS: Final = [bytes((size << 2 | 1,)) for size in range(_MAX_SHORT_STRING + 1)]
 _read_int32 = rawbson.INT32_LE.unpack_from
 _pack_int32 = rawbson.INT32_LE.pack
@@ -47,12 +46,12 @@ Names = dict[bytes, int]
 
 
 def variant(raw: bytes) -> tuple[bytes, bytes]:
-    """A document as ``(value, metadata)``."""
+    """Convert a document to ``(value, metadata)``."""
     return variant_of(raw, rawbson.DOCUMENT, 0, len(raw))
 
 
 def variant_of(raw: bytes, kind: int, start: int, end: int) -> tuple[bytes, bytes]:
-    """One BSON value as ``(value, metadata)``."""
+    """Convert one BSON value to ``(value, metadata)``."""
     names: Names = {}
     try:
         value = _value(raw, kind, start, end, names)
@@ -63,8 +62,15 @@ def variant_of(raw: bytes, kind: int, start: int, end: int) -> tuple[bytes, byte
     return value, _metadata(tuple(names))
 
 
+def uuid_text(raw: bytes, start: int, end: int) -> str | None:
+    """Return the text of a binary value that is a UUID; None if it is none."""
+    if raw[start + 4] != _UUID_SUBTYPE or end - start != _UUID_SIZE:
+        return None
+    return str(UUID(bytes=raw[start + 5 : end]))
+
+
 def _metadata(names: tuple[bytes, ...]) -> bytes:
-    """The dictionary; the documents of a collection have the same one over and over."""
+    """The dictionary; the documents of a collection have few different ones."""
     known = _METADATA.get(names)
     if known is not None:
         return known
@@ -94,7 +100,7 @@ def _value(raw: bytes, kind: int, start: int, end: int, names: Names) -> bytes:
 
 
 def _object(raw: bytes, start: int, names: Names) -> bytes:
-    # `rawbson.elements` and the most frequent types spelled out: this is where a task spends its time.
+    # `rawbson.elements` and the most frequent types are inlined: a task spends its time here.
     end = start + _read_int32(raw, start)[0] - 1
     if not start + 4 <= end < len(raw) or raw[end]:
         raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
@@ -160,7 +166,7 @@ def _framed_object(own: list[bytes], values: list[bytes], names: Names) -> bytes
 
 
 _ORDERS: Final[dict[tuple[bytes, ...], list[int]]] = {}
-"""The places of an object's names, sorted by name; the documents of a collection have few different ones"""
+"""The places of an object's names, sorted by name; the documents of a collection have few different ones."""
 
 
 def _array(items: list[bytes]) -> bytes:
@@ -177,7 +183,7 @@ def _array(items: list[bytes]) -> bytes:
 
 
 def _width(largest: int) -> int:
-    """Bytes for each of some numbers. Three would do for some; four are what a machine can write at once."""
+    """Bytes for each of some numbers. Three would suffice for some, but four are faster to write."""
     return 1 if largest <= 0xFF else 2 if largest <= 0xFFFF else 4
 
 
@@ -194,15 +200,16 @@ def _text(encoded: bytes) -> bytes:
 
 
 def _binary(raw: bytes, start: int, end: int, _names: Names) -> bytes:
+    text = uuid_text(raw, start, end)
+    if text is not None:
+        return _text(text.encode())
     payload = raw[start + 5 : end]
-    if raw[start + 4] == _UUID_SUBTYPE and len(payload) == _UUID_BYTES:
-        return _text(str(UUID(bytes=payload)).encode())
     return _BINARY + _pack_int32(len(payload)) + payload
 
 
 def _date(raw: bytes, start: int, end: int, names: Names) -> bytes:
     milliseconds = rawbson.INT64_LE.unpack_from(raw, start)[0]
-    if not _FIRST_DATE <= milliseconds <= _LAST_DATE:
+    if not FIRST_DATE <= milliseconds <= LAST_DATE:
         return _wrapped(rawbson.DATE, raw[start:end], names)
     return _TIMESTAMP + rawbson.INT64_LE.pack(milliseconds * 1000)
 

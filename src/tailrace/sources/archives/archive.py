@@ -1,7 +1,7 @@
-"""Archived oplogs: files, or folders of files, read as one sequence of raw entries.
+"""Read archived oplogs, files or folders of files, as one sequence of raw entries.
 
-The entries of one oplog strictly ascend in `ts`, over all its files. Whatever breaks that, and whatever is no
-entry, is damage like a file that breaks off: the entries before it are yielded, then `DamagedInputError`
+The entries of one oplog strictly ascend in `ts`, over all its files. An entry out of order, or a document
+that is no entry, is damage like a truncated file: the entries before it are yielded, then `DamagedInputError`
 names the file and the byte.
 """
 
@@ -27,13 +27,13 @@ class EntryBatch:
     path: str
     entries: list[bytes]
     offsets: list[int]
-    """where each entry begins in its file, in uncompressed bytes"""
+    """Where each entry begins in its file, in uncompressed bytes."""
     last_time: int
-    """`ts` of the last entry"""
+    """`ts` of the last entry."""
 
 
 class ArchivedOplog:
-    """One oplog, kept in files. The files are given in order; a folder stands for the files in it."""
+    """One oplog in files. The files are given in order; a folder means the files in it."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         try:
@@ -41,12 +41,11 @@ class ArchivedOplog:
             self.size = sum(file.stat().st_size for file in self.files)
         except OSError as error:
             raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from None
-        """bytes on disk"""
         self.consumed = 0
-        """bytes on disk that were read so far"""
+        """Bytes on disk that were read so far."""
 
     def batches(self) -> Generator[EntryBatch, None, None]:
-        """The entries from the beginning, at most a few megabytes at a time."""
+        """Return the entries from the beginning, at most a few megabytes at a time."""
         order = EntryOrder()
         finished = 0
         for file in self.files:
@@ -89,7 +88,7 @@ def _may_hold_entries(name: str) -> bool:
 
 
 def _in_time_order(files: list[Path]) -> list[Path]:
-    """By their first entries if every file that holds anything begins with one; else by name, as given."""
+    """Sort by first entries if every file that is not empty begins with one; else leave the order by name."""
     by_time = []
     for file in files:
         try:

@@ -1,8 +1,7 @@
-"""Files of an archived oplog, read by time.
+"""Read files of an archived oplog by time.
 
-A plain BSON file is searched by bisection (`file_search.py`), so that nobody walks all of it to read a part.
-
-Compressed files and Extended JSON cannot be entered in the middle; they are read from their beginning.
+A plain BSON file is searched by bisection (`file_search.py`). Compressed files and Extended JSON can only be
+read from their beginning.
 """
 
 import os
@@ -21,23 +20,21 @@ from tailrace.sources.archives.byte_streams import looks_like_gzip
 from tailrace.sources.archives.documents import known_suffix, read_documents
 from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
-from tailrace.sources.archives.file_pieces import Piece, leading_entries
+from tailrace.sources.archives.file_pieces import FilePiece, leading_entries
 from tailrace.sources.archives.file_search import NEAR, Window, boundary, walk, window
 from tailrace.sources.process_cache import ProcessCache
 from tailrace.sources.source import BATCH_BYTES
 
 _UNPACKED: Final = 8
-"""How much larger compressed entries are about when they are unpacked"""
+"""About how much larger entries are than their compressed form."""
 _FOREVER: Final = (1 << 64) - 1
 
 
 class ArchivedFile(ABC):
-    """One file; the entries of an oplog's files follow each other."""
-
     def __init__(self, path: str, first: bytes) -> None:
         self.path = path
         self.first = first
-        """the first entry"""
+        """The first entry."""
         self.first_time = entry_time(first)
 
     @property
@@ -52,34 +49,34 @@ class ArchivedFile(ABC):
 
     @abstractmethod
     def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
-        """The entries of an interval; `DamagedInputError` behind those that precede a damaged place."""
+        """Return the entries of an interval; raise `DamagedInputError` after those before a damaged place."""
 
     @abstractmethod
     def find(self, ts: int, term: int) -> bytes | None:
-        """The entry at a position; of files read as a whole, only parts of transactions are found."""
+        """Return the entry at a position; in a `WholeFile` only entries of transactions are found."""
 
     @abstractmethod
     def weight_of(self, after: int, through: int) -> int:
-        """About how many bytes have to be read for an interval."""
+        """Return about how many bytes have to be read for an interval."""
 
     @abstractmethod
     def sample(self, after: int, through: int) -> tuple[int, int]:
-        """How many entries stand at the beginning of an interval, and how many bytes they have."""
+        """Return how many entries the beginning of an interval has, and how many bytes they have."""
 
     @abstractmethod
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
-        """The times reached about every ``step`` bytes of an interval, and the bytes since the last one."""
+        """Return the times reached about every ``step`` bytes of an interval, and the bytes in between."""
 
-    def may_hold(self, text: bytes) -> bool:  # noqa: ARG002 - what is packed has to be unpacked to know
-        """Whether these bytes may be in one of its entries."""
+    def may_contain(self, text: bytes) -> bool:  # noqa: ARG002 - only uncompressed bytes can be searched
+        """Return whether an entry may contain these bytes."""
         return True
 
     def close(self) -> None:  # noqa: B027 - most have nothing open
-        """Close what this process keeps open of it."""
+        """Close what this process has opened of it."""
 
 
 def open_archived(path: str) -> ArchivedFile | None:
-    """The file at a path; None if it holds no entry."""
+    """Open the file at a path; None if it has no entry."""
     with closing(read_documents(path)) as batches:
         for batch in batches:
             count, damage = EntryOrder().leading(batch.documents[:1])
@@ -99,7 +96,7 @@ def _is_compressed(path: str) -> bool:
 
 
 class PlainFile(ArchivedFile):
-    """BSON as `mongodump` writes it; any interval is found without reading what is before it."""
+    """BSON as `mongodump` writes it; an interval is found without reading what is before it."""
 
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
@@ -107,7 +104,6 @@ class PlainFile(ArchivedFile):
 
     @property
     def weight(self) -> int:
-        """The bytes on disk."""
         return self._size
 
     @cached_property
@@ -119,7 +115,7 @@ class PlainFile(ArchivedFile):
                 found = boundary(data, self._size - reach, self._size)
                 if found is not None:
                     stop, time = self._end_of_chain(found[0])
-                    if stop == self._size:  # a chain inside the last document would have broken off before
+                    if stop == self._size:  # entries inside the last document would end before
                         return time
                 reach *= 4
         return self._end_of_chain(0)[1]
@@ -127,10 +123,10 @@ class PlainFile(ArchivedFile):
     def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """See `ArchivedFile`.
 
-        Where the interval begins is only probable at first. A chain of entries inside a stored document
-        breaks off with it; what goes on for longer than any document can be is the oplog. So much is read
-        twice: keeping it until it is proven would take memory for each shard. Where it is not the oplog,
-        everything before the interval is read.
+        Where the interval begins is only probable at first: what was found may be entries inside a stored
+        document. They end with that document, so a chain that is longer than any document can be is the
+        oplog. That much is read twice: storing it until it is proven would need memory for each shard. If it
+        is not the oplog, the file is read from its beginning.
         """
         with window(self.path, self._size) as data:
             position = self._locate(data, after)
@@ -143,8 +139,7 @@ class PlainFile(ArchivedFile):
             if piece.damage is not None:
                 raise DamagedInputError(self.path, position, piece.damage)
 
-    def may_hold(self, text: bytes) -> bool:
-        """See `ArchivedFile`; looking for bytes takes a tenth of the time of telling the entries apart."""
+    def may_contain(self, text: bytes) -> bool:
         before = b""
         with open(self.path, "rb", buffering=0) as file:
             while read := file.read(BATCH_BYTES):
@@ -154,12 +149,12 @@ class PlainFile(ArchivedFile):
         return False
 
     def _is_proven(self, position: int) -> bool:
-        """Whether what begins there goes on to the end of the file, or for longer than a document can be."""
+        """Return whether entries follow to the end of the file, or for longer than a document can be."""
         stop, _ = self._end_of_chain(position, rawbson.MAX_INTERNAL_SIZE)
         return stop == self._size or stop - position > rawbson.MAX_INTERNAL_SIZE
 
-    def _pieces(self, position: int, last: int, through: int) -> Iterator[Piece]:
-        """The entries from a place on, up to a cluster time or where the file is damaged."""
+    def _pieces(self, position: int, last: int, through: int) -> Iterator[FilePiece]:
+        """Return the entries from a position on, up to a cluster time or to damage."""
         size = BATCH_BYTES
         with open(self.path, "rb", buffering=0) as file:
             while position < self._size:
@@ -180,9 +175,9 @@ class PlainFile(ArchivedFile):
                 position += piece.taken
 
     def _end_of_chain(self, position: int, enough: int = _FOREVER) -> tuple[int, int]:
-        """Where the entries that follow each other from a place on end, and the time of the last one.
+        """Return where the entries end that follow each other from a position on, and the last one's time.
 
-        The search is over when they have taken ``enough`` bytes.
+        The search ends after ``enough`` bytes.
         """
         start, time = position, -1
         for piece in self._pieces(position, -1, _FOREVER):
@@ -234,13 +229,13 @@ class PlainFile(ArchivedFile):
             yield min(through, self.last_time), end - position
 
     def _locate(self, data: Window, after: int) -> int:
-        """Where the first entry behind a cluster time begins, or the file ends, most probably."""
+        """Return where the first entry after a cluster time probably begins, or the file ends."""
         if after < self.first_time:
             return 0
         low, high = 0, self._size
         earliest, latest = self.first_time, _FOREVER
         while high - low > NEAR:
-            # Near the middle; elsewhere if what is found there cannot lie between what was found before.
+            # Near the middle; elsewhere if the time found there is not between those found before.
             probes = (boundary(data, low + (high - low) * part // 4, high) for part in (2, 1, 3))
             found = next((probe for probe in probes if probe and earliest < probe[1] < latest), None)
             if found is None:
@@ -257,7 +252,7 @@ class PlainFile(ArchivedFile):
 
 
 class WholeFile(ArchivedFile):
-    """A file that is read from its beginning, whatever part of it is wanted."""
+    """A file that is always read from its beginning."""
 
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
@@ -266,7 +261,6 @@ class WholeFile(ArchivedFile):
 
     @property
     def weight(self) -> int:
-        """An estimate."""
         return self._weight
 
     @cached_property
@@ -277,7 +271,7 @@ class WholeFile(ArchivedFile):
             for entries in self.batches(0, _FOREVER):
                 last = entry_time(entries[-1])
         except DamagedInputError:
-            return last  # reported to whoever reads the entries
+            return last  # reported when the entries are read
         return last
 
     def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
@@ -288,12 +282,12 @@ class WholeFile(ArchivedFile):
                 count, damage = order.leading(batch.documents)
                 documents = batch.documents[:count]
                 if order.last_time > after and documents:
-                    kept = documents
+                    wanted = documents
                     is_over = order.last_time > through
                     if is_over or entry_time(documents[0]) <= after:
-                        kept = [raw for raw in documents if after < entry_time(raw) <= through]
-                    if kept:
-                        yield [widened(raw) for raw in kept] if batch.from_json else kept
+                        wanted = [raw for raw in documents if after < entry_time(raw) <= through]
+                    if wanted:
+                        yield [widened(raw) for raw in wanted] if batch.from_json else wanted
                     if is_over:
                         return
                 if damage is not None:
@@ -306,13 +300,13 @@ class WholeFile(ArchivedFile):
         return _spools.get(self._owner, self.path, self._pending).find(ts, term)
 
     def _pending(self) -> EntrySpool:
-        """The entries that a later one may refer back to."""
+        """Return the entries that a later one may refer to."""
         spool = EntrySpool()
         try:
             for entries in self.batches(0, _FOREVER):
                 spool.add(entries)
         except DamagedInputError:
-            return spool  # reported to whoever reads the entries
+            return spool  # reported when the entries are read
         return spool
 
     def close(self) -> None:
@@ -329,7 +323,7 @@ class WholeFile(ArchivedFile):
         return len(entries), sum(map(len, entries))
 
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:  # noqa: ARG002
-        """One point: it is read once if nobody cuts it."""
+        """Return one point: a file that is not cut is read once."""
         if self.first_time <= through and self.last_time > after:
             yield min(through, self.last_time), self._weight
 

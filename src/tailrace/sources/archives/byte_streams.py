@@ -1,8 +1,8 @@
-"""Files as streams of bytes, whether they are gzip or not.
+"""Read files as streams of bytes, gzip or not.
 
-A stream is read piece by piece. What stands before a damaged place is always handed out first; the call
-after that raises `DamagedInputError`. Offsets count uncompressed bytes: the place in a gzip file where the
-damage lies says nothing to a reader of the documents inside.
+A stream is read in pieces. What is before a damaged place is always returned first; the call after that
+raises `DamagedInputError`. Offsets count uncompressed bytes: a reader of the documents cannot use an offset
+in the gzip file.
 """
 
 import re
@@ -14,8 +14,8 @@ from tailrace.errors import DamagedInputError
 PIECE: Final = 4 * 1024 * 1024
 _COMPRESSED_PIECE: Final = 256 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-# A BSON document of a certain length begins with the bytes of a gzip header; what follows the length tells
-# the two apart: a type byte and a field name.
+# A BSON document of a certain length begins with the bytes of a gzip header. But in BSON a type byte and a
+# field name follow the length.
 _BSON_AFTER_LENGTH: Final = re.compile(rb"[\x01-\x13][A-Za-z_$][A-Za-z0-9_$]*\0")
 
 
@@ -24,16 +24,16 @@ class ByteStream(Protocol):
 
     @property
     def consumed(self) -> int:
-        """How many bytes of the file on disk were read so far."""
+        """Bytes read from the file on disk so far."""
 
     def read(self) -> bytes:
-        """The next piece; empty at the end."""
+        """Return the next piece; empty at the end."""
 
 
 def open_stream(file: BinaryIO, path: str) -> ByteStream:
-    """The bytes of a file that was just opened, unpacked if its content is gzip.
+    """Return the bytes of a file that was just opened, uncompressed if its content is gzip.
 
-    The content decides rather than the name: `mongodump --gzip` writes a compressed `oplog.bson`.
+    The content decides, not the name alone: `mongodump --gzip` writes a compressed `oplog.bson`.
     """
     first, failure = _read(file, _COMPRESSED_PIECE)
     if failure is not None:
@@ -44,7 +44,7 @@ def open_stream(file: BinaryIO, path: str) -> ByteStream:
 
 
 def looks_like_gzip(first: bytes) -> bool:
-    """Whether a file that begins with these bytes is gzip.
+    """Return whether a file that begins with these bytes is gzip.
 
     >>> looks_like_gzip(bytes.fromhex("1f8b0800")), looks_like_gzip(bytes.fromhex("1f8b0800 026f7000"))
     (True, False)
@@ -53,7 +53,7 @@ def looks_like_gzip(first: bytes) -> bool:
 
 
 def _read(file: BinaryIO, size: int) -> tuple[bytes, str | None]:
-    """The next bytes of a file on disk, or why the disk does not give them."""
+    """Return the next bytes of a file on disk, or why they cannot be read."""
     try:
         return file.read(size), None
     except OSError as error:
@@ -78,7 +78,7 @@ class _PlainStream:
 
 
 class _GzipStream:
-    """One or more gzip members, unpacked with bounded memory."""
+    """One or more gzip members, uncompressed with bounded memory."""
 
     def __init__(self, file: BinaryIO, path: str, first: bytes) -> None:
         self._file = file
@@ -110,8 +110,8 @@ class _GzipStream:
         return bool(self._input)
 
     def _unpack(self) -> bytes:
-        # zlib drops what it unpacked when it meets an error in the same call; the copy made before the call
-        # goes over that input again, byte by byte, up to the error.
+        # zlib drops its output if it finds an error in the same call; the copy made before the call processes
+        # that input again, byte by byte, up to the error.
         before = self._unpacker.copy()
         try:
             unpacked = self._unpacker.decompress(self._input, PIECE)
@@ -126,7 +126,7 @@ class _GzipStream:
             self._failure = f"{reason} (the offset counts uncompressed bytes)"
 
     def _next_member(self) -> bool:
-        """Whether another member follows; tools pad with zeros behind the last one."""
+        """Return whether another member follows; tools pad the last one with zeros."""
         self._input = self._unpacker.unused_data.lstrip(b"\0")
         while not self._input:
             if not self._refill():

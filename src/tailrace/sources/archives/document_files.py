@@ -1,8 +1,8 @@
-"""Current documents from `mongodump` files, for streams that show the document as it is now.
+"""Look up current documents in `mongodump` files, for streams that show them.
 
 A document is found by the whole document key of an event: the shard key's fields, whose names may be paths,
-and `_id`. The file is searched by `_id`; the other fields are compared then. Values compare as MongoDB
-compares them: ``1`` is ``1.0``, and a missing field equals null.
+and `_id`. The file is searched by `_id`, then the other fields are compared. Values compare as in MongoDB:
+``1`` is ``1.0``, and a missing field equals null.
 """
 
 import gzip
@@ -36,7 +36,7 @@ class DocumentFiles:
                 file.documents.close()
 
     def find(self, namespace: str, document_key: bytes, uuid: bytes | None = None) -> bytes | None:
-        """The document with this key; None if there is none, or if the collection has another UUID."""
+        """Return the document with this key; None if there is none, or if the collection has another UUID."""
         found = set()
         for file in self._collections.get(namespace, ()):
             if uuid is None or file.uuid in (None, uuid):
@@ -61,7 +61,7 @@ class _CollectionFile:
 
     @cached_property
     def uuid(self) -> bytes | None:
-        """The collection's UUID, which `mongodump` writes into the file beside; None if that is not there."""
+        """The collection's UUID, which `mongodump` writes into a second file; None if there is none."""
         base = self._path.name.removesuffix(".gz").removesuffix(".bson")
         for metadata in (self._path.with_name(f"{base}.metadata.json{end}") for end in ("", ".gz")):
             try:
@@ -85,7 +85,7 @@ def _has_key(raw: bytes, document_key: bytes) -> bool:
 
 
 def _key_at(raw: bytes, path: bytes) -> bytes:
-    """The KeyString of the value at a dotted path; null's if the path leads nowhere."""
+    """Return the KeyString of the value at a dotted path; null's if there is no value."""
     *parents, name = path.split(b".")
     for parent in parents:
         inner = rawbson.subdocument(raw, parent)

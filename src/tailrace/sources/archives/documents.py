@@ -1,11 +1,10 @@
-"""Files of documents: BSON as `mongodump` writes it, or Extended JSON with one document to a line.
+"""Read files of documents: BSON as `mongodump` writes it, or Extended JSON with one document per line.
 
-Documents come in batches with the offset of each, so that whoever finds fault with a document can say where
-it stands. Memory stays flat whatever the size of the file. What stands before a damaged place is yielded
-first; then `DamagedInputError` is raised.
+Documents come in batches with the offset of each, for messages about one of them. Memory does not grow with
+the file. The documents before a damaged place are yielded first; then `DamagedInputError` is raised.
 
-A name that ends in ``.bson``, ``.json``, ``.jsonl`` or ``.ndjson`` (and ``.gz`` after that) says what the
-file is; for any other name the first bytes do.
+The format follows from a name that ends in ``.bson``, ``.json``, ``.jsonl`` or ``.ndjson`` (and ``.gz`` after
+that); for any other name from the first bytes.
 """
 
 import re
@@ -20,9 +19,9 @@ from tailrace.errors import CommandError, DamagedInputError
 from tailrace.sources.archives.byte_streams import ByteStream, open_stream
 
 MAX_BATCH: Final = 2000
-"""documents in a batch; its bytes are bounded by the pieces the file is read in"""
+"""Documents in a batch; its bytes are bounded by the size of a read."""
 MAX_LINE: Final = 16 * rawbson.MAX_INTERNAL_SIZE
-"""bytes in a line of Extended JSON: more than any document takes"""
+"""Bytes in a line of Extended JSON: more than any document needs."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
@@ -36,14 +35,14 @@ class DocumentBatch:
 
     documents: list[bytes] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
-    """where each document begins, in uncompressed bytes"""
+    """Where each document begins, in uncompressed bytes."""
     consumed: int = 0
-    """bytes read from the file on disk so far"""
+    """Bytes read from the file on disk so far."""
     from_json: bool = False
 
 
 def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
-    """The documents of one file; the file is open until the generator is exhausted or closed."""
+    """Return the documents of one file, which is open until the generator is exhausted or closed."""
     with open(path, "rb") as file:
         stream = open_stream(file, path)
         start = stream.read()
@@ -52,7 +51,7 @@ def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
 
 
 def known_suffix(path: str) -> str | None:
-    """``.bson`` or ``.json`` by the name alone; None if the name does not say.
+    """Return the format that a name shows, ``.bson`` or ``.json``; None if it shows none.
 
     >>> known_suffix("oplog.bson.gz"), known_suffix("oplog.rs.NDJSON"), known_suffix("oplog.gz")
     ('.bson', '.json', None)
@@ -112,7 +111,7 @@ def _bson_batches(path: str, stream: ByteStream, buffer: bytes) -> Iterator[Docu
 
 
 def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[DocumentBatch]:
-    base = 0  # the offset of the line at hand
+    base = 0  # the offset of the current line
     unfinished: list[bytes] = []  # the beginning of a line whose end is in a later piece
     size = 0  # its bytes
     if piece.startswith(_BYTE_ORDER_MARK):
@@ -122,7 +121,7 @@ def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[Docum
         if len(lines) > 1 or not piece:
             lines[0] = b"".join([*unfinished, lines[0]])
             unfinished, size = [], 0
-        if piece:  # its last line may go on in the next one
+        if piece:  # its last line may continue in the next one
             unfinished.append(lines.pop())
             size += len(unfinished[-1])
         batch = DocumentBatch(consumed=stream.consumed, from_json=True)
@@ -149,7 +148,7 @@ def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[Docum
 
 
 def _document_of(line: bytes) -> bytes:
-    """The BSON of a line; `ValueError` says what is wrong with it."""
+    """Return the BSON of a line; raise `ValueError` with the reason if it is none."""
     try:
         document = extjson.loads(line.decode())
     except UnicodeDecodeError:

@@ -1,9 +1,8 @@
-"""What makes a document an oplog entry, as far as an archive can tell without interpreting it.
+"""Check that documents are oplog entries, without interpreting them.
 
-An entry has a Timestamp `ts`, strings `op` and `ns`, and a document `o`, which only a no-op can do without.
-Everything else is the pipeline's to judge. Nearly all entries of an oplog have these fields in the same
-places: `op`, `ns`, `ui` and `o` in front, `ts` right behind `o` or `o2`. Those take one match and a few
-comparisons; the others are walked.
+An entry has a Timestamp `ts`, strings `op` and `ns`, and a document `o`, which only a no-op may lack. The
+pipeline judges everything else. Nearly all entries of an oplog begin with `op`, `ns`, `ui` and `o`, and have
+`ts` right after `o` or `o2`. For those, one match and a few comparisons suffice; the others are walked.
 """
 
 import re
@@ -31,19 +30,19 @@ _PLAIN_BEGINNING: Final = re.compile(
     re.DOTALL,
 )
 _NO_OP: Final = b"\x02\0\0\0n\0"
-# Numbers of the envelope that are 64 bits wide, by the path to them.
+# Numbers of the envelope that are 64 bits wide, by path.
 _WIDE: Final = frozenset({b"t", b"v", b"txnNumber", b"prevOpTime.t", b"lsid.txnNumber"})
 
 
 class EntryOrder:
-    """Sees to it that documents are entries of one oplog, each later than the one before."""
+    """Checks that documents are entries of one oplog, each later than the one before."""
 
     def __init__(self) -> None:
         self.last_time = -1
-        """`ts` of the last good entry, seconds in the high half"""
+        """`ts` of the last good entry."""
 
     def leading(self, documents: Sequence[bytes]) -> tuple[int, str | None]:
-        """How many of the next documents are good, and what is wrong with the one behind them."""
+        """Return how many of the next documents are good, and what is wrong with the one after them."""
         last = self.last_time
         count = 0
         reason = None
@@ -65,7 +64,7 @@ class EntryOrder:
 
 
 def entry_time(raw: bytes) -> int:
-    """The `ts` of an entry; `ValueError` says what it lacks to be one.
+    """Return the `ts` of an entry; raise `ValueError` with the reason if it is none.
 
     >>> import bson
     >>> entry_time(bson.encode({"ts": bson.Timestamp(1, 2), "op": "n", "ns": "", "o": {}})) == 1 << 32 | 2
@@ -81,7 +80,7 @@ def entry_time(raw: bytes) -> int:
             if raw.startswith(TAIL_LEADS[0], position):
                 return int(_read_uint64(raw, position + 4)[0])
         except struct.error:
-            pass  # the walk says what is wrong
+            pass  # the walk finds what is wrong
     return _time_by_walking(raw)
 
 
@@ -105,7 +104,7 @@ def _time_by_walking(raw: bytes) -> int:
 
 
 def widened(raw: bytes, prefix: bytes = b"") -> bytes:
-    """The entry with its envelope's counters as 64-bit numbers.
+    """Return the entry with its envelope's counters as 64-bit numbers.
 
     Relaxed Extended JSON writes small 64-bit numbers as bare ones, which read back as 32-bit.
     """

@@ -1,12 +1,12 @@
-"""Entries of transactions that have not come to their end yet.
+"""Store the entries of transactions that have not ended yet.
 
 A large transaction is a chain of entries (`o.partialTxn`), a prepared one waits for its commit (`o.prepare`).
-What ends the chain refers back to its last entry by `prevOpTime`, that one to the one before, and so on, and
-whoever unwinds the transaction asks for them by exact position. The spool keeps such entries in a temporary
-file, which stays in memory as long as it is small, and only their places in memory.
+The entry that ends the chain refers to its last entry by `prevOpTime`, that one to the one before, and so on.
+The stage that unwinds the transaction looks them up by exact position. The spool stores these entries in a
+temporary file, which is in memory while it is small.
 
-Entries are fed in order with `add`, before they go down the pipeline. A chain whose end was fed stays
-findable until `release` is called, which is to happen when the pipeline is done with what was fed so far.
+`add` takes entries in order, before the pipeline does. A chain whose end was added can be found until
+`release` is called, which is to happen when the pipeline has processed what was added so far.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,16 +27,13 @@ class _Place(NamedTuple):
     length: int
     term: int
     previous: int
-    """`ts` of the entry before this one in its chain, 0 if it is the first"""
+    """`ts` of the entry before this one in its chain, 0 if it is the first."""
     origin: tuple[str, int]
-    """the file it was read from, and where it begins there"""
+    """The file it was read from, and where it begins there."""
 
 
 class EntrySpool:
-    """Pending entries of one oplog by position.
-
-    Use it as a context manager: the file goes away at the end.
-    """
+    """Pending entries of one oplog by position; a context manager that deletes the file."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed in __exit__
@@ -54,32 +51,32 @@ class EntrySpool:
         return len(self._places)
 
     def add(self, entries: Sequence[bytes], path: str = "", offsets: Sequence[int] = ()) -> None:
-        """Keep the entries that a later one may refer to; notice the ones that end a chain.
+        """Store the entries that a later one may refer to; register those that end a chain.
 
-        ``path`` and ``offsets`` say where they were read from.
+        ``path`` and ``offsets`` are where they were read from.
         """
         for number, raw in enumerate(entries):
-            # Hardly any entry contains these words, and looking for bytes costs next to nothing.
+            # Few entries contain these words, and searching bytes costs little.
             if b"partialTxn\0" in raw or b"prepare\0" in raw or (self._places and b"prevOpTime\0" in raw):
                 try:
-                    self._look_at(raw, parse_entry(raw), (path, offsets[number] if offsets else 0))
+                    self._register(raw, parse_entry(raw), (path, offsets[number] if offsets else 0))
                 except CommandError:
-                    continue  # whoever interprets the entry reports what is wrong with it
+                    continue  # reported when the entry is interpreted
 
     def find(self, ts: int, term: int) -> bytes | None:
-        """The pending entry at exactly this position."""
+        """Return the pending entry at exactly this position."""
         place = self._places.get(ts)
         if place is None or place.term != term:
             return None
         return self._read(place)
 
-    def kept(self) -> Iterator[tuple[bytes, str, int]]:
-        """Every entry that can be found, with its file and its offset there."""
+    def pending(self) -> Iterator[tuple[bytes, str, int]]:
+        """Return every entry that can be found, with its file and its offset there."""
         for place in self._places.values():
             yield self._read(place), *place.origin
 
     def release(self) -> None:
-        """Forget the chains whose ends were fed."""
+        """Remove the chains whose ends were added."""
         for ts in self._ended:
             place = self._places.pop(ts, None)
             while place is not None:
@@ -95,7 +92,7 @@ class EntrySpool:
         self._file.seek(place.offset)
         return self._file.read(place.length)
 
-    def _look_at(self, raw: bytes, entry: OplogEntry, origin: tuple[str, int]) -> None:
+    def _register(self, raw: bytes, entry: OplogEntry, origin: tuple[str, int]) -> None:
         previous = entry.extras.previous
         if _is_pending(entry):
             before = previous.ts if previous else 0
@@ -107,7 +104,7 @@ class EntrySpool:
             self._ended.append(previous.ts)
 
     def _compact(self) -> None:
-        """Move the entries to the front once they fill less than half of the file."""
+        """Move the entries to the front if they fill less than half of the file."""
         if sum(place.length for place in self._places.values()) * 2 > self._end:
             return
         end = 0

@@ -1,6 +1,6 @@
-"""Pieces of a plain BSON file taken apart into entries, with everything checked for all of them at once.
+"""Split parts of a plain BSON file into entries and check all of them at once.
 
-This is the innermost loop of everything that reads archived files.
+This is the innermost loop of reading archived files.
 """
 
 from dataclasses import dataclass
@@ -24,21 +24,21 @@ _read_int32 = rawbson.INT32_LE.unpack_from
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """The wanted entries at the beginning of a piece of a file, and what ends them."""
+class FilePiece:
+    """The wanted entries at the beginning of a part of a file, and what ends them."""
 
     entries: RawEntries
     taken: int
-    """bytes up to where they end"""
+    """Bytes up to where they end."""
     last_time: int
     is_over: bool
-    """an entry behind the interval follows"""
+    """Whether an entry after the interval follows."""
     damage: str | None
-    """what is wrong with what follows"""
+    """What is wrong with what follows; None if nothing is."""
 
 
-def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
-    """The entries of a buffer up to ``through``; the first has to be later than ``last``, and so on."""
+def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
+    """Return the entries of a buffer up to ``through``; they have to ascend, from ``last`` on."""
     stops, damage = _ends(buffer)
     times, count = _times(buffer, stops)
     if count < len(stops):
@@ -60,11 +60,11 @@ def leading_entries(buffer: bytes, last: int, through: int) -> Piece:
                 f"{in_words(int(before[count]))} of the one before it"
             )
     entries = RawEntries(buffer, stops[:count])
-    return Piece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
+    return FilePiece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
 
 
 def _ends(buffer: bytes) -> tuple[Positions, str | None]:
-    """Where the whole documents at the beginning of a buffer end, and what is wrong behind them."""
+    """Return where the whole documents of a buffer end, and what is wrong after them."""
     stops: list[int] = []
     keep = stops.append
     read = _read_int32
@@ -88,7 +88,7 @@ def _ends(buffer: bytes) -> tuple[Positions, str | None]:
 
 
 def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]:
-    """The times of the documents that end there, and how many of them are entries before one is none."""
+    """Return the times of documents, and how many are entries before the first that is none."""
     times = np.zeros(len(ends), np.uint64)
     is_plain = np.zeros(len(ends), np.bool_)
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
@@ -107,7 +107,7 @@ def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]
 
 
 def _fault(raw: bytes) -> str:
-    """What a document lacks to be an entry."""
+    """Return why a document is no entry."""
     try:
         entry_time(raw)
     except (ValueError, CommandError) as error:

@@ -1,7 +1,7 @@
-"""Looking for entries in a plain BSON file, from any byte on.
+"""Search entries in a plain BSON file, from any byte on.
 
-A place is taken for the beginning of an entry where several entries follow each other with ascending times.
-So nobody has to walk a file from its beginning to find a time in it.
+A position is assumed to be the beginning of an entry if several entries with ascending times follow from
+there. So a time is found without reading the file from its beginning.
 """
 
 import os
@@ -15,10 +15,10 @@ from tailrace.errors import CommandError
 from tailrace.sources.archives.entries import entry_time
 
 NEAR: Final = 64 << 10
-"""Bytes that are read, or walked, at once"""
+"""Bytes that are read, or walked, at once."""
 _CHAIN: Final = 8
-"""So many entries have to follow each other before their beginning is believed"""
-# The length of an entry and the field it may begin with; where it begins otherwise, the search takes longer.
+"""How many entries have to follow each other."""
+# The length of an entry and the field it may begin with; entries that begin otherwise are skipped.
 _BEGINNING: Final = re.compile(
     rb"(?=....(?:\x02op\0\x02\0\0\0[a-z]\0|\x02ns\0..\0\0|\x03lsid\0....\x05id\0|\x05ui\0\x10\0\0\0\x04"
     rb"|(?:\x11ts|\x12txnNumber|\x12[tvh]|\x09wall)\0.{8}[\x01-\x13][a-z]|\x10v\0\x02\0\0\0))",
@@ -29,7 +29,7 @@ _read_int32 = rawbson.INT32_LE.unpack_from
 
 
 class Window:
-    """A file, read around the place that is looked at; what is near was read already."""
+    """A file that is read in parts; positions near the last read cost nothing."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
@@ -38,14 +38,14 @@ class Window:
         self._buffer = b""
 
     def part(self, start: int, stop: int) -> bytes:
-        """The bytes between two places, fewer at the end of the file."""
+        """Return the bytes between two positions, fewer at the end of the file."""
         if start < self._start or stop > self._start + len(self._buffer):
             self._start = start
             self._buffer = os.pread(self._descriptor, max(stop - start, NEAR), start)
         return self._buffer[start - self._start : stop - self._start]
 
     def byte(self, position: int) -> bytes:
-        """One byte; what was read stays."""
+        """Return one byte, without moving the window."""
         if self._start <= position < self._start + len(self._buffer):
             return self._buffer[position - self._start : position - self._start + 1]
         return os.pread(self._descriptor, 1, position)
@@ -53,13 +53,12 @@ class Window:
 
 @contextmanager
 def window(path: str, size: int) -> Iterator[Window]:
-    """The file at a path, open as long as it is looked at."""
     with open(path, "rb", buffering=0) as file:
         yield Window(file.fileno(), size)
 
 
 def walk(data: Window, position: int) -> Iterator[tuple[int, int, int]]:
-    """Beginning, end and time of the entries from a place on, up to where none follows."""
+    """Return beginning, end and time of the entries from a position on, until none follows."""
     while position < data.size:
         found = _entry_at(data, position)
         if found is None:
@@ -69,7 +68,7 @@ def walk(data: Window, position: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _entry_at(data: Window, position: int) -> tuple[int, int] | None:
-    """End and time of the entry that begins at a byte, if one does."""
+    """Return end and time of the entry that begins at a byte, if one does."""
     if data.size - position < 5:
         return None
     length: int = _read_int32(data.part(position, position + 4))[0]
@@ -77,7 +76,7 @@ def _entry_at(data: Window, position: int) -> tuple[int, int] | None:
     if not 5 <= length <= rawbson.MAX_INTERNAL_SIZE or stop > data.size:
         return None
     if data.byte(stop - 1) != b"\0":
-        return None  # most of what is no entry is known by that, and need not be read
+        return None  # most of what is no entry is found by that, without reading it
     try:
         return stop, entry_time(data.part(position, stop))
     except (ValueError, CommandError):
@@ -85,7 +84,7 @@ def _entry_at(data: Window, position: int) -> tuple[int, int] | None:
 
 
 def boundary(data: Window, offset: int, end: int) -> tuple[int, int] | None:
-    """The first entry that begins at a byte or behind it, and its time; None if none does before ``end``."""
+    """Return position and time of the first entry at a byte or later and before ``end``, if there is one."""
     while offset < end:
         piece = data.part(offset, min(offset + NEAR, data.size))
         for candidate in _BEGINNING.finditer(piece):
@@ -95,13 +94,13 @@ def boundary(data: Window, offset: int, end: int) -> tuple[int, int] | None:
             time = _chained(data, position)
             if time is not None:
                 return position, time
-        # An entry that begins at the very end of this piece shows in the next one.
+        # An entry that begins at the very end of this piece is found in the next one.
         offset += max(len(piece) - _LONGEST_BEGINNING, 1)
     return None
 
 
 def _chained(data: Window, position: int) -> int | None:
-    """The time of the entry at a byte, if others follow as entries of an oplog do."""
+    """Return the time of the entry at a byte, if later entries follow it."""
     first = None
     last = -1
     for _ in range(_CHAIN):

@@ -1,9 +1,8 @@
-"""A file of documents in which documents are found by a key, without holding the file in memory.
+"""Find documents of a file by key, without holding the file in memory.
 
-Keys are bytes. A BSON file whose documents ascend by key is used as it is; anything else (gzip, Extended
-JSON, a file in another order) is sorted once into a temporary file, in runs of bounded size that are then
-merged. In memory are the key and the offset of one document in every block of 64 KiB, and the few blocks
-used last.
+Keys are bytes. A BSON file whose documents ascend by key is searched itself. Any other (gzip, Extended JSON,
+another order) is sorted once into a temporary file, in runs of bounded size that are then merged. Memory
+holds the key and the offset of one document in every block of 64 KiB, and the few blocks used last.
 """
 
 import heapq
@@ -16,24 +15,23 @@ from operator import itemgetter
 from tempfile import TemporaryFile
 from typing import IO, Final, TypeAlias
 
-from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError, CommandError, DamagedInputError
 from tailrace.sources.archives.byte_streams import looks_like_gzip
 from tailrace.sources.archives.documents import known_suffix, read_documents
+from tailrace.sources.raw_documents import whole_documents
 
 KeyFunction: TypeAlias = Callable[[bytes], bytes]
-"""The key of a document; `ValueError` says why it has none."""
+"""Returns the key of a document; raises `ValueError` with the reason if it has none."""
 _Keyed: TypeAlias = tuple[bytes, bytes]
 
 _BLOCK: Final = 64 * 1024
 _RUN: Final = 64 * 1024 * 1024
 _CACHED_BLOCKS: Final = 64
 _READ: Final = 256 * 1024
-_read_int32 = rawbson.INT32_LE.unpack_from
 
 
 class KeyedFile:
-    """The documents of one file by key; the file must not change meanwhile."""
+    """The documents of one file by key; the file must not change while this is open."""
 
     def __init__(self, path: str, key: KeyFunction) -> None:
         self._key = key
@@ -48,18 +46,18 @@ class KeyedFile:
         self._block = lru_cache(_CACHED_BLOCKS)(self._read_block)
 
     def close(self) -> None:
-        """Close the file; a sorted copy goes away with that."""
+        """Close the file; a sorted copy is deleted."""
         self._file.close()
 
     def find(self, key: bytes) -> Iterator[bytes]:
-        """All documents that have this key, in the order of the file."""
+        """Return all documents that have this key, in the order of the file."""
         index = max(bisect_left(self._keys, key) - 1, 0)
         while index < len(self._keys) and self._keys[index] <= key:
             yield from (raw for its_key, raw in self._block(index) if its_key == key)
             index += 1
 
     def _index(self, documents: Iterable[_Keyed]) -> bool:
-        """Note where blocks begin; False as soon as the documents turn out not to be sorted."""
+        """Store where blocks begin; return False if the documents are not sorted."""
         last = b""
         offset = block_end = 0
         for key, raw in documents:
@@ -82,7 +80,7 @@ class KeyedFile:
 
 
 def _is_plain_bson(path: str) -> bool:
-    # Of a file whose name does not say so, a sorted copy is made even if it is BSON: simple, and right.
+    # A file of another name is copied even if it is BSON: simple, and correct.
     if known_suffix(path) != ".bson" or path.lower().endswith(".gz"):
         return False
     with open(path, "rb") as file:
@@ -114,7 +112,7 @@ def _sorted_copy(path: str, key: KeyFunction) -> IO[bytes]:
 
 
 def _write_runs(file: IO[bytes], sorted_runs: Iterable[list[_Keyed]]) -> list[tuple[int, int]]:
-    """Write the runs one after the other; where each begins and ends, joined if one goes on in the next."""
+    """Write the runs; return where each begins and ends, joined if the next one continues it."""
     runs: list[tuple[int, int]] = []
     last = b""
     for run in sorted_runs:
@@ -129,7 +127,7 @@ def _write_runs(file: IO[bytes], sorted_runs: Iterable[list[_Keyed]]) -> list[tu
 
 
 def _runs(documents: Iterator[_Keyed]) -> Iterator[list[_Keyed]]:
-    """Sorted pieces of the file, each small enough to be held in memory."""
+    """Return sorted parts of the file, each small enough to be held in memory."""
     run: list[_Keyed] = []
     size = 0
     for keyed in documents:
@@ -143,18 +141,13 @@ def _runs(documents: Iterator[_Keyed]) -> Iterator[list[_Keyed]]:
 
 
 def _documents(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
-    """The documents between two offsets, read with the file's position left alone."""
+    """Return the documents between two offsets without moving the file's position."""
     descriptor = file.fileno()
     size = _READ
     while start < end:
         buffer = os.pread(descriptor, min(size, end - start), start)
-        position = 0
-        while len(buffer) - position >= 4:
-            stop = position + _read_int32(buffer, position)[0]
-            if stop > len(buffer):
-                break
-            yield buffer[position:stop]
-            position = stop
+        documents, position = whole_documents(buffer)
+        yield from documents
         if not position:
             if len(buffer) < min(size, end - start):
                 raise BsonError("a file of documents became shorter while it was read")

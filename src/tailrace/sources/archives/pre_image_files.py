@@ -1,7 +1,7 @@
-"""Pre-images from dumps of `config.system.preimages`, found by the identifier an event asks with.
+"""Look up pre-images in dumps of `config.system.preimages`.
 
-A dump is in the order of the collection, which is clustered on ``{nsUUID, ts, applyOpsIndex}``: that order
-and the order of the keys made here are the same, so the dump itself can be searched.
+A dump has the order of the collection, which is clustered on ``{nsUUID, ts, applyOpsIndex}``. The keys made
+here have the same order, so the dump itself can be searched.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,6 @@ from tailrace.sources.archives.keyed_file import KeyedFile
 
 
 class PreImageFiles:
-    """The pre-images of one or more dumps."""
-
     def __init__(self, paths: Sequence[str]) -> None:
         self._files = [KeyedFile(path, pre_image_key_of) for path in paths]
 
@@ -24,7 +22,7 @@ class PreImageFiles:
             file.close()
 
     def find(self, uuid: bytes, ts: int, apply_ops_index: int) -> bytes | None:
-        """The document before the change made by this operation of the entry at ``ts``; None if not kept."""
+        """Return the document before an operation of the entry at ``ts``; None if it is not stored."""
         key = pre_image_key(uuid, ts, apply_ops_index)
         for file in self._files:
             for raw in file.find(key):

@@ -46,7 +46,7 @@ class ShardFeed:
 
     def damage(self) -> DamagedInputError | None:
         """The first damaged entry of the batch returned last, or of the transactions that it continues."""
-        for raw, path, offset in self._spool.kept():
+        for raw, path, offset in self._spool.pending():
             if damage := damage_among(path, [raw], [offset], check_entry):
                 return damage
         if self._last is None:

@@ -43,7 +43,7 @@ class ShardFiles:
 
     def may_contain(self, text: bytes) -> bool:
         """Return whether an entry may contain these bytes."""
-        return any(file.may_hold(text) for file in self._files)
+        return any(file.may_contain(text) for file in self._files)
 
     def entries(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         """See `OplogSource.entries`."""

@@ -1,8 +1,8 @@
-"""Which document of a file is not BSON all the way down, or not an oplog entry.
+"""Find the document of a file that is not valid BSON, or not an oplog entry.
 
-The pipeline copies documents without looking into them. A damaged one shows only when an event that holds it
-is decoded or written, and then nobody knows any more where it came from. These functions find the place; they
-read every value, so they are for the case that something went wrong already.
+The pipeline copies documents without decoding them. Damage shows only when an event is decoded or written,
+and then it is not known where the document came from. These functions find the place. They read every value,
+so they are for the case that an error has occurred already.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ from tailrace.sources.archives.documents import read_documents
 
 
 def check_sound(raw: bytes) -> None:
-    """Read every value of a document; raises `BsonError` where it is none."""
+    """Read every value of a document; raises `BsonError` if it is damaged."""
     dumps_canonical(raw)
     decode(raw)  # stricter about booleans
 
 
 def check_entry(raw: bytes) -> None:
-    """The same for an oplog entry, which also has to have the fields of one."""
+    """Do the same for an oplog entry, which also has to have the fields of one."""
     check_sound(raw)
     parse_entry(raw)
 
@@ -32,7 +32,7 @@ def damage_among(
     offsets: Iterable[int],
     check: Callable[[bytes], None] = check_sound,
 ) -> DamagedInputError | None:
-    """The first of some documents of a file that does not pass the check.
+    """Return the error of the first document that does not pass the check.
 
     >>> print(damage_among("a.bson", [bytes.fromhex("0500000000"), bytes.fromhex("060000000000")], [0, 5]))
     a.bson is damaged at byte 5: a value runs past the end of its document, or a string is not UTF-8
@@ -46,7 +46,7 @@ def damage_among(
 
 
 def damage_in_file(path: str) -> DamagedInputError | None:
-    """The first document of a file that is not sound; the file is read again."""
+    """Read a file again; return the error of its first document that is damaged."""
     try:
         for batch in read_documents(path):
             damage = damage_among(path, batch.documents, batch.offsets)

@@ -1,25 +1,28 @@
-"""Connections to the servers of a deployment."""
+"""Connections to the servers of a deployment, and raw batches of their cursors."""
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote_plus, urlencode
 
 from pymongo import MongoClient
+from pymongo.cursor import Cursor, RawBatchCursor
 from pymongo.uri_parser import parse_uri
 
 from tailrace.errors import UsageError
 from tailrace.sources.process_cache import ProcessCache
+from tailrace.sources.raw_documents import split_documents
 
 Client: TypeAlias = MongoClient[dict[str, Any]]
 
 SELECTION_MS: Final = 10_000
-"""How long a source waits for a server before it says that none answers, unless the URI says otherwise"""
+"""How long a source waits for a server, unless the URI sets another time."""
 _OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanced"})
 
 _clients: Final[ProcessCache[Client]] = ProcessCache(MongoClient.close)
 
 
 def client_of(owner: str, uri: str) -> Client:
-    """The client of a source (``owner``) for one connection string."""
+    """Return the client of a source (``owner``) for one connection string."""
     return _clients.get(owner, uri, lambda: open_client(uri))
 
 
@@ -29,7 +32,7 @@ def close_clients(owner: str) -> None:
 
 
 def open_client(uri: str) -> Client:
-    """A client that says within seconds whether anybody answers."""
+    """Return a client that raises within seconds if no server answers."""
     try:
         if "serverselectiontimeoutms" in uri.lower():
             return MongoClient(uri, appname="tailrace")
@@ -39,7 +42,7 @@ def open_client(uri: str) -> Client:
 
 
 def shard_uri(router_uri: str, host: str) -> str:
-    """The connection string of a shard as `listShards` names it (``set/host:port,...``).
+    """Return the connection string of a shard that `listShards` names (``set/host:port,...``).
 
     Credentials and options are those of the router.
 
@@ -65,3 +68,15 @@ def shard_uri(router_uri: str, host: str) -> str:
 
 def _option_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def raw_batches(cursor: Cursor[dict[str, Any]]) -> Iterator[bytes]:
+    """Iterate a raw cursor; PyMongo declares the type of a decoded document."""
+    return cast("Iterator[bytes]", iter(cursor))
+
+
+def documents_of(cursor: RawBatchCursor[dict[str, Any]]) -> Iterator[bytes]:
+    """Return the raw documents of a cursor one by one; it is closed with the iterator."""
+    with cursor:
+        for batch in raw_batches(cursor):
+            yield from split_documents(batch)

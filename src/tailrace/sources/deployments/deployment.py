@@ -145,7 +145,7 @@ class DeploymentSource(OplogSource):
             newest = max(map(majority_time, hellos.values()))
             latest = max(hellos.values(), key=clock_time)
             # A shard that is not known here yet may have advanced the cluster's clock.
-            if not self._is_routed or not self._list.has_gone_on(newest, clock_time(self._hello())):
+            if not self._is_routed or not self._list.may_have_changed(newest, clock_time(self._hello())):
                 break
             if not self._refresh(latest["$clusterTime"], newest):
                 break

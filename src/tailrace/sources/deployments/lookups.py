@@ -1,4 +1,4 @@
-"""What the stages look up in a running deployment."""
+"""Look up pre-images and current documents in a running deployment."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +12,14 @@ from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.pre_image_key import image_in, pre_image_identifier, pre_image_key, pre_image_key_of
-from tailrace.sources.deployments.clients import Client
-from tailrace.sources.raw_documents import documents_of
+from tailrace.sources.deployments.clients import Client, documents_of
 
 
 class StoredPreImages:
-    """The pre-images of one shard for the events of an interval, read beside them.
+    """The pre-images of one shard for the events of an interval.
 
-    Events ask in the order in which the images are stored, so one cursor for each collection serves them all.
-    An image from before the interval, of a transaction that began there, is fetched by itself.
+    Events need them in the order in which they are stored, so one cursor for each collection reads them all.
+    An image from before the interval, of a transaction that began there, needs a second query.
     """
 
     def __init__(self, images: Collection[dict[str, Any]], after: int, through: int) -> None:
@@ -30,7 +29,7 @@ class StoredPreImages:
         self._readers: dict[bytes, _ImageReader] = {}
 
     def find(self, uuid: bytes, ts: int, apply_ops_index: int) -> bytes | None:
-        """The document before the change made by this operation of the entry at ``ts``; None if not kept."""
+        """Return the document before an operation of the entry at ``ts``; None if it is not stored."""
         reader = self._readers.get(uuid)
         if reader is None:
             reader = self._readers[uuid] = _ImageReader(self._in_interval(uuid))
@@ -54,13 +53,13 @@ class StoredPreImages:
 
 
 class _ImageReader:
-    """A cursor on the images of one collection, moved on to whatever is asked for next."""
+    """A cursor on the images of one collection."""
 
     def __init__(self, images: Iterator[bytes]) -> None:
         self._images = images
         self._next: tuple[bytes, bytes] | None = None
         self.asked = b""
-        """the largest key asked for so far"""
+        """The largest key asked for so far."""
 
     def find(self, key: bytes) -> bytes | None:
         self.asked = key
@@ -74,13 +73,13 @@ class _ImageReader:
 
 
 class CurrentDocuments:
-    """Documents as they are now, by the document key of an event."""
+    """Current documents by the document key of an event."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def find(self, namespace: str, document_key: bytes, uuid: bytes | None = None) -> bytes | None:
-        """The document with this key; None if there is none, or if the collection has another UUID."""
+        """Return the document with this key; None if there is none, or if the collection has another UUID."""
         database, _, name = namespace.partition(".")
         if uuid is not None and self._uuid_of(database, name) != uuid:
             return None
@@ -100,7 +99,7 @@ class CurrentDocuments:
 
 
 def _equal_to(document_key: bytes) -> RawBSONDocument:
-    """A filter on every field of a key; ``$eq`` takes values literally that a filter would interpret."""
+    """Return a filter on every field of a key; ``$eq`` takes values literally."""
     conditions = []
     for kind, name, start, end in rawbson.elements(document_key):
         condition = rawbson.document(rawbson.element(kind, b"$eq", document_key[start:end]))

@@ -1,4 +1,4 @@
-"""The shards of a cluster as its router lists them, kept up to date while a source is used."""
+"""Follow the router's list of the shards of a cluster."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,16 +14,16 @@ Document = Mapping[str, Any]
 
 
 class ShardList:
-    """The members of a cluster, those that have left among them."""
+    """The members of a cluster, including those that have left."""
 
     def __init__(self, members: Members | None = None) -> None:
         self.members = members or Members()
         self.unknown_through = 0
-        """When the last of the shards left that nobody here has ever known"""
+        """When the last of the shards left that were never known here; 0 if there is none."""
         self._seen: tuple[int, ...] = ()
 
-    def has_gone_on(self, *times: int) -> bool:
-        """Whether these are not the times of the last look; then the list may have changed."""
+    def may_have_changed(self, *times: int) -> bool:
+        """Return whether these times differ from those of the last call: the list may have changed then."""
         seen, self._seen = self._seen, times
         return seen != times
 
@@ -35,10 +35,10 @@ class ShardList:
         clock: Document | None = None,
         time: int | None = None,
     ) -> bool:
-        """Read the list as it was at a cluster time, or later; whether there are new shards.
+        """Read the list as it was at a cluster time, or later; return whether there are new shards.
 
         ``clock`` is a `$clusterTime` that is not before ``time``. ``end_of`` asks a shard that has left for
-        the time of its last entry, where the cluster does not say when that was: MongoDB does not.
+        the time of its last entry; it is needed on MongoDB, where the list does not show when that was.
         """
         with router.start_session() as session:
             if clock is not None and time is not None:
@@ -65,7 +65,7 @@ class ShardList:
             if name not in found:
                 left = ends.get(name) if member.left is None else member.left
                 found[name] = Member(member.host, member.joined, end_of(name) if left is None else left)
-        for shard in removed:  # a shard of Tailrace runs on until it has been read
+        for shard in removed:  # a shard of Tailrace runs until it has been read
             name, host = shard["_id"], shard.get("host")
             if host:
                 found[name] = replace(found.get(name, Member(host, left=ends[name])), host=host)
@@ -75,10 +75,10 @@ class ShardList:
 
 
 def _joined(shard: Document) -> int:
-    """When a shard joined, as its entry in the list says.
+    """When a shard joined, by its entry in the list; 0 if that is not known.
 
-    MongoDB sets the time there once more on some other shard when one has left, and maybe when a shard begins
-    to leave; then it is not known, and all that is behind the last promise counts.
+    When a shard has left, and maybe when one begins to leave, MongoDB sets the time on another shard, too.
+    Then all entries after the last promise are read.
     """
     time = shard.get("topologyTime")
     return 0 if time is None or shard.get("draining") else from_timestamp(time)

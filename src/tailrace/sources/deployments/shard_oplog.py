@@ -18,9 +18,9 @@ from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import EntryCondition
-from tailrace.sources.deployments.clients import Client
+from tailrace.sources.deployments.clients import Client, documents_of, raw_batches
 from tailrace.sources.deployments.driver_errors import driver_errors
-from tailrace.sources.raw_documents import documents_of, raw_batches, split_documents
+from tailrace.sources.raw_documents import split_documents
 
 Hello = dict[str, Any]
 
