@@ -4,13 +4,12 @@ The shard's dispatcher runs such a command with the same checks, sessions, fail 
 came over the wire.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.ownership import Ownership
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.server.node import Node
@@ -20,29 +19,8 @@ _NO_CONNECTION: Final = 0
 _ERROR_FIELDS: Final = frozenset(
     {"ok", "errmsg", "code", "codeName", "errorLabels", "$clusterTime", "operationTime", "topologyVersion"}
 )
-_TOLD_SHARDS: Final = (
-    "lsid",
-    "txnNumber",
-    "autocommit",
-    "startTransaction",
-    "stmtId",
-    "stmtIds",
-    "readConcern",
-    "writeConcern",
-    "maxTimeMS",
-    "comment",
-    "bypassDocumentValidation",
-)
-
-
-def passed_on(context: RouterContext, *, but: Iterable[str] = ()) -> dict[str, Any]:
-    """The generic fields of a client's command that are sent to shards."""
-    left_out = set(but)
-    if context.transaction is not None:
-        # The shards already have the transaction, with the state that it reads.
-        left_out |= {"startTransaction", "readConcern"}
-    command = context.command
-    return {name: command[name] for name in _TOLD_SHARDS if name in command and name not in left_out}
+TRANSACTION_START_FIELDS: Final = frozenset({"startTransaction", "readConcern"})
+"""Not sent to shards in a transaction: they already have it, with the state that it reads"""
 
 
 async def call(

@@ -6,15 +6,13 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.cluster.shard_calls import TRANSACTION_START_FIELDS, call
 
 _ROUTER_FIELDS: Final = frozenset(
     {"$db", "$clusterTime", "$readPreference", "$client", "apiVersion", "apiStrict", "apiDeprecationErrors",
      "writeConcern", "collectionUUID"}
 )  # fmt: skip
 """Handled by the router"""
-_TRANSACTION_START_FIELDS: Final = frozenset({"startTransaction", "readConcern"})
-"""The shards already have the transaction"""
 _COMMON_REPLY_FIELDS: Final = frozenset({"$clusterTime", "operationTime"})
 
 
@@ -29,7 +27,7 @@ async def forward(
 
     Raises the shard's error if it replies with one.
     """
-    left_out = _ROUTER_FIELDS if context.transaction is None else _ROUTER_FIELDS | _TRANSACTION_START_FIELDS
+    left_out = _ROUTER_FIELDS if context.transaction is None else _ROUTER_FIELDS | TRANSACTION_START_FIELDS
     command = {name: value for name, value in context.command.items() if name not in left_out}
     reply = await call(
         context.node.member(shard),

@@ -7,13 +7,16 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call, passed_on
+from tailrace.mongod.cluster.shard_calls import TRANSACTION_START_FIELDS, call
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.cluster.writes.statement import Statement
 
-_SENT_DIFFERENTLY: Final = ("stmtId", "stmtIds", "writeConcern", "maxTimeMS")
-"""Sent in another form; the router checks the write concern itself"""
+_SESSION_FIELDS: Final = (
+    "lsid", "txnNumber", "autocommit", "startTransaction", "readConcern", "comment",
+    "bypassDocumentValidation",
+)  # fmt: skip
+"""Sent unchanged with every command; `Form` and `Sender` add statement ids and the time that is left"""
 
 
 class Sender:
@@ -22,7 +25,12 @@ class Sender:
     def __init__(self, context: RouterContext) -> None:
         self._context = context
         self._router = context.node
-        self._session = passed_on(context, but=_SENT_DIFFERENTLY)
+        left_out = TRANSACTION_START_FIELDS if context.transaction is not None else ()
+        self._session: dict[str, Any] = {
+            name: context.command[name]
+            for name in _SESSION_FIELDS
+            if name in context.command and name not in left_out
+        }
 
     async def send(self, shard: str, form: Form, statements: Sequence[Statement]) -> dict[str, Any]:
         """Run statements on a shard and return its reply."""
