@@ -19,7 +19,7 @@ from tailrace.mongod.language.update.operator import (
     Path,
     UpdateContext,
     changed_unless_same,
-    dotted,
+    checked_array,
 )
 from tailrace.mongod.language.update.path import element_index
 from tailrace.query.expressions.numbers.number_types import integral_value
@@ -42,7 +42,7 @@ def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operat
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(_not_among([], values, options.string_key))
-        array = _array_at("$addToSet", current, path)
+        array = checked_array("$addToSet", current, path)
         return _appended(array, _not_among(array, values, options.string_key))
 
     return Operator(apply)
@@ -58,13 +58,6 @@ def _not_among(array: Iterable[Any], values: Iterable[Any], string_key: StringKe
             known.add(key)
             new.append(value)
     return new
-
-
-def _array_at(name: str, current: Any, path: Path) -> list[Any]:
-    if not isinstance(current, list):
-        message = f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}"
-        raise CommandError(ErrorCode.BadValue, message)
-    return current
 
 
 def _appended(array: list[Any], new: list[Any]) -> Outcome:
@@ -113,7 +106,7 @@ def _push(values: list[Any], clauses: _Clauses | None) -> Operator:
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(values if clauses is None else clauses.push([], values))
-        array = _array_at("$push", current, path)
+        array = checked_array("$push", current, path)
         if clauses is None:
             return _appended(array, values)
         return changed_unless_same(array, clauses.push(array, values))

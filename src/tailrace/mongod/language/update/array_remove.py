@@ -19,7 +19,7 @@ from tailrace.mongod.language.update.operator import (
     Outcome,
     Path,
     UpdateContext,
-    dotted,
+    checked_array,
 )
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.match import compile_match
@@ -38,12 +38,10 @@ def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
-        if not isinstance(current, list):
-            message = f"$pop needs an array at {dotted(path)!r}, found {type_name(current)}"
-            raise CommandError(ErrorCode.TypeMismatch, message)
-        if not current:
+        array = checked_array("$pop", current, path, ErrorCode.TypeMismatch)
+        if not array:
             return UNCHANGED
-        return Changed(current[:-1] if number == 1 else current[1:])
+        return Changed(array[:-1] if number == 1 else array[1:])
 
     return Operator(apply)
 
@@ -76,10 +74,8 @@ def _remove_if(name: str, is_removed: Callable[[Any], bool]) -> Operator:
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
-        if not isinstance(current, list):
-            message = f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}"
-            raise CommandError(ErrorCode.BadValue, message)
-        remaining = [item for item in current if not is_removed(item)]
-        return UNCHANGED if len(remaining) == len(current) else Changed(remaining)
+        array = checked_array(name, current, path)
+        remaining = [item for item in array if not is_removed(item)]
+        return UNCHANGED if len(remaining) == len(array) else Changed(remaining)
 
     return Operator(apply)

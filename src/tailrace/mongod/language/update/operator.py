@@ -12,8 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from bson import DatetimeMS, Timestamp
 
-from tailrace.bson.compare import StringKey
+from tailrace.bson.compare import StringKey, type_name
 from tailrace.bson.documents import encode_value
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.query.missing import Missing
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -106,3 +108,10 @@ def changed_unless_same(current: Any | Missing, value: Any) -> Outcome:
 def dotted(path: Path) -> str:
     """The path with dots, for messages."""
     return ".".join(map(str, path))
+
+
+def checked_array(name: str, current: Any, path: Path, code: ErrorCode = ErrorCode.BadValue) -> list[Any]:
+    """The present value at a path, which must be an array for the operator ``name``."""
+    if not isinstance(current, list):
+        raise CommandError(code, f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}")
+    return current
