@@ -1,7 +1,7 @@
 """MongoDB's error codes that Tailrace raises or recognises, by their symbolic names.
 
 A code without a symbolic name is shown as ``Location<code>``, as the server does; such codes are used as
-plain numbers next to the check that raises them, because the number is all there is to know about them.
+plain numbers next to the check that raises them, because they have nothing but the number.
 """
 
 from enum import IntEnum

@@ -3,19 +3,19 @@
 ::
 
     TailraceError
-    ├── CommandError        what a MongoDB server would answer: code, codeName, labels
+    ├── CommandError        an error with MongoDB's code, name and labels
     │   ├── BsonError       bytes that are not BSON (InvalidBSON)
-    │   └── KeyStringError  bytes that are not a KeyString; the code says what is wrong
-    ├── DamagedInputError   a file ends or breaks off: path, byte offset, reason
+    │   └── KeyStringError  bytes that are not a KeyString; the code names the fault
+    ├── DamagedInputError   a file is truncated or corrupt: path, byte offset, reason
     ├── PipelineError       the Spark pipeline ended and a retry does not help
     ├── UsageError          the command line was used wrongly: one sentence with cause and remedy
-    │   ├── HistoryError    a history that cannot be used as it was meant to be
+    │   ├── HistoryError    a history that cannot be used as requested
     │   ├── PortError       an address that cannot be listened on
     │   └── SourceUnavailableError  a source that does not answer; a retry may help
     └── WireError           bytes that break the wire protocol: the connection has to be closed
 
-Code raises these where it finds the fault and nobody catches them to log and go on; the wire server, the
-command line and the Spark sources each translate them once, at their edge.
+They are raised where the fault is found, and never caught only to be logged; the wire server, the command
+line and the Spark sources each translate them in one place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,11 +30,11 @@ NON_RESUMABLE_CODES = frozenset(
 
 
 class TailraceError(Exception):
-    """Root of everything Tailrace raises on purpose."""
+    """Base class of all errors that Tailrace raises on purpose."""
 
 
 class CommandError(TailraceError):
-    """A failure that MongoDB has a code for.
+    """A failure for which MongoDB has a code.
 
     >>> error = CommandError(ErrorCode.ChangeStreamFatalError, "the resume token was not found")
     >>> error.code, error.code_name, error.labels
@@ -47,7 +47,7 @@ class CommandError(TailraceError):
         self.message = message
         self._labels = tuple(labels)
         self.details: Mapping[str, Any] = {}
-        """further fields of the reply, such as `keyPattern` of a duplicate key"""
+        """Further fields of the reply, such as `keyPattern` of a duplicate key."""
 
     @property
     def code_name(self) -> str:
@@ -56,7 +56,7 @@ class CommandError(TailraceError):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Error labels as a server would attach them."""
+        """The error labels that a server attaches."""
         if self.code in NON_RESUMABLE_CODES and NON_RESUMABLE_LABEL not in self._labels:
             return (*self._labels, NON_RESUMABLE_LABEL)
         return self._labels
@@ -91,7 +91,7 @@ class KeyStringError(CommandError):
 
 
 class DamagedInputError(TailraceError):
-    """A file whose content breaks off or cannot be read from some byte on."""
+    """A file that is truncated or cannot be read from some byte on."""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(f"{path} is damaged at byte {offset}: {reason}")
@@ -105,11 +105,11 @@ class UsageError(TailraceError):
 
 
 class HistoryError(UsageError):
-    """A history that is not there, is another deployment's, or does not go on where it should."""
+    """A history that is missing, belongs to another deployment, or does not continue where it should."""
 
 
 class PortError(UsageError):
-    """An address that cannot be listened on: another program does, or the system does not allow it."""
+    """An address that cannot be listened on: another program uses it, or the system refuses it."""
 
 
 class SourceUnavailableError(UsageError):
@@ -121,4 +121,4 @@ class PipelineError(TailraceError):
 
 
 class WireError(TailraceError):
-    """Bytes that break the wire protocol, in one sentence; the connection they came from has to be closed."""
+    """Bytes that break the wire protocol; the connection has to be closed."""

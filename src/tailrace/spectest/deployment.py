@@ -1,4 +1,4 @@
-"""What the tests run against, and which of their requirements it meets."""
+"""The deployment that is tested, and which requirements of the tests it meets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A server to test, as far as the tests make conditions on it."""
+    """The properties of a deployment that tests have requirements for."""
 
     uri: str
     version: Version
     topology: str
     routers: str | None = None
-    """The address of several routers; None if there are not several. Fail points are set on one: `uri`."""
+    """The connection string with all routers, if there are several. `uri` has one, for fail points."""
 
     @classmethod
     def at(cls, uri: str) -> "Deployment":
-        """Ask the server at an address."""
+        """Ask the server."""
         with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
             build = client.admin.command("buildInfo")
             hello = client.admin.command("hello")
@@ -49,7 +49,7 @@ class Deployment:
 
 
 def _first_host(uri: str) -> str:
-    """A connection string that names the first host alone.
+    """The connection string with the first host only.
 
     >>> _first_host("mongodb://u:p@a:1,b:2/db?x=1")
     'mongodb://u:p@a:1/db?x=1'
@@ -61,7 +61,7 @@ def _first_host(uri: str) -> str:
 
 
 def parse_version(text: str) -> Version:
-    """A version as numbers, three of them.
+    """A version as three numbers.
 
     >>> parse_version("4.2")
     (4, 2, 0)
@@ -71,7 +71,7 @@ def parse_version(text: str) -> Version:
 
 
 def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a change stream, from the tests' names to PyMongo's.
+    """Translate the tests' names of a change stream's options to PyMongo's.
 
     >>> options_of({"fullDocument": "updateLookup", "maxAwaitTimeMS": 5})
     {'full_document': 'updateLookup', 'max_await_time_ms': 5}

@@ -1,4 +1,4 @@
-"""The change streams that can be tested: Tailrace's own, and PyMongo's."""
+"""The change streams that can be tested: Tailrace's and PyMongo's."""
 
 import time
 from collections.abc import Callable
@@ -15,22 +15,19 @@ from tailrace.spectest.outcome import Mismatch
 Document: TypeAlias = dict[str, Any]
 Watched: TypeAlias = MongoClient[Document] | Database[Document] | Collection[Document]
 
-PATIENCE: Final = 10.0
-"""Seconds that an expected event may take; it is there in milliseconds, but machines can be busy."""
+EVENT_SECONDS: Final = 10.0
+"""How long an expected event may take: usually milliseconds, but machines can be busy."""
 
 
 class Stream(Protocol):
-    """What the runners use of a change stream."""
+    """The part of a change stream that the runners use."""
 
     @property
-    def alive(self) -> bool:
-        """Whether more events may come."""
+    def alive(self) -> bool: ...
 
-    def try_next(self) -> Document | None:
-        """An event, or None."""
+    def try_next(self) -> Document | None: ...
 
-    def close(self) -> None:
-        """End it."""
+    def close(self) -> None: ...
 
 
 Driver: TypeAlias = Callable[..., Stream]
@@ -48,24 +45,24 @@ DRIVERS: Final[dict[str, Driver]] = {"tailrace": _by_tailrace, "pymongo": _by_py
 
 
 def next_event(stream: Stream) -> Document:
-    """The next event of a stream that must have one, or the error that it ends with."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait for the next event; raise `Mismatch` if there is none, or the stream's error."""
+    deadline = time.monotonic() + EVENT_SECONDS
     while stream.alive:
         event = stream.try_next()
         if event is not None:
             return event
         if time.monotonic() > deadline:
-            raise Mismatch(f"no event came within {PATIENCE:.0f} seconds")
-    raise Mismatch("the stream ended before the event that was expected")
+            raise Mismatch(f"there was no event within {EVENT_SECONDS:.0f} seconds")
+    raise Mismatch("the stream ended before the expected event")
 
 
 def error_code(error: Exception) -> int | None:
-    """The server's code in an error, if the server sent it."""
+    """The code of an error that the server sent; None for other errors."""
     details = error_details(error)
     return None if details is None else details.get("code")
 
 
 def error_details(error: Exception) -> Document | None:
-    """The server's answer in an error; None for an error of the driver itself."""
+    """The reply of the server in an error; None for an error of the driver."""
     details = getattr(error, "details", None) if isinstance(error, PyMongoError) else None
     return details if isinstance(details, dict) and "code" in details else None

@@ -1,4 +1,4 @@
-"""The named things of a unified test: clients, databases, collections, and what operations returned."""
+"""The entities of a unified test: clients, databases, collections, and results of operations."""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -22,7 +22,7 @@ _OBSERVED: Final = ("commandStartedEvent",)
 
 
 class Entities:
-    """What a test has named; everything is closed at the end of its block, newest first."""
+    """The entities of one test by name; closed at the end of the `with` block, newest first."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
@@ -44,7 +44,6 @@ class Entities:
         return self._named[name]
 
     def client(self, name: str) -> MongoClient[Document]:
-        """A client by its name."""
         client = self[name]
         assert isinstance(client, MongoClient)
         return client
@@ -54,13 +53,13 @@ class Entities:
         return self._recorders[client]
 
     def save(self, name: str, value: Any) -> None:
-        """Name a result; what can be closed is closed with the test."""
+        """Add a result of an operation; it is closed with the test if it can be."""
         self._named[name] = value
         if hasattr(value, "close"):
             self._closing.callback(value.close)
 
     def create(self, definition: Document) -> None:
-        """Make one entity of `createEntities`."""
+        """Create one entity of `createEntities`."""
         ((kind, fields),) = definition.items()
         match kind:
             case "client":
@@ -95,7 +94,7 @@ class Entities:
         self._recorders[fields["id"]] = recorder
 
     def _uri(self, *, wants_several: bool | None) -> str:
-        """The address for a client; the question of several routers is one of sharded clusters alone."""
+        """The connection string for a client; only a sharded cluster can have several routers."""
         deployment = self._deployment
         if not wants_several or deployment.topology != "sharded":
             return deployment.uri

@@ -1,7 +1,7 @@
-"""The runner of the legacy format.
+"""Run tests of the legacy format.
 
-A test opens a stream, runs operations with another client, and says which events come, or which error, and
-which commands the driver sends first.
+A test opens a stream, runs operations with another client, and expects events or an error, and the first
+commands that the driver sends.
 """
 
 from contextlib import closing
@@ -22,7 +22,6 @@ _OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000}
 
 
 def is_legacy(document: Document) -> bool:
-    """Whether a file is in this format."""
     return "database_name" in document and "tests" in document
 
 
@@ -37,19 +36,19 @@ def check_applies(_document: Document, test: Document, deployment: Deployment) -
 
 
 def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
-    """Run one test; it raises unless it passes."""
-    with MongoClient[Document](deployment.uri, **_OPTIONS) as everyone:
-        _prepare(everyone, document)
+    """Run one test; raise unless it passes."""
+    with MongoClient[Document](deployment.uri, **_OPTIONS) as other_client:
+        _prepare(other_client, document)
         fail_point = test.get("failPoint")
         if fail_point is not None:
-            everyone.admin.command(fail_point)
+            other_client.admin.command(fail_point)
         try:
-            _run(document, test, deployment, driver, everyone)
+            _run(document, test, deployment, driver, other_client)
         finally:
             if fail_point is not None:
-                everyone.admin.command("configureFailPoint", fail_point["configureFailPoint"], mode="off")
+                other_client.admin.command("configureFailPoint", fail_point["configureFailPoint"], mode="off")
             for name in _databases(document):
-                everyone.drop_database(name)
+                other_client.drop_database(name)
 
 
 def _prepare(client: MongoClient[Document], document: Document) -> None:
@@ -69,7 +68,7 @@ def _run(
     test: Document,
     deployment: Deployment,
     driver: Driver,
-    everyone: MongoClient[Document],
+    other_client: MongoClient[Document],
 ) -> None:
     recorder = CommandRecorder()
     with MongoClient[Document](deployment.uri, event_listeners=[recorder], **_OPTIONS) as client:
@@ -78,7 +77,7 @@ def _run(
         try:
             with closing(_open(document, test, driver, client)) as stream:
                 for operation in test["operations"]:
-                    _operate(everyone, operation)
+                    _operate(other_client, operation)
                 wanted = 1 if "error" in expected else len(expected.get("success", ()))
                 events = [next_event(stream) for _ in range(wanted)]
         except PyMongoError as raised:
@@ -130,7 +129,7 @@ def _check_result(expected: Document, events: list[Document], error: PyMongoErro
 
 
 def _check_commands(expectations: list[Document], recorder: CommandRecorder) -> None:
-    """The first commands are as expected; what comes behind them is nobody's business."""
+    """Compare the first commands with the expected ones; later ones are not checked."""
     sent = [started for started in recorder.commands if started.name != "killCursors"]
     if len(sent) < len(expectations):
         raise Mismatch(f"{len(sent)} commands were sent, not {len(expectations)}")

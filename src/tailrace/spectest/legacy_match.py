@@ -1,4 +1,4 @@
-"""The match function of the legacy format: expected is a subset of actual, and 42 is anything."""
+"""The match function of the legacy format: expected is a subset of actual, and 42 matches anything."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ ANYTHING: Final = (42, "42")
 
 
 def check_match(expected: Any, actual: Any, place: str = "it") -> None:
-    """Raise `Mismatch` unless actual MATCHES expected.
+    """Raise `Mismatch` unless ``actual`` matches ``expected``.
 
     >>> check_match({"a": [42, {"b": "x"}]}, {"a": [None is None, {"b": "x", "c": 1}], "d": 2})
     >>> check_match({"a": 1}, {"a": 2})

@@ -1,4 +1,4 @@
-"""What a spec test came to."""
+"""The outcome of a spec test, and the exceptions that decide it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,8 +6,6 @@ from pathlib import Path
 
 
 class Status(StrEnum):
-    """The three ends of a test."""
-
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -15,7 +13,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of one test, with a reason unless it passed."""
+    """The result of one test, with a reason unless it passed."""
 
     file: Path
     test: str
@@ -23,12 +21,12 @@ class Outcome:
     reason: str = ""
 
 
-class Mismatch(Exception):  # noqa: N818 - it is a finding, not a fault
-    """The server or the driver did something else than a test expects; the message says what and where."""
+class Mismatch(Exception):  # noqa: N818 - a result, not an error
+    """The server or the driver did not do what a test expects; the message contains what and where."""
 
 
 class Unsupported(Exception):  # noqa: N818
-    """A test file asks for something that the runner does not know."""
+    """A test file uses a feature that the runner does not support."""
 
 
 class NotApplicable(Exception):  # noqa: N818

@@ -1,4 +1,4 @@
-"""The commands that a client sends, as its driver announces them."""
+"""Record the commands that a client sends, from PyMongo's command monitoring."""
 
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
@@ -13,31 +13,28 @@ from pymongo.monitoring import (
 _INTERNAL: Final = frozenset(
     {"hello", "ismaster", "isMaster", "configureFailPoint", "endSessions", "saslStart", "saslContinue"}
 )
-"""What drivers send by themselves, or the runner to prepare a test."""
+"""Commands that drivers send on their own, or the runner to prepare a test."""
 
 
 class StartedCommand(NamedTuple):
-    """A command when it was sent."""
-
     name: str
     database: str
     command: dict[str, Any]
 
 
 class CommandRecorder(CommandListener):
-    """Keeps every command that a client starts, but for internal ones."""
+    """Records every command that a client sends, except internal ones."""
 
     def __init__(self, ignored: Collection[str] = ()) -> None:
         self.commands: list[StartedCommand] = []
         self._ignored = _INTERNAL.union(ignored)
 
     def started(self, event: CommandStartedEvent) -> None:
-        """PyMongo calls this before it sends a command."""
         if event.command_name not in self._ignored:
             self.commands.append(StartedCommand(event.command_name, event.database_name, dict(event.command)))
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
-        """Nothing is expected of answers."""
+        pass
 
     def failed(self, event: CommandFailedEvent) -> None:
-        """Nothing is expected of answers."""
+        pass

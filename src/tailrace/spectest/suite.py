@@ -1,4 +1,4 @@
-"""Files of spec tests: found, told apart by their content, and run."""
+"""Find the files of spec tests, and run each test with the runner of its format."""
 
 import copy
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ class SpecTest:
     definition: Document
 
     def objection(self, deployment: Deployment) -> str | None:
-        """Why it does not apply to a server, or None if it does."""
+        """Why the test does not apply to a server; None if it does."""
         try:
             _runner(self.document).check_applies(self.document, self.definition, deployment)
         except NotApplicable as skip:
@@ -40,7 +40,7 @@ class SpecTest:
         return None
 
     def run(self, deployment: Deployment, driver: Driver) -> Outcome:
-        """Run it to its end; a failure is an outcome, too."""
+        """Run the test; a failure is an outcome, not an exception."""
         try:
             objection = self.objection(deployment)
             if objection is not None:
@@ -75,7 +75,7 @@ def _tests(file: Path) -> Iterator[SpecTest]:
     except (ValueError, TypeError) as error:
         raise UsageError(f"{file} is not Extended JSON: {error}") from None
     if not isinstance(document, dict) or not (unified.is_unified(document) or legacy.is_legacy(document)):
-        raise UsageError(f"{file} is no spec test, neither of the legacy nor of the unified format")
+        raise UsageError(f"{file} is not a spec test of the legacy or the unified format")
     for test in document["tests"]:
         yield SpecTest(file, test["description"], document, test)
 

@@ -1,4 +1,4 @@
-"""The runner of the unified format, schema version 1: entities, operations, expected results and commands."""
+"""Run tests of the unified format, schema version 1."""
 
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ _ERROR_FIELDS: Final = {"isError", "isClientError", "errorCode", "errorCodeName"
 
 
 def is_unified(document: Document) -> bool:
-    """Whether a file is in this format."""
     return "schemaVersion" in document
 
 
@@ -37,13 +36,13 @@ def check_applies(document: Document, test: Document, deployment: Deployment) ->
 
 
 def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
-    """Run one test; it raises unless it passes."""
+    """Run one test; raise unless it passes."""
     with MongoClient[Document](deployment.uri, serverSelectionTimeoutMS=5000) as internal:
         _Run(document, test, deployment, driver, internal).run()
 
 
 def _check_requirements(requirements: list[Document] | None, deployment: Deployment) -> None:
-    """One of several requirements has to be met."""
+    """Raise `NotApplicable` unless one of several requirements is met."""
     if not requirements:
         return
     objections = []
@@ -65,7 +64,7 @@ def _check_requirements(requirements: list[Document] | None, deployment: Deploym
 
 
 class _Run:
-    """One test on its way."""
+    """The run of one test."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class _Run:
                 self._internal.admin.command("configureFailPoint", name, mode="off")
 
     def _fill(self) -> None:
-        """The collections as `initialData` wants them."""
+        """Create the collections of `initialData`."""
         for data in self._document.get("initialData", ()):
             database = self._internal[data["databaseName"]]
             database.drop_collection(data["collectionName"])
@@ -130,7 +129,7 @@ class _Run:
             check_unified(operation["expectResult"], result, place)
 
     def _run_special(self, name: str, arguments: Document, entities: Entities) -> None:
-        """An operation of the runner itself."""
+        """Run an operation of the object `testRunner`."""
         if name != "failPoint":
             raise Unsupported(f"the operation {name} is not known")
         fail_point = arguments["failPoint"]
@@ -144,7 +143,9 @@ def _check_error(expected: Document, error: PyMongoError, place: str) -> None:
         raise Unsupported(f"{min(unknown)} of an expected error is not known")
     details = error_details(error)
     if "isClientError" in expected and expected["isClientError"] != (details is None):
-        raise Mismatch(f"{place}: the error does not come from where it should: {error}")
+        raise Mismatch(
+            f"{place}: the error should be one of the {'client' if details else 'server'}: {error}"
+        )
     answer = details or {}
     if "errorCode" in expected:
         check_unified(expected["errorCode"], answer.get("code"), f"{place}: the code")
@@ -156,7 +157,7 @@ def _check_error(expected: Document, error: PyMongoError, place: str) -> None:
 
 
 def _check_commands(expectation: Document, entities: Entities) -> None:
-    """The commands of one client are as expected, one by one."""
+    """Compare the commands of one client with the expected ones."""
     if expectation.get("eventType", "command") != "command":
         raise Unsupported(f"events of type {expectation['eventType']} are not known")
     sent = entities.recorder(expectation["client"]).commands
@@ -164,7 +165,7 @@ def _check_commands(expectation: Document, entities: Entities) -> None:
     names = ", ".join(started.name for started in sent)
     is_enough = len(sent) >= len(wanted) if expectation.get("ignoreExtraEvents") else len(sent) == len(wanted)
     if not is_enough:
-        raise Mismatch(f"{len(wanted)} commands are expected, and these were sent: {names}")
+        raise Mismatch(f"{len(wanted)} commands are expected, but these were sent: {names}")
     for number, (expected, started) in enumerate(zip(wanted, sent, strict=False), 1):
         ((kind, fields),) = expected.items()
         if kind != "commandStartedEvent":

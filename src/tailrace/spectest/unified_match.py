@@ -1,7 +1,7 @@
 """The matching rules of the unified format.
 
-Numbers match by value, whatever their type. A document may have more fields than expected at the root only;
-`$$` operators say what else a value may be.
+Numbers of different types match if their values are equal. Only a document at the root may have more fields
+than expected; `$$` operators allow other values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def check_unified(expected: Any, actual: Any, place: str = "it", *, is_root: bool = True) -> None:
-    """Raise `Mismatch` unless the value is as expected.
+    """Raise `Mismatch` unless ``actual`` matches ``expected``.
 
     >>> check_unified({"a": {"$$exists": True}, "b": {"c": 1}}, {"a": 0, "b": {"c": 1.0}, "d": 3})
     >>> check_unified({"b": {"c": 1}}, {"b": {"c": 1, "d": 2}})

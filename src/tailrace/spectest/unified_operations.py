@@ -64,7 +64,7 @@ def _drop_collection(database: Database[Document], arguments: Arguments) -> None
 
 
 def _run_command(database: Database[Document], arguments: Arguments) -> Document:
-    # The command's name has to be the first field, wherever the file has it.
+    # The command's name has to be the first field; in the file it may be any.
     name, command = arguments["commandName"], arguments["command"]
     reply: Document = database.command({name: command[name], **command})
     return reply
@@ -86,7 +86,7 @@ OPERATIONS: Final[dict[str, Callable[[Any, Arguments], Any]]] = {
 
 
 def operate(name: str, entity: Any, arguments: Arguments, driver: Driver) -> Any:
-    """Run an operation on an entity; what it returned."""
+    """Run an operation on an entity; return its result."""
     arguments = dict(arguments)
     if name == "createChangeStream":
         return create_change_stream(entity, arguments, driver)

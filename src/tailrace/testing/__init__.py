@@ -1,1 +1,1 @@
-"""What tests, demonstrations and benchmarks share: a replica set for tests, random histories. Level 5."""
+"""A replica set or a sharded cluster inside a test, and the pytest fixtures."""

@@ -1,7 +1,7 @@
-"""A history built in this process, without Spark: for tests of what is served from it.
+"""Build a history in this process, without Spark, for tests of streams that read from it.
 
-It runs the functions that the pipeline's tasks and its driver run, on the oplogs of stores in this process.
-So the rows are the pipeline's, and a test does not wait for a Java machine.
+It calls the functions of the pipeline's tasks and of its driver, on the oplogs of stores in this process. So
+the rows are those of the pipeline, and a test does not wait for Java.
 """
 
 import threading
@@ -15,8 +15,6 @@ from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
 from tailrace.log.head import has_entries_from
-from tailrace.mongod.cluster.cluster import Cluster
-from tailrace.mongod.cluster.placement.config_catalog import cluster_id
 from tailrace.mongod.store.store import Store
 from tailrace.pipeline.history.build import build
 from tailrace.sources.source import BATCH_BYTES, OplogSource, Volume
@@ -25,7 +23,7 @@ _PAUSE_SECONDS: Final = 0.005
 
 
 class StoreSource(OplogSource):
-    """The oplogs of open stores; stays in this process."""
+    """The oplogs of open stores in this process."""
 
     def __init__(
         self,
@@ -34,27 +32,26 @@ class StoreSource(OplogSource):
         promised: Callable[[], int],
         lookups: Lookups | None = None,
     ) -> None:
-        """``lookups`` know what the stores do not: images, and entries they have lost."""
+        """``lookups`` replace those of the stores, for images and entries that the stores no longer have."""
         self._stores = stores
         self._identity = identity
         self._promised = promised
         self._lookups = {shard: lookups or store.lookups for shard, store in stores.items()}
 
     def shards(self) -> tuple[str, ...]:
-        """One without a name on a replica set."""
+        """The names of the shards; a replica set is one shard with an empty name."""
         return tuple(self._stores)
 
     def identity(self) -> str:
-        """The id of the replica set, or the cluster."""
+        """The id of the replica set or the cluster."""
         return self._identity
 
     def oldest(self, shard: str | None = None) -> int:
-        """See `OplogSource`."""
         stores = self._stores.values() if shard is None else [self._stores[shard]]
         return max(0 if has_entries_from(store, 0) else store.oldest for store in stores)
 
     def promised(self) -> int:
-        """What is on disk, and known to streams."""
+        """The newest time that is on disk and that streams have seen."""
         return self._promised()
 
     def entries(
@@ -64,7 +61,7 @@ class StoreSource(OplogSource):
         through: int,
         condition: object = None,  # noqa: ARG002
     ) -> Iterator[Sequence[bytes]]:
-        """The entries of an interval; it is short enough to read them in one snapshot."""
+        """The entries of an interval, read in one snapshot: intervals of tests are short."""
         batch: list[bytes] = []
         size = 0
         with self._stores[shard].snapshot() as snapshot:
@@ -80,7 +77,6 @@ class StoreSource(OplogSource):
             yield batch
 
     def lookups(self, shard: str, after: int, through: int) -> Lookups:  # noqa: ARG002
-        """See `OplogSource`."""
         return self._lookups[shard]
 
     @property
@@ -102,19 +98,11 @@ def _store_source(store: Store, lookups: Lookups | None) -> StoreSource:
     return StoreSource({"": store}, str(store.set_id), lambda: store.last_committed, lookups)
 
 
-def cluster_source(cluster: Cluster) -> StoreSource:
-    """The oplogs of the shards that a cluster has now."""
-    stores = {name: shard.store for name, shard in cluster.shards.items()}
-    with cluster.config.store.snapshot() as snapshot:
-        identity = str(cluster_id(snapshot))
-    return StoreSource(stores, identity, lambda: cluster.merged_log.newest)
-
-
 class HistoryBuilder:
-    """Builds a history on request, and by itself between `start` and `stop`."""
+    """Builds a history on request, and continuously between `start` and `stop`."""
 
     def __init__(self, source: Store | StoreSource, path: Path, lookups: Lookups | None = None) -> None:
-        """``source`` is the store of a replica set, or what `cluster_source` gives."""
+        """``source`` is the store of a replica set, or a source of several stores."""
         self._source = _store_source(source, lookups) if isinstance(source, Store) else source
         self._path = path
         self._table: HistoryTable | None = None
@@ -123,7 +111,7 @@ class HistoryBuilder:
         self._thread: threading.Thread | None = None
 
     def build(self, through: int | None = None) -> int:
-        """Commit everything up to now, or to a cluster time; how far the history goes."""
+        """Commit everything up to now or to a cluster time; return the time that the history has reached."""
         with self._lock:
             table = self._opened()
             end = self._source.promised() if through is None else through
@@ -143,13 +131,13 @@ class HistoryBuilder:
         return self._table
 
     def start(self) -> Self:
-        """Build again and again, in a thread."""
+        """Build continuously in a thread."""
         self._thread = threading.Thread(target=self._run, name="tailrace-history-builder", daemon=True)
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """End the thread; the history stays as it is."""
+        """End the thread; the history remains."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()

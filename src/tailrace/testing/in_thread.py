@@ -1,6 +1,6 @@
-"""What serves clients, inside a test: in a thread with an event loop of its own, so that a test may block.
+"""Run a deployment inside a test, in a thread with its own event loop, so that the test may block.
 
-Its data is in memory where the system has a place for that; everything else is as `tailrace serve` does it.
+The data is stored in memory if the system has room there; everything else is as in `tailrace serve`.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ Mode = str | Mapping[str, int | float]
 
 _MEMORY: Final = Path("/dev/shm")
 _ENOUGH_MEMORY: Final = 1 << 30
-"""Containers often have a very small one; a disk is the better place then."""
+"""Containers often have less; data is then stored on disk."""
 _CALL_SECONDS: Final = 60.0
 _SELECTION_MS: Final = 5000
 
 
 class Options(TypedDict, total=False):
-    """What a set or a cluster may be started with: `ServerOptions`; the port is a free one by default."""
+    """The options of a replica set or a cluster, see `ServerOptions`; by default the port is a free one."""
 
     host: str
     port: int
@@ -59,27 +59,26 @@ class Options(TypedDict, total=False):
 
 
 class Served(Protocol):
-    """What is started and stopped: a `Server` or a `Cluster`."""
+    """A `Server` or a `Cluster`."""
 
     @property
-    def uri(self) -> str:
-        """The connection string."""
+    def uri(self) -> str: ...
 
     async def start(self) -> None:
         """Open the data and accept connections."""
 
     async def stop(self) -> None:
-        """End both."""
+        """Close the connections and the data."""
 
 
 S = TypeVar("S", bound=Served)
 
 
 class InThread(ABC, Generic[S]):
-    """Something that is served for a `with` block, or from `start` to `stop`."""
+    """A deployment that runs for a `with` block, or from `start` to `stop`."""
 
     name = "server"
-    """What it is called when it is not running"""
+    """What error messages call it."""
 
     def __init__(self, options: ServerOptions, log: TextIO | None) -> None:
         self.options = options
@@ -93,12 +92,12 @@ class InThread(ABC, Generic[S]):
 
     @abstractmethod
     def _new(self) -> S:
-        """What is to be started, with the options as they are now."""
+        """Return what is to be started, with the present options."""
 
     # -- life -----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start it; connections are accepted when this returns."""
+        """Start; connections are accepted when this returns."""
         if self._served is not None:
             raise RuntimeError(f"the {self.name} is running already")
         if self.options.data is None:
@@ -107,7 +106,7 @@ class InThread(ABC, Generic[S]):
             )
             self.options = replace(self.options, data=Path(self._folder.name))
         loop = self._loop = asyncio.new_event_loop()
-        # What nobody stopped must not keep the process from ending.
+        # A daemon, so that the process can end although nobody called `stop`.
         self._thread = threading.Thread(target=loop.run_forever, name=f"tailrace {self.name}", daemon=True)
         self._thread.start()
         try:
@@ -118,7 +117,7 @@ class InThread(ABC, Generic[S]):
         return self
 
     def stop(self) -> None:
-        """Close the clients, stop what is served and remove its data; what is stopped stays so."""
+        """Close the clients, stop, and remove temporary data; a second call does nothing."""
         for client in self._clients:
             client.close()
         self._clients = []
@@ -177,7 +176,7 @@ class InThread(ABC, Generic[S]):
 
     @property
     def uri(self) -> str:
-        """The connection string; it names all members, or all routers."""
+        """The connection string, with all members or all routers."""
         return self._running.uri
 
     def _client(self, uri: str, options: Mapping[str, Any]) -> "MongoClient[Document]":
@@ -188,7 +187,7 @@ class InThread(ABC, Generic[S]):
         return client
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the event loop of what is served, and wait for its result."""
+        """Run a coroutine in the event loop of the deployment, and return its result."""
         if self._loop is None:
             work.close()
             raise RuntimeError(f"the {self.name} is not running")
@@ -202,7 +201,7 @@ class InThread(ABC, Generic[S]):
         with server.store.snapshot() as snapshot:
             return [entry for _, entry in snapshot.entries()]
 
-    # -- disturbances ---------------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _fail_point(
@@ -220,7 +219,7 @@ class InThread(ABC, Generic[S]):
 
 
 def memory_folder() -> str | None:
-    """Where files live in memory, if there is room; None is the system's usual place."""
+    """A folder in memory if there is room; None for the system's folder of temporary files."""
     if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY:
         return str(_MEMORY)
     return None

@@ -1,8 +1,8 @@
-"""Pytest fixtures: a replica set for any test suite, with a fresh database for each test.
+"""Pytest fixtures: a replica set for any test suite, with a new database for each test.
 
 Pytest loads this file in every project that has Tailrace installed, so it imports nothing until a fixture is
-asked for. One server is shared by the tests of a process; what would disturb others (step-downs, a shorter
-oplog, restarts) belongs on `tailrace_own_server`, which is there in milliseconds.
+requested. The tests of a process share one server. Tests that would disturb others (step-downs, a truncated
+oplog, restarts) use `tailrace_own_server`, which starts in milliseconds.
 """
 
 import itertools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 FailPointSetter = Callable[..., "FailPoint"]
-"""Called like `ReplicaSet.fail_point`; what it switches on is off behind the test."""
+"""Called like `ReplicaSet.fail_point`; the fail point is switched off after the test."""
 
 _numbers = itertools.count(1)
 
@@ -38,7 +38,7 @@ def tailrace_server() -> Iterator["ReplicaSet"]:
 
 @pytest.fixture(scope="session")
 def tailrace_uri(tailrace_server: "ReplicaSet") -> str:
-    """The shared set's connection string, for a driver of your own."""
+    """The shared set's connection string, for another driver."""
     return tailrace_server.uri
 
 
@@ -52,17 +52,17 @@ def tailrace_client(tailrace_server: "ReplicaSet") -> "MongoClient[Document]":
 def tailrace_database(
     tailrace_server: "ReplicaSet", tailrace_client: "MongoClient[Document]"
 ) -> Iterator["Database[Document]"]:
-    """A database of the shared set that no other test uses; dropped behind the test."""
+    """A database of the shared set for one test; dropped after the test."""
     name = f"test_{next(_numbers)}"
     yield tailrace_client[name]
-    # A fail point could refuse the drop, a transaction that the test left open would hold it up.
+    # A fail point could refuse the drop; an open transaction would delay it.
     tailrace_server.settle()
     tailrace_client.drop_database(name)
 
 
 @pytest.fixture
 def tailrace_fail_point(tailrace_server: "ReplicaSet") -> Iterator[FailPointSetter]:
-    """A function that switches on fail points of the shared set; they are off behind the test."""
+    """A function that switches on fail points of the shared set; they are switched off after the test."""
     with ExitStack() as switched_on:
 
         def switch_on(
@@ -74,30 +74,28 @@ def tailrace_fail_point(tailrace_server: "ReplicaSet") -> Iterator[FailPointSett
 
 
 class Clock:
-    """The clock of a replica set."""
-
     def __init__(self, replica_set: "ReplicaSet") -> None:
         self._set = replica_set
         self._moved = 0.0
 
     def now(self) -> float:
-        """Seconds since 1970, as the server sees them."""
+        """Seconds since 1970 by the server's clock."""
         return self._set.wall.seconds()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass at once; what was due meanwhile is done when this returns."""
+        """Move the clock; what became due is done when this returns."""
         self._set.advance_clock(seconds)
         self._moved += seconds
 
     def restore(self) -> None:
-        """Back to the time of day; cluster times that were given out stay ahead, they never go back."""
+        """Set the clock back to the time of day; cluster times never go back."""
         self._set.advance_clock(-self._moved)
         self._moved = 0.0
 
 
 @pytest.fixture
 def tailrace_clock(tailrace_server: "ReplicaSet") -> Iterator[Clock]:
-    """The shared set's clock; it shows the time of day again behind the test."""
+    """The shared set's clock; set back to the time of day after the test."""
     clock = Clock(tailrace_server)
     yield clock
     clock.restore()
@@ -105,7 +103,7 @@ def tailrace_clock(tailrace_server: "ReplicaSet") -> Iterator[Clock]:
 
 @pytest.fixture
 def tailrace_own_server() -> Iterator["ReplicaSet"]:
-    """A replica set for one test alone, to be disturbed in any way."""
+    """A replica set for one test, which may disturb it in any way."""
     from tailrace.testing.replica_set import ReplicaSet
 
     with ReplicaSet() as replica_set:

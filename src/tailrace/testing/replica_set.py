@@ -1,6 +1,6 @@
-"""A replica set inside a test: real sockets, a real store, and the means to disturb it.
+"""A replica set inside a test: real sockets, a real store, and ways to inject faults.
 
-It is ready within milliseconds, so a test that needs a set for itself can have one.
+It starts within milliseconds, so a test can have its own.
 
 >>> with ReplicaSet() as replica_set:
 ...     with replica_set.client().shop.orders.watch() as stream:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class ReplicaSet(InThread[Server]):
-    """A replica set, of one member if not told otherwise, for a `with` block; or from `start` to `stop`.
+    """A replica set, by default of one member, for a `with` block or from `start` to `stop`.
 
-    Its port stays when it is restarted, so clients find it again by themselves.
+    A restart keeps the ports, so clients reconnect.
     """
 
     name = "replica set"
@@ -41,7 +41,7 @@ class ReplicaSet(InThread[Server]):
     def __init__(
         self, *, log: TextIO | None = None, builds_history: bool = False, **options: Unpack[Options]
     ) -> None:
-        """``log`` gets a copy of the server's log. Without ``data`` everything ends with the set.
+        """``log`` gets a copy of the server's log. Without ``data`` the data is removed at the end.
 
         With ``builds_history`` the history is built in this process while the set runs, without Spark.
         """
@@ -63,10 +63,12 @@ class ReplicaSet(InThread[Server]):
             self._builder = self._new_builder().start()
 
     def _new_builder(self) -> "HistoryBuilder":
-        from tailrace.testing.history_builder import HistoryBuilder  # its packages are not everybody's
+        from tailrace.testing.history_builder import (
+            HistoryBuilder,
+        )  # needs packages that may not be installed
 
         if self.options.history is None:
-            raise RuntimeError("to build a history, say where it is")
+            raise RuntimeError("builds_history needs a folder; pass history=DIR")
         return HistoryBuilder(self.server.store, self.options.history)
 
     def _stop_serving(self) -> None:
@@ -79,7 +81,7 @@ class ReplicaSet(InThread[Server]):
 
     @property
     def server(self) -> Server:
-        """The server itself; to be touched in its event loop only, see `call`."""
+        """The server; use it only in its event loop, see `call`."""
         return self._running
 
     @property
@@ -94,16 +96,16 @@ class ReplicaSet(InThread[Server]):
 
     @property
     def primary(self) -> str | None:
-        """The address of the member that takes writes now; None while there is none."""
+        """The address of the member that accepts writes; None while there is none."""
         primary = self.server.primary
         return None if primary is None else primary.address
 
     def client(self, **options: Any) -> "MongoClient[Document]":
-        """A new PyMongo client with these options, closed with the set at the latest."""
+        """Return a new PyMongo client with these options; it is closed with the set."""
         return self._client(self.uri, options)
 
     def oplog(self) -> list[Document]:
-        """Every oplog entry, oldest first, as a driver would read it from `local.oplog.rs`."""
+        """Every oplog entry, oldest first, as a driver reads it from `local.oplog.rs`."""
         return [bson.decode(entry) for entry in self.call(self._entries(self.server))]
 
     @property
@@ -112,45 +114,45 @@ class ReplicaSet(InThread[Server]):
         return to_timestamp(self.server.last_write_time())
 
     def catch_up(self) -> None:
-        """Have everything that was written so far in the history, and streams know of it."""
+        """Build the history up to the newest write, and let streams read it."""
         history = self.server.history
         if self._builder is None or history is None:
             raise RuntimeError("this replica set builds no history")
         self._builder.build()
         self.call(history.look())
 
-    # -- disturbances ---------------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------
 
     def advance_clock(self, seconds: float) -> None:
-        """Let time pass at once, back if negative: what was due meanwhile is done when this returns.
+        """Move the clock, back if negative; what became due is done when this returns.
 
-        Cursors and sessions that nobody used expire, so do pre-images; the next write has the new time.
+        Unused cursors and sessions expire, and so do pre-images; the next write has the new time.
         """
         self.call(self.server.advance_clock(seconds))
 
     def truncate_oplog(self, before: Timestamp | None = None) -> None:
         """Remove oplog entries older than a time, by default all but the newest entry.
 
-        A stream that was not there yet cannot be resumed any more (286, ChangeStreamHistoryLost), unless
-        there is a history. What that does not hold yet is not removed.
+        A stream that has not read them cannot be resumed (286, ChangeStreamHistoryLost), unless there is a
+        history. Entries that the history does not have yet are not removed.
         """
         time = self.server.last_write_time() if before is None else before.time << 32 | before.inc
         self.call(self.server.truncate_oplog(time))
 
     def step_down(self, seconds: float = 60) -> None:
-        """Let the primary stop being it; it may be elected again after that many seconds, or by `step_up`.
+        """Make the primary step down; it can be elected again after ``seconds``, or by `step_up`.
 
-        Another member follows at once, if there is one.
+        Another member is elected at once, if there is one.
         """
         self.call((self.server.primary or self.server.first).step_down(seconds))
 
     def step_up(self, member: int = 0) -> None:
-        """Let a member be elected primary now, in a new term."""
+        """Elect a member as primary, in a new term."""
         self.call(self.server.members[member].step_up())
 
     @contextmanager
     def cut_off(self, member: int) -> Iterator[None]:
-        """A member that neither clients nor the others can reach, for the time of a block."""
+        """Make a member unreachable for clients and the other members during a block."""
         with self.fail_point(CUT_OFF, data={"member": member}):
             yield
 
@@ -163,15 +165,12 @@ class ReplicaSet(InThread[Server]):
         *,
         member: int = 0,
     ) -> Iterator[FailPoint]:
-        """A fail point in a mode for the time of a block; what it yields counts how often it acted.
-
-        Each member has its own.
-        """
+        """Switch on a fail point of one member during a block; yield it, with its `times_entered`."""
         with self._fail_point(self.server.members[member], name, mode, data) as point:
             yield point
 
     def settle(self) -> None:
-        """Undo what a test may have left on a shared set: fail points, transactions that hold locks."""
+        """Clean a shared set between two tests: switch off fail points, abort open transactions."""
         self.call(self._settle())
 
     async def _settle(self) -> None:

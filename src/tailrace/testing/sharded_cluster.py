@@ -1,4 +1,4 @@
-"""A sharded cluster inside a test: real sockets, real stores, routers that drivers take for mongos.
+"""A sharded cluster inside a test: real sockets, real stores, routers that behave like mongos.
 
 >>> with ShardedCluster(shards=2) as cluster:
 ...     client = cluster.client()
@@ -24,9 +24,9 @@ from tailrace.testing.in_thread import Document, InThread, Mode, Options
 
 
 class ShardedCluster(InThread[Cluster]):
-    """A cluster for a `with` block; or from `start` to `stop`.
+    """A cluster for a `with` block, or from `start` to `stop`.
 
-    Ports that were not given are others when it is restarted.
+    A restart picks new ports, unless they were given.
     """
 
     name = "cluster"
@@ -34,7 +34,7 @@ class ShardedCluster(InThread[Cluster]):
     def __init__(
         self, shards: int = 2, routers: int = 1, *, log: TextIO | None = None, **options: Unpack[Options]
     ) -> None:
-        """``log`` gets a copy of all servers' log. Without ``data`` everything ends with the cluster."""
+        """``log`` gets a copy of all servers' logs. Without ``data`` the data is removed at the end."""
         options.setdefault("port", 0)
         super().__init__(ServerOptions(shards=shards, routers=routers, **options), log)
 
@@ -45,7 +45,7 @@ class ShardedCluster(InThread[Cluster]):
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster itself; to be touched in its event loop only, see `call`."""
+        """The cluster; use it only in its event loop, see `call`."""
         return self._running
 
     @property
@@ -59,19 +59,19 @@ class ShardedCluster(InThread[Cluster]):
         return to_timestamp(self.cluster.states.last_committed)
 
     def client(self, router: int | None = None, **options: Any) -> "MongoClient[Document]":
-        """A new PyMongo client of one router, or of all of them; closed with the cluster at the latest."""
+        """Return a new PyMongo client of one router, or of all; it is closed with the cluster."""
         uri = self.uri if router is None else f"mongodb://{self.cluster.routers[router].address}/"
         return self._client(uri, options)
 
     def shard_client(self, name: str, **options: Any) -> "MongoClient[Document]":
-        """A new client of a shard, or of the config server by the name `config`."""
+        """Return a new client of a shard, or of the config server with the name `config`."""
         return self._client(self.cluster.server(name).uri, options)
 
     def oplog(self, shard: str) -> list[Document]:
         """Every oplog entry of a shard, oldest first."""
         return [bson.decode(entry) for entry in self.call(self._entries(self.cluster.server(shard)))]
 
-    # -- disturbances ---------------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------
 
     def truncate_oplog(self, shard: str) -> None:
         """Remove all oplog entries of a shard but the newest."""
@@ -88,7 +88,7 @@ class ShardedCluster(InThread[Cluster]):
         router: int = 0,
         shard: str | None = None,
     ) -> Iterator[FailPoint]:
-        """A fail point on a router, or on a shard, for the time of a block."""
+        """Switch on a fail point of a router or a shard during a block; yield it."""
         node: Node = self.cluster.routers[router] if shard is None else self.cluster.server(shard).first
         with self._fail_point(node, name, mode, data) as point:
             yield point

@@ -10,10 +10,20 @@ from pymongo.errors import OperationFailure
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp
-from tailrace.testing.history_builder import HistoryBuilder, cluster_source
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.cluster.placement.config_catalog import cluster_id
+from tailrace.testing.history_builder import HistoryBuilder, StoreSource
 from tailrace.testing.sharded_cluster import ShardedCluster
 
 Document = dict[str, Any]
+
+
+def cluster_source(cluster: Cluster) -> StoreSource:
+    """The oplogs of the shards that a cluster has now."""
+    stores = {name: shard.store for name, shard in cluster.shards.items()}
+    with cluster.config.store.snapshot() as snapshot:
+        identity = str(cluster_id(snapshot))
+    return StoreSource(stores, identity, lambda: cluster.merged_log.newest)
 
 
 def spread(client: MongoClient[Document]) -> Collection[Document]:
