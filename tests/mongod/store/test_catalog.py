@@ -36,12 +36,12 @@ def test_properties_of_a_collection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "unique", "takes_duplicates"),
+    ("spec", "unique", "allows_duplicates"),
     [({}, False, True), ({"unique": True}, True, False), ({"prepareUnique": True}, False, False)],
 )
-def test_which_indexes_take_duplicates(spec: dict[str, bool], unique: bool, takes_duplicates: bool) -> None:
+def test_which_indexes_take_duplicates(spec: dict[str, bool], unique: bool, allows_duplicates: bool) -> None:
     index = Index(20, {"v": 2, "key": {"a": 1}, "name": "a_1", **spec})
-    assert (index.unique, index.takes_duplicates) == (unique, takes_duplicates)
+    assert (index.unique, index.allows_duplicates) == (unique, allows_duplicates)
 
 
 def test_changes_return_new_catalogs() -> None:

@@ -38,7 +38,7 @@ class Index:
     key: tuple[tuple[str, Any], ...] = field(init=False)
     """Paths and directions: 1, -1, or the name of a special kind"""
     unique: bool = field(init=False)
-    takes_duplicates: bool = field(init=False)
+    allows_duplicates: bool = field(init=False)
     """Whether two documents may have the same key; False for `prepareUnique`, too"""
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Index:
         put(self, "name", self.spec["name"])
         put(self, "key", tuple(self.spec["key"].items()))
         put(self, "unique", bool(self.spec.get("unique")) or self.spec["name"] == ID_INDEX_NAME)
-        put(self, "takes_duplicates", not self.unique and not self.spec.get("prepareUnique"))
+        put(self, "allows_duplicates", not self.unique and not self.spec.get("prepareUnique"))
 
     @property
     def is_id(self) -> bool:

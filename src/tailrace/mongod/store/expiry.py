@@ -82,10 +82,10 @@ def delete_expired(
             return 0
         records = _expired_by_index(unit, collection, index, rule.threshold(now))
     # Collected first: a scan must not run while its records are deleted.
-    doomed = dict(islice((record for record in records if owns(record[1])), limit))
-    for key, document in doomed.items():
+    expired = dict(islice((record for record in records if owns(record[1])), limit))
+    for key, document in expired.items():
         unit.delete(collection, key, document, grouped=True)
-    return len(doomed)
+    return len(expired)
 
 
 def _expired_by_index(

@@ -49,7 +49,7 @@ class OperationGroup:
         self._pre_images: list[bytes] = []
         self._bytes = 0
 
-    def takes(self, op: str, collection: Collection, size: int) -> bool:
+    def can_add(self, op: str, collection: Collection, size: int) -> bool:
         """Whether an operation with a document of that size may be added."""
         return (
             self.op == op

@@ -17,7 +17,7 @@ _AT_ONCE: Final = 2000
 """Entries removed in one commit: enough to keep up with any writer, few enough not to delay one"""
 
 
-def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = None) -> None:
+def truncate_to_size(unit: WriteUnit, most_bytes: int, held_through: int | None = None) -> None:
     """Remove some of the oldest entries of an oplog larger than a size; the newest one stays.
 
     Entries from ``held_through`` on stay regardless of the size: the history does not hold the later ones
@@ -35,7 +35,7 @@ def keep_within(unit: WriteUnit, most_bytes: int, held_through: int | None = Non
     unit.put_counts()
 
 
-def remove_before(unit: WriteUnit, time: int, held_through: int | None = None) -> None:
+def truncate_before(unit: WriteUnit, time: int, held_through: int | None = None) -> None:
     """Remove all entries before a cluster time, except those that the history does not hold yet."""
     _remove_oldest(unit, held_through, lambda ts, _gone, _gone_bytes: ts < time)
 

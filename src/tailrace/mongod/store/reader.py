@@ -241,7 +241,7 @@ class TableReader(Reader):
                         return
                     yield key[size:], record_key
 
-    def listed(self, index: Index, index_key: bytes) -> bytes | None:
+    def record_key_at(self, index: Index, index_key: bytes) -> bytes | None:
         """The record key that a unique index stores under a key."""
         return self._transaction.get(index.prefix + index_key, db=self._tables.index)
 

@@ -33,7 +33,7 @@ from tailrace.mongod.store.catalog import (
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.lookups import store_lookups
-from tailrace.mongod.store.oplog_truncation import keep_within, remove_before
+from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_size
 from tailrace.mongod.store.reader import Snapshot, TableReader
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE, FORMAT, TIME, Tables, Transaction, pack_time
@@ -47,7 +47,7 @@ T = TypeVar("T")
 DEFAULT_OPLOG_SIZE: Final = 256 << 20
 _NO_TERM: Final = -1
 """The term before the first election"""
-_REAP_AT_ONCE: Final = 5000
+_MOST_REMOVED: Final = 5000
 _KEPT_CATALOGS: Final = 16
 """Catalogs of the newest commits: some may finish between the start of a snapshot and its catalog look-up"""
 _OWN_COLLECTIONS: Final = (
@@ -268,11 +268,11 @@ class Store:
             logs_batches=self.logs_batches,
         )
 
-    def retire(self, state: WriteState) -> None:
+    def clean_up(self, state: WriteState) -> None:
         """Remove the oldest entries of a full oplog, and some records of dropped collections."""
-        keep_within(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
+        truncate_to_size(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
         if state.has_garbage:
-            self._reap(state)
+            self._remove_garbage(state)
 
     def commit(self, transaction: Transaction, state: WriteState) -> None:
         """Commit, and publish what the units have changed outside the tables."""
@@ -289,8 +289,8 @@ class Store:
         self.term = state.term
         self.has_garbage = state.has_garbage
 
-    def _reap(self, state: WriteState) -> None:
-        left = _REAP_AT_ONCE
+    def _remove_garbage(self, state: WriteState) -> None:
+        left = _MOST_REMOVED
         with state.transaction.cursor(db=self.tables.garbage) as garbage:
             found = garbage.first()
             while found and left > 0:
@@ -309,7 +309,7 @@ class Store:
 
     def truncate_oplog(self, before: int) -> Callable[[WriteUnit], None]:
         """A job that removes the entries before a cluster time, for tests and tools."""
-        return lambda unit: remove_before(unit, before, self.prepared.oldest_needed(self.held_through))
+        return lambda unit: truncate_before(unit, before, self.prepared.oldest_needed(self.held_through))
 
     def _published(self, commit: Commit | None, jobs: list[Job]) -> None:
         loop = self._loop

@@ -15,7 +15,7 @@ from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
 from tailrace.mongod.store.reader import TableReader, multikey_mark
-from tailrace.mongod.store.tables import COUNT, TIME, Tables, Transaction, mark_of, pack_ident, pack_time
+from tailrace.mongod.store.tables import COUNT, TIME, Tables, Transaction, pack_ident, pack_time, record_mark
 from tailrace.mongod.store.transactions.locks import Blocked, Holder, LockTable
 
 OPLOG_IDENT: Final = 1
@@ -87,7 +87,7 @@ class TableWriter(TableReader):
         if id_index is not None and len(collection.indexes) == 1:
             # By far the most documents: one put both checks that the `_id` is new and enters it.
             listed = id_index.prefix + by_id
-            self._check_free(listed)
+            self._check_unlocked(listed)
             if key is None:
                 key = self.new_record_key(collection)
             if not put(listed, key, overwrite=False, db=tables.index):
@@ -99,14 +99,14 @@ class TableWriter(TableReader):
                 key = by_id if collection.is_clustered else self.new_record_key(collection)
             put(collection.prefix + key, document, db=tables.records)
             for index_key, needs_mark in added:
-                put(index_key + mark_of(key) if needs_mark else index_key, key, db=tables.index)
+                put(index_key + record_mark(key) if needs_mark else index_key, key, db=tables.index)
         self.add_to_count(collection.ident, 1, len(document))
         return key
 
     def put_changed(self, collection: Collection, key: bytes, before: bytes, after: bytes) -> None:
         """Replace a record and its index keys."""
         state = self.state
-        self._check_free(collection.prefix + key)
+        self._check_unlocked(collection.prefix + key)
         gone: list[bytes] = []
         added: list[bytes] = []
         for index in collection.indexes:
@@ -133,14 +133,14 @@ class TableWriter(TableReader):
     def put_removed(self, collection: Collection, key: bytes, before: bytes) -> None:
         """Remove a record and its index keys."""
         state = self.state
-        self._check_free(collection.prefix + key)
+        self._check_unlocked(collection.prefix + key)
         for index in collection.indexes:
             for index_key in all_index_keys(index, before):
                 state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
         state.transaction.delete(collection.prefix + key, db=state.tables.records)
         self.add_to_count(collection.ident, -1, -len(before))
 
-    def list_in_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
+    def add_to_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
         """Add the keys of a stored record to an index that is being built."""
         keys = index_keys(index, document)
         if len(keys) > 1:
@@ -166,7 +166,7 @@ class TableWriter(TableReader):
     ) -> Sequence[tuple[bytes, bool]]:
         """The index keys of a new document, each with whether it needs the record's mark."""
         if collection.is_clustered:
-            self._check_free(collection.prefix + by_id)
+            self._check_unlocked(collection.prefix + by_id)
             if self.record(collection, by_id) is not None:
                 raise duplicate_key(collection, ID_INDEX, document)
         found: list[tuple[bytes, bool]] = []
@@ -188,10 +188,10 @@ class TableWriter(TableReader):
             self.put_meta(multikey_mark(index.ident), b"")
 
     def _check_unique(self, collection: Collection, index: Index, index_key: bytes, document: bytes) -> None:
-        if index.takes_duplicates:
+        if index.allows_duplicates:
             return
         stored = index.prefix + index_key
-        self._check_free(stored)
+        self._check_unlocked(stored)
         if self._is_listed(index, stored):
             raise duplicate_key(collection, index.spec, document, index_key)
 
@@ -202,7 +202,7 @@ class TableWriter(TableReader):
         with self.state.transaction.cursor(db=table) as cursor:
             return cursor.set_range(stored) and cursor.key().startswith(stored)
 
-    def _check_free(self, key: bytes) -> None:
+    def _check_unlocked(self, key: bytes) -> None:
         """Raise `Blocked` if another transaction has locked this key."""
         locks = self.state.locks
         if locks:
@@ -228,7 +228,7 @@ class TableWriter(TableReader):
             stored = COUNT.pack(old_number + number, old_size + size)
             self.state.transaction.put(pack_ident(ident), stored, db=self.state.tables.counts)
 
-    def forget_count(self, collection: Collection) -> None:
+    def remove_count(self, collection: Collection) -> None:
         """Remove the counters of a dropped collection."""
         self.state.transaction.delete(pack_ident(collection.ident), db=self.state.tables.counts)
         self._counts.pop(collection.ident, None)

@@ -62,7 +62,7 @@ def holds_store(path: Path) -> bool:
     return (path / _FILE).exists()
 
 
-def fitted(key: bytes) -> bytes:
+def fit_key(key: bytes) -> bytes:
     """A KeyString that fits into an LMDB key."""
     if len(key) <= _MAX_KEY:
         return key
@@ -79,7 +79,7 @@ def upper_bound(key: bytes) -> bytes:
     return key[:LONGEST_EXACT_KEY] + b"\xff" * 32 if len(key) > LONGEST_EXACT_KEY else key
 
 
-def mark_of(record_key: bytes) -> bytes:
+def record_mark(record_key: bytes) -> bytes:
     """The suffix that makes keys of equal values unique in a non-unique index."""
     if len(record_key) <= _MAX_MARK:
         return record_key

@@ -243,7 +243,7 @@ class WriteUnit(TableWriter, UnitOfWork):
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
         """The group for a document of that size; logs the present group if it cannot take the document."""
         group = self._group
-        if group is None or not (self.state.logs_batches and group.takes(op, collection, size)):
+        if group is None or not (self.state.logs_batches and group.can_add(op, collection, size)):
             self.end_group()
             group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
         return group
@@ -272,7 +272,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         state = self.state
         self.end_group()
         # An open transaction may have created a collection of this name, or use this one.
-        self._check_free(name_key(collection.ns))
+        self._check_unlocked(name_key(collection.ns))
         self.check_unused(collection)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
         self.publish(state.catalog.with_collection(collection))
@@ -289,7 +289,7 @@ class WriteUnit(TableWriter, UnitOfWork):
             self.discard("records", collection.ident)
             for index in collection.indexes:
                 self.discard("index", index.ident)
-            self.forget_count(collection)
+            self.remove_count(collection)
 
     def check_unused(self, collection: Collection) -> None:
         """Raise `Blocked` while an open transaction uses a collection that is to be changed itself."""

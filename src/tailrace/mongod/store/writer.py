@@ -113,7 +113,7 @@ class Writer:
             try:
                 for job in jobs:
                     self._run_job(job, state)
-                store.retire(state)
+                store.clean_up(state)
                 commit = self._finish(transaction, state)
             except BaseException:
                 transaction.abort()

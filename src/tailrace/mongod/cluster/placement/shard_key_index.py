@@ -83,7 +83,7 @@ def check_key_values(reader: Reader, collection: Collection, key: ShardKey) -> N
 def check_unique_indexes(collection: Collection, key: ShardKey) -> None:
     """Raise InvalidOptions (72) if a unique index does not begin with the key."""
     for index in collection.indexes:
-        if not index.takes_duplicates and not may_be_unique(key, dict(index.key)):
+        if not index.allows_duplicates and not may_be_unique(key, dict(index.key)):
             raise CommandError(
                 ErrorCode.InvalidOptions,
                 f"{collection.ns} cannot be sharded by {shell(key.pattern)}: the unique index "

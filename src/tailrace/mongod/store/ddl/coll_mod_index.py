@@ -162,7 +162,7 @@ def _made_unique(
     spec.pop("prepareUnique")
     unique = Index(unit.new_ident(), {**spec, "unique": True})
     for key, document in unit.records(collection):
-        unit.list_in_index(collection, unique, key, document)
+        unit.add_to_index(collection, unique, key, document)
     unit.discard("index", index.ident)
     return unique
 

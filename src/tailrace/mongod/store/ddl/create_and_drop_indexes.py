@@ -187,7 +187,7 @@ def _build(
     try:
         for key, document in unit.records(collection):
             for index in indexes:
-                unit.list_in_index(collection, index, key, document)
+                unit.add_to_index(collection, index, key, document)
     except CommandError as error:
         for index in indexes:
             unit.discard("index", index.ident)

@@ -13,7 +13,7 @@ from tailrace.bson.keystring import layout
 from tailrace.bson.keystring.numbers import append_int
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.tables import fitted
+from tailrace.mongod.store.tables import fit_key
 
 _ID_IN_FRONT: Final = b"_id\0"
 _VALUE: Final = 9
@@ -46,7 +46,7 @@ def id_key(kind: int, value: bytes) -> bytes:
         return _STRING_KEY + value[4:-1] + _TEXT_END
     if kind == rawbson.BINARY and len(value) <= layout.LONG_BINARY:
         return b"%b%c%b%b" % (_BINARY_KEY, len(value) - 5, value[4:], _END)
-    return fitted(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
+    return fit_key(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
 
 
 def id_key_of(document: bytes) -> bytes | None:

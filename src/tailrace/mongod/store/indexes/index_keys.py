@@ -19,7 +19,7 @@ from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_values import IndexPaths, Values, wildcard_values
-from tailrace.mongod.store.tables import fitted, mark_of
+from tailrace.mongod.store.tables import fit_key, record_mark
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match import compile_match
@@ -59,14 +59,14 @@ def unique_keys(indexes: Iterable[Index], document: bytes) -> list[tuple[Index, 
     return [
         (index, key)
         for index in indexes
-        if not index.takes_duplicates
+        if not index.allows_duplicates
         for key in all_index_keys(index, document)
     ]
 
 
 def stored_key(index: Index, index_key: bytes, record_key: bytes) -> bytes:
     """A key as the index stores it, without the index's prefix; a non-unique index adds the record's mark."""
-    return index_key if index.unique else index_key + mark_of(record_key)
+    return index_key if index.unique else index_key + record_mark(record_key)
 
 
 def index_values(index: Index, document: bytes) -> Iterator[tuple[bytes, Values]]:
@@ -143,7 +143,7 @@ class _Plain:
             if descending:
                 out[begin:] = out[begin:].translate(INVERTED)
         out += _END
-        return [fitted(bytes(out))]
+        return [fit_key(bytes(out))]
 
 
 class _General:
@@ -198,7 +198,7 @@ class _General:
             if direction == -1:
                 out[begin:] = out[begin:].translate(INVERTED)
         out += _END
-        return fitted(bytes(out))
+        return fit_key(bytes(out))
 
     def _wildcard_keys(self, document: dict[str, Any], place: int) -> Iterator[tuple[bytes, Values]]:
         """For each value below the path a key of the value's path and the value."""

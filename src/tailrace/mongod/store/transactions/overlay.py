@@ -131,12 +131,12 @@ class Overlay:
         self._unlist(key)
         self._list(key, after, listed)
 
-    def keep(self) -> None:
-        """Make the changes so far permanent: `undo` returns to this point."""
+    def checkpoint(self) -> None:
+        """Set the point to which `undo` returns."""
         self._undo.clear()
 
     def undo(self) -> None:
-        """Undo everything since `keep`."""
+        """Undo everything since `checkpoint`."""
         while self._undo:
             key, old, self.number, self.size = self._undo.pop()
             self._unlist(key)

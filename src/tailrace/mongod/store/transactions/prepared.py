@@ -115,7 +115,7 @@ class Prepared:
 
         await self._store.write(on_behalf)
         self.state = state
-        self._store.prepared.forget(self.lsid, ended=self._store.last_committed)
+        self._store.prepared.remove(self.lsid, ended=self._store.last_committed)
         # After the commit: the locks must remain if it fails.
         self._store.submit(lambda writer: writer.locks.release(self), self._ended.set)
 
@@ -213,10 +213,10 @@ class PreparedTransactions:
         """The prepared transaction of a session, which has one at most."""
         return self._by_session.get(session_key(lsid))
 
-    def hold(self, prepared: Prepared) -> None:
+    def add(self, prepared: Prepared) -> None:
         self._by_session[session_key(prepared.lsid)] = prepared
 
-    def forget(self, lsid: bytes, *, ended: int | None = None) -> None:
+    def remove(self, lsid: bytes, *, ended: int | None = None) -> None:
         """Remove that of a session; ``ended`` is the time of its end, None if it was never logged."""
         prepared = self._by_session.pop(session_key(lsid), None)
         if prepared is not None and ended is not None:
@@ -253,7 +253,7 @@ class PreparedTransactions:
                     there = 0 if last is None else int(TIME.unpack(last[0])[0])
                     known = next_keys.get(collection.ident, 1)
                     next_keys[collection.ident] = max(known, there + 1, number + 1)
-            self.hold(prepared)
+            self.add(prepared)
 
 
 def prepare_changes(

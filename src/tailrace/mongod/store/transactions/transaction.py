@@ -72,7 +72,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         statement.
         """
         for overlay in self._overlays.values():
-            overlay.keep()
+            overlay.checkpoint()
         self._kept = (len(self._changes), self._catalog)
         self._has_locks = True
 
@@ -149,14 +149,14 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
             # The writer may run this job again, so the locks are handed over after it has committed.
             locked, used = writer.locks.held(self)
             writer.put_prepared(session_key(lsid), prepared.to_bson(locked, used))
-            self._store.prepared.hold(prepared)
+            self._store.prepared.add(prepared)
             return prepared
 
         self._has_locks = True
         try:
             prepared = self.prepared = await self._store.write(job)
         except BaseException:
-            self._store.prepared.forget(lsid)
+            self._store.prepared.remove(lsid)
             self.abort()
             raise
         # Writes that wait for this unit are woken after that, and then wait for the prepared transaction.
@@ -227,7 +227,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         overlay = self._opened(collection)
         self._locks.lock_record(overlay, key)
         for index in collection.indexes:
-            if not index.takes_duplicates and not index.is_id:
+            if not index.allows_duplicates and not index.is_id:
                 old, new = all_index_keys(index, before), all_index_keys(index, after)
                 self._locks.lock_new_keys(overlay, [(index, k) for k in new if k not in old], after)
                 self._locks.lock_keys(collection, [(index, k) for k in old if k not in new])

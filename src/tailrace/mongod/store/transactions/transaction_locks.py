@@ -121,6 +121,6 @@ class TransactionLocks:
 def _listed(reader: TableReader, collection: Collection, index: Index, key: bytes) -> list[bytes]:
     """The records with a key: at most one in a unique index, maybe several in one with `prepareUnique`."""
     if index.unique:
-        found = reader.listed(index, key)
+        found = reader.record_key_at(index, key)
         return [] if found is None else [found]
     return [record for _, record in reader.index_entries(collection, index, key, key)]

@@ -161,7 +161,7 @@ def _apply(writer: WriteUnit, uuid: bytes, records: Sequence[tuple[bytes, bytes 
 
 def _moves(collection: Collection, before: bytes, after: bytes) -> bool:
     return any(
-        not index.takes_duplicates
+        not index.allows_duplicates
         and not index.is_id
         and all_index_keys(index, before) != all_index_keys(index, after)
         for index in collection.indexes
