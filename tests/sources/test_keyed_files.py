@@ -1,4 +1,4 @@
-"""Look-ups in dumps: whatever the format and the order of the file, the right document is found."""
+"""Look-ups in dumps find the right document, in files of any format and order."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Pipelines for tests: a job in a thread beside the test, and what a history holds."""
+"""Pipelines for tests: a job in a thread, and the events of a history."""
 
 import logging
 import threading
@@ -21,14 +21,14 @@ from tailrace.spark.history_job import HistoryJob
 from tests.laws.wire_streams import WireStream
 
 SECONDS = 240
-"""How long anything may take: a JVM on a busy machine needs a minute to start"""
+"""The longest wait: a JVM on a busy machine needs a minute to start."""
 EVERYTHING = {
     "showExpandedEvents": True,
     "showCommitTimestamp": True,
     "showMigrationEvents": True,
     "showSystemEvents": True,
 }
-"""The options of a stream that shows what the history holds"""
+"""The options of a stream that shows what the history contains."""
 
 
 class Warnings(logging.Handler):
@@ -56,8 +56,6 @@ def warnings_of_pipelines() -> Iterator[Warnings]:
 
 
 class RunningJob(threading.Thread):
-    """A job in a thread."""
-
     def __init__(self, spark: SparkSession, job: HistoryJob) -> None:
         super().__init__(name="pipeline")
         self._spark = spark
@@ -79,7 +77,7 @@ class RunningJob(threading.Thread):
 
 @contextmanager
 def running(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> Iterator[RunningJob]:
-    """A job that goes on until the block is over."""
+    """A job that runs until the block ends."""
     thread = RunningJob(spark, HistoryJob(source, PipelineSettings(history, **settings)))
     thread.start()
     try:
@@ -90,7 +88,7 @@ def running(spark: SparkSession, source: OplogSource, history: Path, **settings:
 
 
 def build_all(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> HistoryTable:
-    """Put everything that a source has now into a history."""
+    """Build a history of everything that a source has now."""
     HistoryJob(source, PipelineSettings(history, interval=None, **settings)).run(spark)
     return HistoryTable.open(history)
 
@@ -105,7 +103,7 @@ def events_of(history: Path) -> list[bytes]:
 
 
 def holds(history: Path, end: Timestamp) -> bool:
-    """Wait until a history holds everything through a cluster time; False if it did not in time."""
+    """Wait until a history contains everything through a cluster time; return whether it did in time."""
     table = HistoryTable.open(history)
     deadline = time.monotonic() + SECONDS
     while table.through < from_timestamp(end) and time.monotonic() < deadline:
@@ -122,13 +120,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def newest_time(client: "MongoClient[Any]") -> Timestamp:
-    """A cluster time behind everything written so far."""
+    """A cluster time after everything written so far."""
     time: Timestamp = client.admin.command("appendOplogNote", data={})["operationTime"]
     return time
 
 
 def streamed(client: "MongoClient[Any]", end: Timestamp) -> list[bytes]:
-    """What a stream on everything shows from the first entry on."""
+    """What a stream on everything shows since the first entry."""
     first = client.local["oplog.rs"].find_one()
     assert first is not None
     return WireStream(client, "", {**EVERYTHING, "startAtOperationTime": first["ts"]}).all_events(end)

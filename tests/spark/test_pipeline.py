@@ -1,4 +1,4 @@
-"""The pipeline builds a history that equals the stream, and goes on where the table ends."""
+"""The pipeline builds a history that equals the stream, and continues where the table ends."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ Client = MongoClient[dict[str, Any]]
 
 
 def write(client: Client, first: int, count: int) -> Timestamp:
-    """Plain writes, a batch, a transaction, DDL; the time behind them."""
+    """Plain writes, a batch, a transaction, DDL; return the time after them."""
     shop = client.shop
     orders = shop[f"orders{first}"]
     shop.create_collection(orders.name, changeStreamPreAndPostImages={"enabled": True})

@@ -43,13 +43,17 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError, UsageError
 from tailrace.pipeline.rows.schema import FaultMode, Output, RowLayout
-from tailrace.pipeline.rows.variant import variant
+from tailrace.pipeline.rows.variant import variant_of
 from tailrace.spark.row_values import Conversions
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.documents import DocumentMaker
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_DATE = 253_402_300_799_999
+
+
+def variant(raw: bytes) -> tuple[bytes, bytes]:
+    return variant_of(raw, rawbson.DOCUMENT, 0, len(raw))
 
 
 def as_variant(document: dict[str, Any]) -> Any:

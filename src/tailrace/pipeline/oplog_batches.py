@@ -70,7 +70,7 @@ class OplogBatches:
         if is_limited and through > after:
             limits = self._options.max_entries, self._options.max_bytes
             through = self._planner.batch_end(after, through, *limits)
-        ends = {name: max(time, source.told_through(name, through)) for name, time in begin.times.items()}
+        ends = {name: max(time, source.shard_end(name, through)) for name, time in begin.times.items()}
         return _offset(Position({**known.times, **ends}), source.membership())
 
     def newest_offset(self) -> dict[str, Any]:
@@ -126,6 +126,6 @@ def _offset(position: Position, members: Mapping[str, Any]) -> dict[str, Any]:
 def _unfinished(source: OplogSource, known: Position) -> Position:
     """The position in the shards that may have more entries; a new shard begins at the earliest time."""
     shards = [
-        name for name in source.shards() if source.told_through(name, END_OF_TIME) > known.times.get(name, 0)
+        name for name in source.shards() if source.shard_end(name, END_OF_TIME) > known.times.get(name, 0)
     ]
     return Position({name: time for name, time in known.times.items() if name in shards}).of_shards(shards)

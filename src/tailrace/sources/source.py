@@ -121,7 +121,7 @@ class OplogSource(ShardMembership, ABC):
             for commit in commits_among(entries)
         ]
 
-    def told_through(self, shard: str, through: int) -> int:  # noqa: ARG002
+    def shard_end(self, shard: str, through: int) -> int:  # noqa: ARG002
         """Return how far a shard has entries, up to a cluster time; one that has left has no later ones."""
         return through
 

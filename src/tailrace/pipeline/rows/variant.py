@@ -45,11 +45,6 @@ _pack_int32 = rawbson.INT32_LE.pack
 Names = dict[bytes, int]
 
 
-def variant(raw: bytes) -> tuple[bytes, bytes]:
-    """Convert a document to ``(value, metadata)``."""
-    return variant_of(raw, rawbson.DOCUMENT, 0, len(raw))
-
-
 def variant_of(raw: bytes, kind: int, start: int, end: int) -> tuple[bytes, bytes]:
     """Convert one BSON value to ``(value, metadata)``."""
     names: Names = {}

@@ -196,12 +196,12 @@ class DeploymentSource(OplogSource):
     def entries(
         self, shard: str, after: int, through: int, condition: EntryCondition = EVERYTHING
     ) -> Iterator[Sequence[bytes]]:
-        through = self.told_through(shard, through)
+        through = self.shard_end(shard, through)
         if self._is_routed:
             after = max(after, self._list.members[shard].joined)
         return self._oplog(shard).entries(after, through, condition) if through > after else iter(())
 
-    def told_through(self, shard: str, through: int) -> int:
+    def shard_end(self, shard: str, through: int) -> int:
         left = self._list.members[shard].left if self._is_routed else None
         return through if left is None else min(through, left)
 

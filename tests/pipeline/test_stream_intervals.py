@@ -1,6 +1,6 @@
 """A stream cut into intervals, planned as on Spark, shows what the local engine shows of the whole oplog.
 
-No Spark here: planning and running of intervals is Python, and so many histories and cuts can be tried.
+Without Spark: intervals are planned and run in Python, so that many histories and cuts can be tried.
 """
 
 import random

@@ -122,7 +122,7 @@ def test_a_limited_interval_keeps_its_limit_and_goes_on(
 
 
 def test_entries_inside_a_stored_document_are_not_taken_for_the_oplog(tmp_path: Path) -> None:
-    # A backup of an oplog, kept in a collection: long chains of entries that are none of this oplog.
+    # A backup of an oplog in a collection: long chains of entries that are not of this oplog.
     inner = dump(entry(200 + n, {"_id": n}) for n in range(2000))
     entries = [entry(1000 + n, {"_id": n, "backup": inner} if n % 3 == 1 else {"_id": n}) for n in range(31)]
     source = FilesSource({"": archive(tmp_path, entries)})

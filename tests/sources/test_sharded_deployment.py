@@ -48,7 +48,7 @@ def source(cluster: ShardedCluster) -> Iterator[DeploymentSource]:
         yield opened
 
 
-def told(source: OplogSource, after: int, through: int) -> list[str]:
+def insert_tokens(source: OplogSource, after: int, through: int) -> list[str]:
     """The tokens of the inserts in an interval."""
     return [
         resume_token(event).data
@@ -88,7 +88,7 @@ def test_every_shard_is_read_and_an_idle_one_neither_waits_nor_writes(
         last = write(cluster, f"shard{number % 2}", number)
         assert source.promised() >= from_timestamp(last)
     assert len(cluster.oplog("shard2")) == quiet
-    found = told(source, 0, source.promised())
+    found = insert_tokens(source, 0, source.promised())
     assert len(found) == 10
     assert found == sorted(found) == streamed(cluster, last)
 
@@ -120,9 +120,9 @@ def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
     read = []
     for (after, _), (through, membership) in pairwise(marks):
         planned = pickle.loads(pickle.dumps(source)).having(source.members_for(membership, after))
-        read.append(len(found := told(planned, after, through)))
+        read.append(len(found := insert_tokens(planned, after, through)))
         assert found == sorted(found)
-        assert found == told(planned, after, through)
+        assert found == insert_tokens(planned, after, through)
     assert read == [2, 1, 3, 1]
 
 
@@ -132,7 +132,7 @@ def test_a_shard_that_left_unread_is_lost_history(cluster: ShardedCluster) -> No
     with DeploymentSource(cluster.uri) as known:
         cluster.call(cluster.cluster.placement.remove_shard("shard1"))
         write(cluster, "shard0", 3)
-        assert len(told(known, 0, known.promised())) == 3
+        assert len(insert_tokens(known, 0, known.promised())) == 3
         with DeploymentSource(cluster.uri) as late:
             assert late.oldest() > before
             stream = StreamSpec.of(Scope.cluster(), {})
@@ -141,7 +141,7 @@ def test_a_shard_that_left_unread_is_lost_history(cluster: ShardedCluster) -> No
             assert raised.value.code == ErrorCode.ChangeStreamHistoryLost
             late.remember(known.membership())  # as from the offset of a checkpoint
             assert late.oldest() == 0
-            assert len(told(late, 0, late.promised())) == 3
+            assert len(insert_tokens(late, 0, late.promised())) == 3
 
 
 class Parts:
@@ -259,15 +259,15 @@ def test_whole_times_are_the_nearest_ones(seed: int) -> None:
         commits += [Commit(decided, decided + rng.randrange(0, 9)) for _ in range(rng.randrange(1, 4))]
     whole = [time for time in range(80) if not any(commit.decided <= time < commit.ts for commit in commits)]
     for after in whole:
-        behind = [commit for commit in commits if commit.ts > after]
+        later = [commit for commit in commits if commit.ts > after]
         for wanted in range(after + 1, 75):
             before = [time for time in whole if after < time <= wanted]
             expected = before[-1] if before else next(time for time in whole if time > wanted)
-            assert whole_time(wanted, after, behind) == expected, (seed, wanted, after)
+            assert whole_time(wanted, after, later) == expected, (seed, wanted, after)
 
 
 def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path) -> None:
-    """Over a restart, whatever its port is then."""
+    """Over a restart, with any port."""
     history = tmp_path / "history"
     with ShardedCluster(shards=2, data=tmp_path / "data", history=history) as cluster:
         write(cluster, "shard1", 1)
@@ -276,7 +276,7 @@ def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path)
         cluster.restart()
         with DeploymentSource(cluster.uri) as source:
             assert source.oldest() == 0
-            assert len(told(source, 0, source.promised())) == 2
+            assert len(insert_tokens(source, 0, source.promised())) == 2
             HistoryTable.create(history, identity=source.identity(), begins=from_timestamp(last))
         cluster.restart()
         with DeploymentSource(cluster.uri) as source:
@@ -297,4 +297,4 @@ def test_a_shard_that_comes_back_has_been_away(cluster: ShardedCluster, source: 
     promised = source.promised()
     assert promised >= from_timestamp(last)
     planned = source.having(source.members_for(source.membership(), first))
-    assert len(told(planned, first, promised)) == 1
+    assert len(insert_tokens(planned, first, promised)) == 1

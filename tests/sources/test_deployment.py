@@ -77,12 +77,12 @@ def test_events_come_with_pre_images_and_look_ups(deployment: ReplicaSet, source
         database.orders.delete_one({"_id": 0}, session=session)
         database.plain.delete_one({"_id": 1}, session=session)
     database.orders.replace_one({"_id": 2}, {"n": 30})
-    told = events(source)
-    tokens = [resume_token(event).data for event in told]
+    found_events = events(source)
+    tokens = [resume_token(event).data for event in found_events]
     assert tokens == sorted(set(tokens))
     images = [
         (event.operation_type, bson.decode(event.pre_image) if event.pre_image else None)
-        for event in told
+        for event in found_events
         if event.operation_type in ("update", "replace", "delete")
     ]
     assert images == [
@@ -91,7 +91,7 @@ def test_events_come_with_pre_images_and_look_ups(deployment: ReplicaSet, source
         ("delete", None),
         ("replace", {"_id": 2, "n": 20}),
     ]
-    last = told[-1]
+    last = found_events[-1]
     assert last.document_key is not None
     lookups = source.lookups("", 0, source.promised())
     found = lookups.document("shop.orders", last.document_key, last.kind.uuid)
@@ -119,8 +119,8 @@ def test_a_transaction_that_began_before_the_interval_is_whole(
     assert sum("applyOps" in entry["o"] for entry in oplog) > 1
     last = from_timestamp(oplog[-1]["ts"])
     assert len(read(source, last - 1, last)) == 1
-    told = events(source, last - 1)
-    assert [bson.decode(event.document_key or b"")["_id"] for event in told] == [0, 1, 2]
+    found_events = events(source, last - 1)
+    assert [bson.decode(event.document_key or b"")["_id"] for event in found_events] == [0, 1, 2]
 
 
 def test_history_that_was_cut_off_is_lost(deployment: ReplicaSet, source: DeploymentSource) -> None:
@@ -160,11 +160,11 @@ def test_several_shards_are_merged_and_an_idle_one_is_moved_on(deployment: Repli
         wanted = from_timestamp(deployment.cluster_time)
         promises = (source.promised() for _ in range(10_000))
         promised = next(promise for promise in promises if promise >= wanted)
-        told = [event for batch in shared_events(source, 0, promised) for event in batch]
-        assert {event.shard for event in told} == {"busy", "idle"}
-        tokens = [resume_token(event).data for event in told]
+        found_events = [event for batch in shared_events(source, 0, promised) for event in batch]
+        assert {event.shard for event in found_events} == {"busy", "idle"}
+        tokens = [resume_token(event).data for event in found_events]
         assert tokens == sorted(set(tokens))
-        assert sum(event.operation_type == "insert" for event in told) == 4
+        assert sum(event.operation_type == "insert" for event in found_events) == 4
 
 
 def test_a_source_that_cannot_be_read_says_so_in_one_sentence() -> None:
