@@ -1,7 +1,7 @@
-"""What a server does by itself, again and again: no-ops that keep time moving, reaping, expiry.
+"""Repeat the background jobs of a node: no-ops, reaping, expiry.
 
-Each job runs in a task of its own and is repeated after a pause that may change between runs. A job that
-fails is logged and tried again; it never ends the server. Tests that move the clock run all jobs at once.
+Each job runs in its own task and is repeated after a pause that may change between runs. A job that fails is
+logged and tried again; it never ends the server. Tests that move the clock run all jobs at once.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tailrace.mongod.server.admin.logbook import Logbook
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Some work, and how many seconds to wait before it is done again."""
+    """Some work, and the seconds to wait before it is repeated."""
 
     name: str
     pause: Callable[[], float]
@@ -23,8 +23,6 @@ class Job:
 
 
 class Background:
-    """The repeated jobs of a server."""
-
     def __init__(self, log: Logbook) -> None:
         self._log = log
         self._jobs: list[Job] = []
@@ -41,19 +39,18 @@ class Background:
         self._tasks = [loop.create_task(self._repeat(job), name=job.name) for job in self._jobs]
 
     async def stop(self) -> None:
-        """End all jobs."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
     async def run_all(self) -> None:
-        """Do all jobs now, as if their pauses were over."""
+        """Run all jobs now, as if their pauses were over."""
         for job in self._jobs:
             await self._run(job)
 
     def pauses_changed(self) -> None:
-        """Begin all pauses anew, because parameters have changed."""
+        """Restart all pauses, because parameters have changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""How a server is started."""
+"""The options of a server, fixed when it starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,48 +20,46 @@ _PORTS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Everything that is fixed when a server starts."""
-
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-    """0 lets the system choose one."""
+    """0: the system chooses a free one."""
     data: Path | None = None
-    """The data directory; None is a temporary one that ends with the server."""
+    """The data directory; None is a temporary one, removed when the server stops."""
     replica_set: str | None = DEFAULT_REPLICA_SET
     """The set's name; None is a standalone server."""
     advertise: str | None = None
-    """The `host:port` under which the set names its member; None is the address it listens on. For several
-    members as many of them, separated by commas."""
+    """The `host:port` that the set's configuration shows; None is the address it listens on. For several
+    members, one for each, separated by commas."""
     members: int = 1
-    """How many members the set has: the others listen on the next ports."""
+    """Number of members of the set; the others listen on the next ports."""
     member_ports: tuple[int, ...] = ()
-    """The ports of the others, if they are not the next ones."""
+    """The ports of the other members, if they are not the next ones."""
     shards: int = 0
-    """How many shards the cluster has; 0 is a replica set without routers."""
+    """Number of shards of the cluster; 0 is a replica set without routers."""
     routers: int = 1
-    """How many routers the cluster has, on `port` and behind it; config server and shards come next."""
+    """Number of routers, on `port` and the next ports; the config server and the shards follow."""
     history: Path | None = None
-    """Where the pipeline keeps the history of this deployment; None is a server without one."""
+    """The folder of this deployment's history; None is a server without one."""
     head: bool = True
-    """Whether streams see what is in the oplog but not yet in the history."""
+    """Whether streams see entries of the oplog that are not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE
     max_bytes: int = DEFAULT_MAP_SIZE
-    """What the data directory may grow to; it takes that much address space, not memory."""
+    """The largest size of the data directory; it reserves address space, not memory."""
     max_connections: int = 65_536
     log_level: str = "info"
     server_version: str = VERSION
-    """The MongoDB version to present; see `emulation.py` for what that changes."""
+    """The MongoDB version to present; see `emulation/release.py`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Server parameters that differ from their defaults."""
     arguments: tuple[str, ...] = ()
     """The command line, as getCmdLineOpts shows it."""
 
     def advertised(self, number: int) -> str | None:
-        """The address under which the set names a member; None if it is the one it listens on."""
+        """The address of a member in the set's configuration; None if it is the one it listens on."""
         return None if self.advertise is None else self.advertise.split(",")[number]
 
     def check_cluster(self) -> None:
-        """Refuse a cluster that cannot be."""
+        """Raise `UsageError` for options that no cluster can have."""
         if not 1 <= self.shards <= MAX_SHARDS:
             raise UsageError(f"a cluster has 1 to {MAX_SHARDS} shards, not {self.shards}")
         if not 1 <= self.routers <= MAX_ROUTERS:
@@ -73,7 +71,7 @@ class ServerOptions:
             raise UsageError(f"there are not {ports} ports from {self.port} on; choose a lower one")
 
     def check_members(self) -> None:
-        """Refuse a number of members that cannot be, or addresses for others than these."""
+        """Raise `UsageError` for options that no replica set can have."""
         if not 1 <= self.members <= MAX_MEMBERS:
             raise UsageError(f"a set has 1 to {MAX_MEMBERS} members, not {self.members}")
         if self.advertise is not None and self.advertise.count(",") != self.members - 1:

@@ -1,6 +1,6 @@
 """Cluster parameters: settings of the whole deployment, stored with its data.
 
-There is one: `changeStreamOptions`, which says how long pre- and post-images are kept.
+There is one: `changeStreamOptions`, with the time after which pre-images expire.
 """
 
 from collections.abc import Mapping
@@ -24,20 +24,18 @@ _DEFAULT: Final[Mapping[str, Any]] = {
 
 
 class ClusterParameters:
-    """The values of one deployment."""
-
     def __init__(self) -> None:
         self._stored = StoredSetting("clusterParameters", CHANGE_STREAM_OPTIONS)
         self._options: Mapping[str, Any] = _DEFAULT
 
     def load(self, store: Store) -> None:
-        """Read what was stored before."""
+        """Read the stored values."""
         with store.snapshot() as reader:
             self._options = self._stored.load(reader) or _DEFAULT
 
     @property
     def image_expiry_seconds(self) -> int | None:
-        """After how long pre-images may be removed; None is never because of their age."""
+        """The age at which pre-images expire; None if they do not."""
         seconds = self._options["preAndPostImages"]["expireAfterSeconds"]
         return None if seconds == _OFF else int(seconds)
 
@@ -48,13 +46,13 @@ class ClusterParameters:
         return {"_id": name, **self._options}
 
     async def adopt(self, store: Store, other: "ClusterParameters") -> None:
-        """Take over what another server of the same cluster has."""
+        """Store the values of another server of the same cluster."""
         if self._options["preAndPostImages"] != other._options["preAndPostImages"]:
             images = {"preAndPostImages": other._options["preAndPostImages"]}
             await self.set(store, CHANGE_STREAM_OPTIONS, images)
 
     async def set(self, store: Store, name: str, value: object) -> None:
-        """Check a value, store it, and let it count from now on."""
+        """Check and store a value, which takes effect at once."""
         if name not in NAMES:
             raise CommandError(ErrorCode.NoSuchKey, f"Unknown server parameter: {name}")
         images = {"preAndPostImages": {"expireAfterSeconds": _checked_expiry(value)}}

@@ -1,4 +1,4 @@
-"""The figures of a collection as `collStats` and the stage `$collStats` show them."""
+"""Sizes and counts of a collection, as `collStats` and the stage `$collStats` show them."""
 
 from typing import Any
 

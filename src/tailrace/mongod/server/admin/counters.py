@@ -1,4 +1,4 @@
-"""What serverStatus counts."""
+"""Counters for serverStatus."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class NetworkCounters:
-    """Bytes and messages on all connections."""
-
     bytes_in: int = 0
     bytes_out: int = 0
     requests: int = 0
@@ -15,7 +13,7 @@ class NetworkCounters:
 
 @dataclass(slots=True)
 class OperationCounters:
-    """Operations by kind, as `opcounters` shows them; a statement of a batch counts for itself."""
+    """Operations by kind, as `opcounters` shows them; each statement of a batch is counted."""
 
     insert: int = 0
     query: int = 0
@@ -27,16 +25,12 @@ class OperationCounters:
 
 @dataclass(slots=True)
 class CommandCounters:
-    """How often one command was run, and failed."""
-
     total: int = 0
     failed: int = 0
 
 
 @dataclass(slots=True)
 class TransactionCounters:
-    """Transactions by their end."""
-
     started: int = 0
     prepared: int = 0
     committed: int = 0
@@ -45,8 +39,6 @@ class TransactionCounters:
 
 @dataclass(slots=True)
 class ChangeStreamCounters:
-    """Change streams opened, and what became of large events."""
-
     opened: int = 0
     resumed: int = 0
     failed: int = 0
@@ -61,8 +53,6 @@ class ChangeStreamCounters:
 
 @dataclass(slots=True)
 class ExpiryCounters:
-    """Documents and pre-images that were removed because they expired."""
-
     ttl_passes: int = 0
     ttl_deleted: int = 0
     image_passes: int = 0
@@ -72,7 +62,7 @@ class ExpiryCounters:
 
 @dataclass(slots=True)
 class Counters:
-    """All counters of a server."""
+    """All counters of a node."""
 
     network: NetworkCounters = field(default_factory=NetworkCounters)
     operations: OperationCounters = field(default_factory=OperationCounters)

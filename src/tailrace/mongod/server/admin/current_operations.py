@@ -1,4 +1,4 @@
-"""What the server is doing: the entries of currentOp and of the aggregation stage `$currentOp`."""
+"""The entries of currentOp and of the aggregation stage `$currentOp`."""
 
 import time
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ _OPERATIONS: Final = {
 
 
 def all_operations(node: "Node", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
-    """The same for a router and, unless only its own are wanted, all its shards."""
+    """The operations of a node and, unless ``is_local``, of a router's shards."""
     operations = current_operations(node, **shown)
     for name, shard in {} if is_local else node.shards.items():
         for operation in current_operations(shard, **shown):
@@ -37,7 +37,7 @@ def current_operations(
     idle_cursors: bool = False,
     idle_sessions: bool = True,
 ) -> list[dict[str, Any]]:
-    """Operations under way, and on request what is open without being used."""
+    """Running commands, and on request idle connections, cursors and sessions."""
     shown = [_operation(node, context) for context in list(node.operations.values())]
     if idle_connections:
         busy = {context.client.id for context in node.operations.values()}

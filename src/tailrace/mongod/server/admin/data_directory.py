@@ -1,4 +1,4 @@
-"""The directory a server keeps its data in: one server at a time, or a temporary one that ends with it."""
+"""The data directory of a server: locked while it runs, or temporary."""
 
 import fcntl
 import shutil
@@ -10,15 +10,15 @@ from tailrace.errors import UsageError
 from tailrace.mongod.store.tables import holds_store
 
 CONFIG_SERVER: Final = "config"
-"""What a cluster's config server is called, and its folder in the cluster's data directory"""
+"""The name of a cluster's config server, and of its folder in the cluster's data directory."""
 _LOCK_FILE: Final = "tailrace.lock"
 
 
 class DataDirectory:
-    """A directory that belongs to this server until `close`."""
+    """A directory that no other server can use until `close`."""
 
     def __init__(self, path: Path | None) -> None:
-        """Take the directory, which is made if it is not there; without a path a temporary one."""
+        """Lock the directory, which is created if necessary; without a path, a temporary one."""
         self._is_temporary = path is None
         self.path = Path(tempfile.mkdtemp(prefix="tailrace-")) if path is None else path
         self._lock: IO[bytes] | None = None
@@ -37,7 +37,7 @@ class DataDirectory:
             reason = error.strerror or error
             raise UsageError(f"cannot use the data directory {self.path}: {reason}; {remedy}") from None
         try:
-            # The system lets go of this lock when the process ends, however it ends.
+            # The system releases this lock when the process ends, even by a kill.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
@@ -64,7 +64,7 @@ class DataDirectory:
             )
 
     def close(self) -> None:
-        """Give the directory back; a temporary one is removed."""
+        """Unlock the directory; a temporary one is removed."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

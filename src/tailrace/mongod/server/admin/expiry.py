@@ -31,7 +31,7 @@ _MILLISECONDS: Final = 1000
 _EXPIRED_BEFORE: Final = "imagesExpiredBefore"
 
 Claim: TypeAlias = Callable[[str], AbstractAsyncContextManager[Callable[[bytes], bool]]]
-"""Given a namespace: which of its documents belong to this server, for as long as the claim is held."""
+"""Given a namespace: which of its documents this server owns, while the context manager is active."""
 
 
 class ImageExpiry:
@@ -47,7 +47,7 @@ class ImageExpiry:
         *,
         has_history: Callable[[], bool],
     ) -> None:
-        """With a history, which has copies of the images, the date of expiry is stored."""
+        """With a history, which has copies of the images, the date before which they expired is stored."""
         self._store = store
         self._cluster_parameters = cluster_parameters
         self._fail_points = fail_points

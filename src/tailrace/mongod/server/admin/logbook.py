@@ -40,22 +40,22 @@ class Logbook:
         self.log("info", component, message, context, **attributes)
 
     def warning(self, component: str, message: str, context: str = "-", /, **attributes: Any) -> None:
-        """Log what is likely not wanted."""
+        """Log what an operator should look into."""
         self.log("warning", component, message, context, **attributes)
 
     def error(self, component: str, message: str, context: str = "-", /, **attributes: Any) -> None:
-        """Log what went wrong in the server itself."""
+        """Log faults of the server itself."""
         self.log("error", component, message, context, **attributes)
 
     def log(self, level: str, component: str, message: str, context: str = "-", /, **attributes: Any) -> None:
         self._logger.log(LEVELS[level], message, extra=fields(context, component, **attributes))
 
     def forget_startup(self) -> None:
-        """Another start begins: the warnings of the one before no longer hold."""
+        """Remove the startup warnings, before the next start."""
         self._warnings.clear()
 
     def startup_warning(self, component: str, message: str) -> None:
-        """Log a warning that mongosh shows when it connects, whatever the level of the log."""
+        """Log a warning that mongosh shows when it connects, even if the log's level drops it."""
         extra = fields(_STARTUP, component)
         record = self._logger.makeRecord(
             self._logger.name, logging.WARNING, "", 0, message, (), None, extra=extra

@@ -1,6 +1,6 @@
 """Server parameters: what getParameter shows and setParameter changes.
 
-Only parameters that make a difference here, or that drivers and tools ask for, are known.
+There are only those that have an effect here, or that drivers and tools read.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from tailrace.mongod.server.emulation.release import CURRENT, Release
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: its default, and what it can be."""
+    """One parameter: its default, and the values it can have."""
 
     name: str
     default: Any
@@ -26,7 +26,7 @@ class Parameter:
     settable_at_runtime: bool = True
 
     def checked(self, value: Any) -> Any:
-        """The value in the parameter's own type; raises what setParameter answers."""
+        """The value in the parameter's type; raises the error of setParameter."""
         if isinstance(self.default, bool):
             if isinstance(value, str) and value in ("true", "false", "1", "0"):
                 return value in ("true", "1")
@@ -85,15 +85,15 @@ PARAMETERS: Final = {
 
 
 class Parameters:
-    """The parameters' values on one server."""
+    """The values on one node."""
 
     def __init__(self, given: Mapping[str, Any] | None = None, *, release: Release = CURRENT) -> None:
-        """``given`` are values from the start of the server; raises BadValue for what is not a parameter."""
+        """``given`` are values from the start of the server; raises BadValue for an unknown parameter."""
         self._values = {name: parameter.default for name, parameter in PARAMETERS.items()}
         self._read_only = {"featureCompatibilityVersion": {"version": release.series}, "maxBSONDepth": 200}
-        """What getParameter shows besides."""
+        """Further parameters that getParameter shows."""
         self.on_change: list[Callable[[str], None]] = []
-        """Called with a parameter's name when it was set."""
+        """Called with a parameter's name after it was set."""
         for name, value in (given or {}).items():
             parameter = PARAMETERS.get(name)
             if parameter is None:
@@ -108,11 +108,11 @@ class Parameters:
         return self._read_only.get(name, self._values.get(name))
 
     def all(self) -> dict[str, Any]:
-        """Every parameter, in the order of names."""
+        """All parameters, sorted by name."""
         return dict(sorted({**self._values, **self._read_only}.items()))
 
     def check(self, name: str, value: Any) -> Any:
-        """The value in the parameter's own type; raises if it cannot be set while the server runs."""
+        """The value in the parameter's type; raises if it cannot be set while the server runs."""
         parameter = PARAMETERS.get(name)
         if parameter is None:
             reason = f"attempted to set unrecognized parameter [{name}], use help:true to see options "
@@ -123,7 +123,7 @@ class Parameters:
         return parameter.checked(value)
 
     def set(self, name: str, value: Any) -> Any:
-        """Change a parameter of the running server; its old value."""
+        """Change a parameter of the running server; returns its old value."""
         checked = self.check(name, value)
         old = self._values[name]
         self._values[name] = checked

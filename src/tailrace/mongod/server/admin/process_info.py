@@ -1,4 +1,4 @@
-"""What the operating system says of this process and its machine."""
+"""Figures of this process and its machine, from the operating system."""
 
 import os
 import platform
@@ -12,23 +12,21 @@ _MEGABYTE: Final = 1 << 20
 
 
 def host_name() -> str:
-    """The machine's name."""
     return socket.gethostname()
 
 
 def resident_megabytes() -> int:
-    """Memory this process has in use."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") // _MEGABYTE
     except (OSError, ValueError, IndexError):
-        # Elsewhere than on Linux the largest use so far has to do; macOS counts bytes, others kilobytes.
+        # Other systems than Linux have only the largest use so far; macOS counts bytes, others kilobytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak // _MEGABYTE if sys.platform == "darwin" else peak // 1024
 
 
 def virtual_megabytes() -> int:
-    """Address space this process has mapped; 0 where the system does not say."""
+    """Mapped address space of this process; 0 where the system has no figure."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") // _MEGABYTE
     except (OSError, ValueError, IndexError):
@@ -36,7 +34,6 @@ def virtual_megabytes() -> int:
 
 
 def machine_megabytes() -> int:
-    """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _MEGABYTE
 
 

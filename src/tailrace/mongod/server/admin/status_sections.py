@@ -22,7 +22,7 @@ Section: TypeAlias = Callable[[Any], dict[str, Any] | None]
 
 
 def head(node: "Node") -> dict[str, Any]:
-    """What every serverStatus begins with; it cannot be left out."""
+    """The fields that begin every serverStatus; they cannot be left out."""
     uptime = time.monotonic() - node.started
     return {
         "host": node.address,
@@ -37,12 +37,11 @@ def head(node: "Node") -> dict[str, Any]:
 
 
 def asserts(_node: "Node") -> dict[str, Any]:
-    """Kept because monitoring tools read it; this server counts failures by command instead."""
+    """Always zero, for monitoring tools; this server counts failures by command."""
     return {"regular": 0, "warning": 0, "msg": 0, "user": 0, "tripwire": 0, "rollovers": 0}
 
 
 def connections(node: "Node") -> dict[str, Any]:
-    """Connections now and so far."""
     open_now = len(node.listener.connections)
     hellos = [context for context in node.operations.values() if context.entry.name == "hello"]
     streaming = [context for context in hellos if "topologyVersion" in context.command]
@@ -58,7 +57,6 @@ def connections(node: "Node") -> dict[str, Any]:
 
 
 def extra_info(_node: "Node") -> dict[str, Any]:
-    """Processor time of the process."""
     user, system = process_info.processor_seconds()
     return {
         "note": "fields vary by platform",
@@ -68,7 +66,7 @@ def extra_info(_node: "Node") -> dict[str, Any]:
 
 
 def global_lock(node: "Node") -> dict[str, Any]:
-    """Nobody waits for a lock; operations under way count as active."""
+    """There is no queue for a lock; every running command counts as active."""
     contexts = list(node.operations.values())
     writers = sum(context.entry.is_write for context in contexts)
     readers = len(contexts) - writers
@@ -80,12 +78,10 @@ def global_lock(node: "Node") -> dict[str, Any]:
 
 
 def logical_sessions(node: "Node") -> dict[str, Any]:
-    """The sessions that are known."""
     return {"activeSessionsCount": len(node.sessions), "sessionCatalogSize": len(node.sessions)}
 
 
 def network(node: "Node") -> dict[str, Any]:
-    """Bytes and requests on all connections."""
     counted = node.counters.network
     return {
         "bytesIn": Int64(counted.bytes_in),
@@ -97,7 +93,6 @@ def network(node: "Node") -> dict[str, Any]:
 
 
 def opcounters(node: "Node") -> dict[str, Any]:
-    """Operations by kind."""
     return {name: Int64(number) for name, number in asdict(node.counters.operations).items()}
 
 
@@ -132,7 +127,6 @@ def replication(node: "Member") -> dict[str, Any] | None:
 
 
 def oplog(node: "Member") -> dict[str, Any] | None:
-    """Where the oplog begins and ends."""
     if not node.replication.is_replica_set:
         return None
     return {
@@ -142,7 +136,6 @@ def oplog(node: "Member") -> dict[str, Any] | None:
 
 
 def storage_engine(node: "Node") -> dict[str, Any]:
-    """What keeps the data."""
     return {
         "name": "lmdb",
         "supportsCommittedReads": True,
@@ -155,7 +148,6 @@ def storage_engine(node: "Node") -> dict[str, Any]:
 
 
 def transactions(node: "Node") -> dict[str, Any]:
-    """Transactions by their end, and those that are open."""
     counted = node.counters.transactions
     open_now = [s for s in node.sessions if s.transaction is not None and s.transaction.is_open]
     active = {context.lsid for context in node.operations.values() if context.in_transaction}
@@ -173,7 +165,6 @@ def transactions(node: "Node") -> dict[str, Any]:
 
 
 def memory(_node: "Node") -> dict[str, Any]:
-    """Memory in megabytes."""
     return {
         "bits": 64,
         "resident": process_info.resident_megabytes(),
@@ -183,7 +174,6 @@ def memory(_node: "Node") -> dict[str, Any]:
 
 
 def metrics(node: "Node") -> dict[str, Any]:
-    """Commands, cursors, change streams."""
     counted = node.counters
     commands = {
         name: {"failed": Int64(counts.failed), "total": Int64(counts.total)}
@@ -201,7 +191,6 @@ def metrics(node: "Node") -> dict[str, Any]:
 
 
 def change_streams(node: "Node") -> dict[str, Any]:
-    """Streams opened, by option and scope, and what became of large events."""
     counted = node.counters.change_streams
     return {
         "largeEventsFailed": Int64(counted.large_events_failed),
@@ -218,7 +207,6 @@ def change_streams(node: "Node") -> dict[str, Any]:
 
 
 def pre_images(node: "Node") -> dict[str, Any]:
-    """Pre-images that expired."""
     counted = node.counters.expiry
     return {
         "purgingJob": {
@@ -230,12 +218,10 @@ def pre_images(node: "Node") -> dict[str, Any]:
 
 
 def history(node: "Node") -> dict[str, Any] | None:
-    """The history that streams are served from; nothing on a server without one."""
     return None if node.history is None else node.history.status()
 
 
 def pipeline(node: "Node") -> dict[str, Any] | None:
-    """What builds the history, as far as this server runs it."""
     return node.pipeline_status()
 
 
@@ -257,17 +243,17 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "mem": memory,
     "metrics": metrics,
 }
-"""Every section that a client can leave out, or ask for if it is left out by default."""
+"""Every section that a client can leave out, or request if it is left out by default."""
 
 ON_REQUEST: Final = frozenset({"oplog"})
-"""Sections that are shown only if they are asked for."""
+"""Sections that are shown only on request."""
 
 OF_MEMBERS: Final = frozenset({"changeStreamPreImages", "oplog", "pipeline", "repl", "storageEngine"})
 """Sections that a router does not have, or has in another form."""
 
 
 def describe(node: "Node", sections: Mapping[str, Section], command: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that a client wants: a field that names one with 0 leaves it out, with 1 asks for it."""
+    """The sections that a client wants: a field that names one leaves it out with 0, requests it with 1."""
     by_default = not command.get("none")
     wanted = {
         name: section(node)

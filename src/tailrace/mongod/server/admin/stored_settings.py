@@ -1,4 +1,4 @@
-"""Settings that outlive the server: documents of collections in the database `config`."""
+"""Settings that are stored with the data, as documents in the database `config`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ class StoredSetting:
         return document
 
     async def save(self, store: Store, fields: Callable[[Timestamp], Mapping[str, Any]]) -> dict[str, Any]:
-        """Store what ``fields`` gives for the time of the change; the document without its `_id`."""
+        """Store what ``fields`` returns for the time of the change; returns it with the added fields."""
 
         def work(unit: WriteUnit) -> dict[str, Any]:
             document = {"_id": self._identity, **fields(to_timestamp(unit.clock.tick()))}

@@ -1,1 +1,1 @@
-"""From a request to its command and back."""
+"""Run requests: checks, arguments, context, labels."""

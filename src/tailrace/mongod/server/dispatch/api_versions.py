@@ -19,7 +19,7 @@ API_VERSION_1: Final = frozenset(
 
 
 def check_api_version(command: Mapping[str, Any], name: str) -> None:
-    """Refuse an API version there is not, and with `apiStrict` commands outside of it."""
+    """Refuse an unknown API version, and with `apiStrict` commands that are not part of it."""
     if "apiVersion" not in command:
         for field in ("apiStrict", "apiDeprecationErrors"):
             if field in command:

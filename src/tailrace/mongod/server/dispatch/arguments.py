@@ -1,7 +1,7 @@
-"""The fields of a command, read one by one with MongoDB's type checks.
+"""Read the fields of a command one by one, with MongoDB's type checks.
 
-A field is read once, by the type it must have; null counts as not given. `finish` then refuses what nobody
-read, so a misspelt option is an error and never ignored.
+A field is read once, by the type it must have; null counts as not given. `finish` then refuses fields that
+were not read, so a misspelt option is an error and never ignored.
 
 >>> arguments = Arguments("count", {"count": "orders", "limit": 5.0, "$db": "shop"})
 >>> arguments.text("count"), arguments.integer("limit", 0), arguments.boolean("singleBatch", False)
@@ -30,7 +30,7 @@ class Required(Enum):
 
 
 REQUIRED: Final = Required.REQUIRED
-"""In place of a default: the field has to be given."""
+"""In place of a default: the field must be given."""
 
 GENERIC_ARGUMENTS: Final = frozenset(
     {
@@ -68,7 +68,6 @@ class Arguments:
     @overload
     def text(self, name: str, default: Default) -> str | Default: ...
     def text(self, name: str, default: Any = REQUIRED) -> Any:
-        """A string."""
         value = self.value(name, default)
         if value is not default and type(value) is not str:  # JavaScript is a `str`, too
             raise self.wrong_type(name, value, "string")
@@ -81,7 +80,7 @@ class Arguments:
     @overload
     def boolean(self, name: str, default: Default, *, strict: bool = ...) -> bool | Default: ...
     def boolean(self, name: str, default: Any = REQUIRED, *, strict: bool = False) -> Any:
-        """True or false; numbers count as whether they are not zero, unless ``strict``."""
+        """True or false; a number counts as true unless it is zero. With ``strict`` numbers are refused."""
         value = self.value(name, default)
         if value is default or isinstance(value, bool):
             return value
@@ -143,7 +142,6 @@ class Arguments:
     @overload
     def document(self, name: str, default: Default) -> dict[str, Any] | Default: ...
     def document(self, name: str, default: Any = REQUIRED) -> Any:
-        """An embedded document."""
         return self._typed(name, default, dict, "object")
 
     @overload
@@ -151,7 +149,6 @@ class Arguments:
     @overload
     def array(self, name: str, default: Default) -> list[Any] | Default: ...
     def array(self, name: str, default: Any = REQUIRED) -> Any:
-        """An array."""
         return self._typed(name, default, list, "array")
 
     @overload
@@ -159,7 +156,6 @@ class Arguments:
     @overload
     def timestamp(self, name: str, default: Default) -> Timestamp | Default: ...
     def timestamp(self, name: str, default: Any = REQUIRED) -> Any:
-        """A cluster time."""
         return self._typed(name, default, Timestamp, "timestamp")
 
     def _typed(self, name: str, default: Any, kind: type, shown: str) -> Any:
@@ -174,7 +170,6 @@ class Arguments:
         return None if document is None else Arguments(f"{self._name}.{name}", document)
 
     def value(self, name: str, default: Any = REQUIRED) -> Any:
-        """A value of any type."""
         self._read.add(name)
         value = self._document.get(name)
         if value is not None:
@@ -185,11 +180,11 @@ class Arguments:
         return default
 
     def ignore(self, *names: str) -> None:
-        """Allow fields that make no difference here."""
+        """Allow fields that have no effect here."""
         self._read.update(names)
 
     def finish(self) -> None:
-        """Refuse fields that nobody read; the command's own name and what any command may have excepted."""
+        """Refuse fields that were not read, except the command's own name and `GENERIC_ARGUMENTS`."""
         for name in self._document:
             if name not in self._read and name not in GENERIC_ARGUMENTS and name != self._name:
                 reason = f"BSON field '{self._name}.{name}' is an unknown field."
@@ -219,7 +214,7 @@ def _whole(number: int | float) -> int:
         return number
     if math.isnan(number):
         return 0
-    # Outside of the range of a long a double becomes the end of the range it lies beyond.
+    # A double outside of the range of a long becomes the nearest end of that range.
     if number >= _LONG_MAX:
         return _LONG_MAX
     return _LONG_MIN if number <= _LONG_MIN else int(number)

@@ -1,8 +1,8 @@
-"""What a command is to the dispatcher: a function and what must hold before it is called.
+"""The declaration of a command: its function, and what must hold before the dispatcher calls it.
 
-A module in `server/commands/` defines one as ``COMMAND``. Everything that commands have in common (sessions,
-read and write concern, deadlines, fail points, labels, `$clusterTime`) is done around the function, so that
-it reads its own arguments, does one thing and returns its own fields.
+A module in `server/commands/` defines one as ``COMMAND``. What all commands share (sessions, read and write
+concern, deadlines, fail points, labels, `$clusterTime`) is done by the dispatcher around the function, which
+reads its own arguments, does one thing and returns its own fields.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 Reply: TypeAlias = Mapping[str, Any] | bytes
-"""A reply's own fields, without `ok`; as bytes it is a finished BSON document, for replies with batches."""
+"""A reply's own fields, without `ok`; replies with batches are complete BSON documents, as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command."""
-
     name: str
     run: Callable[[Any], Awaitable[Reply]]
     """Gets the context of the node's kind: `Context` if routers share it, `MemberContext` if it needs data,
@@ -24,24 +22,24 @@ class Command:
     help: str
     aliases: tuple[str, ...] = ()
     admin_only: bool = False
-    """Whether it runs on the database `admin` alone."""
+    """Whether it runs only on the database `admin`."""
     is_read: bool = False
     """Whether it reads users' data: read concern and read preference apply, and a node that is no primary
     refuses it unless the read preference allows secondaries."""
     is_write: bool = False
-    """Whether it needs a primary and takes a write concern. It is not cut short when its client goes away."""
+    """Whether it needs a primary and takes a write concern. It completes even if its client disconnects."""
     in_transaction: bool = False
     """Whether it may run inside a multi-document transaction."""
     is_retryable_write: bool = False
     """Whether a `txnNumber` outside of a transaction makes it a retryable write."""
     ends_transaction: bool = False
-    """Whether it is the commit or abort of one."""
+    """Whether it is the commit or abort of a transaction."""
     max_time_is_wait: bool = False
-    """Whether `maxTimeMS` says how long to wait for data instead of how long to run."""
+    """Whether `maxTimeMS` limits the wait for data instead of the run time."""
     is_test_command: bool = False
-    """Whether it is there only if the server was started with test commands."""
+    """Whether it exists only on a server that was started with test commands."""
     is_always_allowed: bool = False
-    """Whether a node that shuts down still answers it, and fail points for all commands pass it by."""
+    """Whether a node that shuts down still answers it, and fail points for all commands leave it out."""
     same_on_router: bool = False
     """Whether a router runs it with the same function: it needs nothing but what every node has."""
 

@@ -1,4 +1,4 @@
-"""The body of a command as Python values."""
+"""Decode the body of a command."""
 
 from typing import Any, Final
 
@@ -8,17 +8,16 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 _REFERENCE: Final = b"$ref\0"
-"""The name that makes PyMongo build an object of its own"""
+"""The field name that PyMongo decodes into a DBRef."""
 
 
 def read_body(
     body: bytes, decoded: dict[str, Any] | None = None, *, is_exact: bool = False
 ) -> dict[str, Any]:
-    """The fields of a command; raises IDLDuplicateField if one is there twice.
+    """The fields of a command; raises IDLDuplicateField if one is repeated.
 
-    ``decoded`` is what PyMongo made of it, if that is known, and ``is_exact`` that nothing was lost in it.
-    Commands come by the thousand, and encoding it again is the fastest way to tell whether a type or a field
-    was.
+    ``decoded`` is PyMongo's result, if there is one already; ``is_exact`` if nothing was lost in it.
+    Otherwise it is encoded again, which is the fastest way to find out whether a type or a field was lost.
 
     >>> from tailrace.bson.documents import Symbol
     >>> read_body(encode({"find": "orders", "filter": {"a": Symbol("x")}, "$db": "shop"}))

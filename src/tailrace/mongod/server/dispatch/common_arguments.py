@@ -36,7 +36,7 @@ def images_option(arguments: Arguments) -> dict[str, bool] | None:
 
 
 def collection_uuid(arguments: Arguments) -> bytes | None:
-    """`collectionUUID`: the collection the client believes it is talking about."""
+    """`collectionUUID`: the UUID that the client expects the collection to have."""
     value: Any = arguments.value("collectionUUID", None)
     if value is None:
         return None

@@ -1,8 +1,8 @@
 """Read concern, write concern and read preference, as any command may carry them.
 
 All members share one store and every commit is synced, so `local`, `majority` and `linearizable` read the
-same and every acknowledged write is everywhere. What so many members cannot satisfy is refused as a replica
-set would refuse it.
+same, and every acknowledged write is on all members. A write concern for more members than the set has is
+refused, as a replica set refuses it.
 """
 
 import math
@@ -25,7 +25,7 @@ _MAX_MEMBERS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ReadConcern:
-    """What a reader wants to see; the level is None if the command did not say."""
+    """What a reader may see; the level is None if the command does not give one."""
 
     level: str | None = None
     after_cluster_time: int | None = None
@@ -33,7 +33,7 @@ class ReadConcern:
 
     @classmethod
     def parse(cls, spec: object) -> "ReadConcern":
-        """The read concern of a command's `readConcern` field."""
+        """Read a command's field `readConcern`."""
         if not isinstance(spec, dict):
             raise _not_an_object("readConcern", spec)
         fields = Arguments("readConcern", spec)
@@ -63,7 +63,7 @@ class ReadConcern:
 
 
 def check_not_ahead(field: str, wanted: int, now: int) -> None:
-    """Refuse a time in a read concern that this deployment has not heard of yet."""
+    """Refuse a time in a read concern that is later than the deployment's clock."""
     if wanted > now:
         reason = (
             f"readConcern {field} value must not be greater than the current clusterTime. "
@@ -78,7 +78,7 @@ def _cluster_time(timestamp: Timestamp | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
-    """Who must have a write before it is acknowledged."""
+    """How many members must have a write before it is acknowledged."""
 
     w: int | str | Mapping[str, Any] = "majority"
     journaled: bool = False
@@ -86,7 +86,7 @@ class WriteConcern:
 
     @classmethod
     def parse(cls, spec: object) -> "WriteConcern":
-        """The write concern of a command's `writeConcern` field."""
+        """Read a command's field `writeConcern`."""
         if not isinstance(spec, dict):
             raise _not_an_object("writeConcern", spec)
         fields = Arguments("writeConcern", spec)
@@ -106,13 +106,13 @@ class WriteConcern:
         if isinstance(w, int) and not 0 <= w <= _MAX_MEMBERS:
             reason = f"w has to be a non-negative number and not greater than {_MAX_MEMBERS}; found: {w}"
             raise CommandError(ErrorCode.FailedToParse, reason)
-        # The server takes anything for wtimeout, and what is no number for 0.
+        # The server accepts any value for wtimeout; values that are no numbers count as 0.
         is_number = isinstance(timeout_ms, int | float) and not isinstance(timeout_ms, bool)
         is_finite = is_number and math.isfinite(timeout_ms)
         return cls(w, journaled, int(timeout_ms) if is_finite else 0)
 
     def failure(self, members: int = 1) -> dict[str, Any] | None:
-        """The `writeConcernError` of a reply, if so many members cannot be what was asked for; else None."""
+        """The `writeConcernError` of a reply if a set of that many members cannot satisfy it, else None."""
         if self.w == "majority" or (isinstance(self.w, int) and self.w <= members):
             return None
         info = {"writeConcern": self.to_document()}
@@ -124,7 +124,7 @@ class WriteConcern:
         return {"code": int(code), "codeName": code.name, "errmsg": reason, "errInfo": info}
 
     def to_document(self) -> dict[str, Any]:
-        """The write concern as errors and the default show it."""
+        """As errors and the default concerns show it."""
         shown: dict[str, Any] = {"w": self.w}
         if self.journaled:
             shown["j"] = True
@@ -132,7 +132,7 @@ class WriteConcern:
 
 
 def read_preference(spec: object) -> str:
-    """The mode of a command's `$readPreference` field."""
+    """The mode in a command's field `$readPreference`."""
     if not isinstance(spec, dict):
         raise _not_an_object("$readPreference", spec)
     mode = spec.get("mode")

@@ -1,7 +1,7 @@
-"""One command under way: what it was asked, by whom, and until when.
+"""The context of a running command: its request, its client, its deadline, and the node that runs it.
 
-The dispatcher makes a `Context` from a request once everything that commands have in common was checked, and
-hands it to the command. The context is also the operation that currentOp shows and killOp ends.
+The dispatcher builds a `Context` from a request after the checks that all commands share, and passes it to
+the command. The context is also the operation that currentOp shows and killOp ends.
 """
 
 import asyncio
@@ -36,19 +36,19 @@ _NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
 class Context:
-    """One command under way. The dispatcher fills in what the generic arguments say."""
+    """One running command. The dispatcher sets the attributes that generic arguments determine."""
 
-    # What most commands leave as it is stands on the class, so that making a context costs little.
+    # Defaults of most commands are class attributes, so that creating a context is cheap.
     write_concern: WriteConcern | None = None
-    """None if the command did not say."""
+    """None if the command does not give one."""
     read_concern: ReadConcern = ReadConcern()
     read_preference: str = "primary"
     lsid: bytes | None = None
-    """The session's whole id as BSON."""
+    """The session's complete id as BSON."""
     session: "Session | None" = None
     txn_number: int | None = None
     in_transaction: bool = False
-    """Whether the command says that it belongs to a multi-document transaction."""
+    """Whether the command belongs to a multi-document transaction, by its arguments."""
     starts_transaction: bool = False
     transaction: "Transaction | None" = None
     """The open transaction it runs in."""
@@ -60,9 +60,9 @@ class Context:
     """Whether it waits for the end of a transaction."""
     next_request: Request | None = None
     has_begun: bool = False
-    """Whether its body runs; before, it has certainly changed nothing."""
+    """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
-    """Whether an interruption may cut an `await` short; the body of a write runs to its end."""
+    """Whether an interruption may cancel an `await`; the body of a write is always completed."""
     _interruption: CommandError | None = None
     _task: "asyncio.Task[Any] | None" = None
     _has_cancelled: bool = False
@@ -86,7 +86,7 @@ class Context:
         """The name as the client sent it; ``entry.name`` is the same for all aliases."""
         self.database = request.database
         self.command = command
-        """The command's body, decoded; documents that came beside it are in `documents` alone."""
+        """The command's body, decoded; document sequences of the message are only in `documents`."""
         self.operation_id = next(_operation_ids)
         self.started = time.monotonic()
 
@@ -97,7 +97,7 @@ class Context:
         return Arguments(self.name, self.command)
 
     def documents(self, field: str) -> list[bytes]:
-        """The raw documents of an array field, whether they came beside the command or inside it."""
+        """The raw documents of an array field, from a document sequence or from the body."""
         sequence = self.request.sequences.get(field)
         if sequence is not None:
             return list(sequence)
@@ -142,7 +142,7 @@ class Context:
 
     @property
     def shown_command(self) -> dict[str, Any]:
-        """The command as currentOp shows it, without what drivers add to all of them."""
+        """The command as currentOp shows it, without the fields that drivers add to every command."""
         return {name: value for name, value in self.command.items() if name not in _NOT_SHOWN}
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Context:
     # -- time and interruption --------------------------------------------------------------------------
 
     def check_deadline(self) -> None:
-        """Raise if the command ran out of time or was killed; long loops call it now and then."""
+        """Raise if the command's time is over or it was killed; long loops call this repeatedly."""
         if self._interruption is not None:
             raise self._interruption
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -172,7 +172,7 @@ class Context:
 
     @property
     def is_for_reply_only(self) -> bool:
-        """Whether nobody misses it once its client is gone: it waits or reads, and was to be answered."""
+        """Whether it can be cancelled when its client disconnects: it waits or reads, for a reply."""
         return self.is_interruptible and self.request.expects_reply
 
     def interrupt(self, error: CommandError) -> None:
@@ -181,19 +181,19 @@ class Context:
             return
         self._interruption = error
         task = self._task
-        # A command that interrupts itself does not wait for anything now; the mark is enough.
+        # A command that interrupts itself is not waiting; `check_deadline` raises the error later.
         if task is not None and self.is_interruptible and task is not asyncio.current_task():
             self._has_cancelled = True
             task.cancel()
 
     @property
     def interruption(self) -> CommandError | None:
-        """Why the command has to end, if it has to."""
+        """The error with which the command has to end, if there is one."""
         return self._interruption
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around a wait in a command that otherwise runs to its end: it may be interrupted here."""
+        """Allow interruptions during a wait, in a command that otherwise cannot be interrupted."""
         was_interruptible, self.is_interruptible = self.is_interruptible, True
         self.waits_for_lock = True
         try:
@@ -204,20 +204,20 @@ class Context:
             self.is_interruptible = was_interruptible
 
     def begin(self, task: "asyncio.Task[Any]") -> None:
-        """Note the task that an interruption has to wake."""
+        """Store the task that an interruption cancels."""
         self._task = task
         self._cancelled_before = task.cancelling()
 
     def cancelled(self) -> CommandError | None:
-        """The interruption behind a cancellation; None if the cancellation came from outside."""
+        """The interruption that caused a cancellation; None if something else did."""
         if self._task is None or not self._has_cancelled:
             return None
         self._has_cancelled = False
-        # One from outside besides ours must not be swallowed.
+        # A cancellation from outside, in addition to ours, must not be lost.
         return None if self._task.uncancel() > self._cancelled_before else self._interruption
 
     def end(self) -> None:
-        """Behind everything that may be interrupted; the task goes on with other commands."""
+        """To be called after the last point of interruption; the task then runs other commands."""
         if self._task is not None and self._has_cancelled:
             self._task.uncancel()
         self._task = None
@@ -226,13 +226,13 @@ class Context:
 
     @property
     def exhaust_allowed(self) -> bool:
-        """Whether the client takes further replies without asking again."""
+        """Whether the client accepts further replies without further requests."""
         return self.request.exhaust_allowed
 
     def repeat(self, changes: Mapping[str, Any] | None = None) -> None:
-        """Run the command again behind this reply, with some fields changed, as if the client had asked.
+        """Run the command again after this reply, with some fields changed, without another request.
 
-        Only a client that allows it gets such a stream; for others this does nothing.
+        Does nothing unless `exhaust_allowed`.
         """
         if not self.exhaust_allowed:
             return
@@ -244,6 +244,6 @@ class Context:
 
 
 class MemberContext(Context):
-    """A command under way on a member of a replica set, or on a standalone server: a node with data."""
+    """A command on a member of a replica set, or on a standalone server: a node with data."""
 
     node: "Member"

@@ -1,4 +1,4 @@
-"""The read and write concern of commands that do not give one, as an administrator may set them."""
+"""Default read and write concerns, which an administrator can set."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,20 +17,20 @@ _READ_LEVELS: Final = ("local", "available", "majority")
 
 
 class DefaultConcerns:
-    """What was set; without that, the server's own defaults."""
+    """The values that were set, or the server's defaults."""
 
     def __init__(self) -> None:
         self._stored = StoredSetting("settings", "ReadWriteConcernDefaults")
         self._fields: dict[str, Any] = {}
 
     def load(self, store: Store) -> None:
-        """Read what was stored before."""
+        """Read the stored values."""
         with store.snapshot() as reader:
             self._fields = self._stored.load(reader) or {}
 
     @property
     def write_concern(self) -> WriteConcern | None:
-        """The write concern that was set; None leaves it to the server."""
+        """The write concern that was set, if one was."""
         found = self._fields.get("defaultWriteConcern")
         return None if found is None else WriteConcern.parse(found)
 
@@ -55,7 +55,7 @@ class DefaultConcerns:
     async def set(
         self, store: Store, read: Mapping[str, Any] | None, write: Mapping[str, Any] | None, now: int
     ) -> None:
-        """Check what is given and store it; None leaves a default as it is."""
+        """Check and store new defaults; None keeps the present one."""
         fields: dict[str, Any] = {
             name: self._fields[name]
             for name in ("defaultReadConcern", "defaultWriteConcern")

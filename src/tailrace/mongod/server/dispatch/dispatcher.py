@@ -1,9 +1,8 @@
-"""From a request to its reply: everything commands have in common, around the one that is asked for.
+"""Run requests: everything that commands share, around the function of the requested one.
 
-The order of the checks is the server's, so that a request with several faults is answered with the same one.
-A fault that MongoDB has a code for is a `CommandError`; anything else is a fault of this server, is logged
-once and answered as InternalError. The client always gets a reply, except where it wants none or a fail point
-says so.
+The order of the checks is MongoDB's, so that a request with several faults gets the same error. A fault that
+MongoDB has a code for is a `CommandError`; anything else is a fault of this server, which is logged once and
+answered as InternalError. The client always gets a reply, unless it wants none or a fail point prevents it.
 """
 
 import asyncio
@@ -46,26 +45,25 @@ _NOT_PRIMARY_CODES: Final = frozenset(
 
 
 class Outcome(NamedTuple):
-    """What a request led to."""
+    """The result of a request."""
 
     reply: bytes = b""
     next_request: Request | None = None
-    """To be run when the reply is sent, because the client takes a stream of replies."""
+    """To be run after the reply is sent, because the client accepts a stream of replies."""
     close: bool = False
     """Close the connection instead of replying."""
 
 
 class Dispatcher:
-    """Runs requests on a node."""
+    """Runs requests on a node. `_run_body` is the one place where functions of commands are called."""
 
     def __init__(self, node: "Node", kind_of_context: type[Context]) -> None:
-        """``kind_of_context`` is what the node's commands get."""
+        """``kind_of_context`` is the class of context that the node's commands get."""
         self._node = node
         self._kind_of_context = kind_of_context
         self._release = node.release
 
     async def run(self, client: Client, request: Request) -> Outcome:
-        """Run one request to its end."""
         node = self._node
         context: Context | None = None
         try:
@@ -145,7 +143,7 @@ class Dispatcher:
         return self._with_write_concern_error(context, reply, fault)
 
     def _limit_time(self, context: Context) -> asyncio.TimerHandle | None:
-        """See to it that a command which waits is woken when its time is over."""
+        """Interrupt the command when its time is over, also while it waits."""
         if context.deadline is None:
             return None
         fail_points = self._node.fail_points
@@ -167,7 +165,7 @@ class Dispatcher:
             context.session = self._node.sessions.use(context.lsid)
 
     def _check_state(self, context: Context) -> None:
-        """Refuse what this member cannot do as it is now."""
+        """Refuse what this member cannot do in its present state."""
         entry, replication = context.entry, self._node.replication
         if replication.is_shutting_down and not entry.is_always_allowed:
             raise CommandError(ErrorCode.InterruptedAtShutdown, "interrupted at shutdown")
@@ -187,7 +185,7 @@ class Dispatcher:
             await self._wait_for_time(context)
             return await self._run_body(context)
         self._check_transaction_number(context)
-        # Statements under a transaction number never overlap: a retry waits for what it repeats.
+        # Statements with the same transaction number never overlap: a retry waits for the first attempt.
         async with context.session.lock:
             await self._wait_for_time(context)
             return await self._node.transactions.run(context, self._run_body)
@@ -244,7 +242,7 @@ class Dispatcher:
         if labels:
             extra["errorLabels"] = labels
         if failure.get("code") in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
-            # Without it drivers take the server for lost, and look for it again before they retry.
+            # Without it drivers mark the server as unknown, and check it before they retry.
             extra["topologyVersion"] = self._node.replication.topology_version()
         if isinstance(reply, bytes):
             return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))

@@ -1,6 +1,6 @@
-"""Which labels an error gets, so that drivers know what to repeat: a statement, a transaction, a stream.
+"""Labels of errors, by which drivers decide what to retry: a statement, a transaction, a stream.
 
-What is labelled depends on the code and on what the command was part of, never on the message.
+They depend on the code and on the situation of the command, never on the message.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ RETRIABLE_CODES: Final = frozenset(
 """Errors after which the same request may succeed on a repaired connection or another primary."""
 
 _STALE_SHARD_VERSION: Final = 63
-"""Newer servers have no such error, but drivers take it for resumable, and fail points raise it."""
+"""Newer servers never raise it, but drivers count it as resumable, and fail points can raise it."""
 _RETARGETING_CODES: Final = frozenset({_STALE_SHARD_VERSION, ErrorCode.StaleEpoch, ErrorCode.StaleConfig})
 _RESUMABLE_CODES: Final = (
     RETRIABLE_CODES
@@ -46,8 +46,6 @@ _TRANSIENT_CODES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the failed command was part of."""
-
     is_retryable_write: bool = False
     """A write with a transaction number outside of a transaction, or the end of a transaction."""
     in_transaction: bool = False
@@ -68,7 +66,7 @@ def labels_of(
 ) -> list[str]:
     """The labels of a reply with this error code, or with this write concern error, or both.
 
-    Older releases leave drivers to judge by codes.
+    Older releases have no labels; drivers decide by the code.
 
     >>> labels_of(10107, Situation(is_retryable_write=True))
     ['RetryableWriteError']
@@ -103,6 +101,6 @@ def _labels_as_resumable(code: int | None, release: Release) -> bool:
 
 def _is_transient(code: int, situation: Situation, write_concern_code: int | None) -> bool:
     if situation.ends_transaction:
-        # The transaction is known to be gone only if that is what the majority knows.
+        # Whether the transaction has ended is certain only if the majority has the result.
         return code == ErrorCode.NoSuchTransaction and write_concern_code is None
     return code in _TRANSIENT_CODES or code in RETRIABLE_CODES or code == ErrorCode.NoSuchTransaction

@@ -1,7 +1,4 @@
-"""What any command may carry besides its own fields, read into its context and checked.
-
-Nothing here runs anything: it says what the command wants, and refuses combinations that make no sense.
-"""
+"""Read the arguments that every command may have into its context; refuse invalid combinations."""
 
 import time
 from functools import lru_cache
@@ -25,14 +22,13 @@ _CHANGE_STREAM: Final = "$changeStream"
 
 @lru_cache(maxsize=1024)
 def check_database_name(name: str) -> None:
-    """Refuse what cannot be the name of a database."""
     fits = 0 < len(name.encode()) <= MAX_DATABASE_NAME_BYTES
     if not fits or not _FORBIDDEN_IN_DATABASE.isdisjoint(name):
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
 def read_generic_arguments(context: Context) -> None:
-    """Fill in a context from the generic arguments of its command."""
+    """Set the attributes of a context from the generic arguments of its command."""
     command = context.command
     check_database_name(context.database)
     if context.node.is_router and context.database == "local":
@@ -53,7 +49,7 @@ def read_generic_arguments(context: Context) -> None:
 
 
 def cluster_time(command: dict[str, Any]) -> int | None:
-    """The time a client has heard of, from its `$clusterTime`."""
+    """The cluster time that a client sends in `$clusterTime`."""
     gossip = command.get("$clusterTime")
     if gossip is None:
         return None
@@ -152,11 +148,11 @@ def _check_concerns(context: Context) -> None:
 
 
 _WRITING_READS: Final = frozenset({"aggregate", "getMore", "explain"})
-"""Reads that may write, by `$out` and `$merge`; and getMore, which drivers' sessions send it with"""
+"""Reads that can write, by `$out` and `$merge`; and getMore, because drivers send a write concern with it."""
 
 
 def _is_change_stream(context: Context) -> bool:
-    """Whether the command opens a stream; a getMore is part of one when it has its cursor, not before."""
+    """Whether the command opens a stream; for a getMore it is known only after its cursor was found."""
     if context.entry.name != "aggregate":
         return False
     pipeline = context.command.get("pipeline")

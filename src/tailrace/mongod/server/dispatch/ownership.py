@@ -1,7 +1,7 @@
-"""What the router of a sharded cluster tells a shard about the documents that are the shard's own.
+"""Which documents a shard owns, as its router states with each command.
 
-A shard stores what it is given. Which documents belong to it the router knows, and says so with each command
-that it sends; a client that connects to a shard directly says nothing, and finds an ordinary replica set.
+A shard stores what it is sent; only routers have the placement. For a client that connects to it directly, a
+shard is an ordinary replica set.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Ownership(Protocol):
-    """Who owns what, for the time of one command. It is asked in the writer's thread."""
+    """The documents that a shard owns, for the time of one command. Called in the writer's thread."""
 
     def filter(self, collection: Collection) -> Callable[[bytes], bool] | None:
-        """Tells a shard's own documents from those that it has besides; None if all are its own."""
+        """Whether a document of the collection is owned by the shard; None if all are."""
 
     def check_upsert(self, collection: Collection, document: bytes) -> None:
         """Refuse (WouldChangeOwningShard, 283) to insert what belongs to another shard."""

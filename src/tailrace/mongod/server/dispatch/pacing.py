@@ -1,4 +1,4 @@
-"""Long work in the event loop, done so that other clients hardly notice."""
+"""Interrupt long work in the event loop for other clients."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ from tailrace.mongod.server.dispatch.context import Context
 T = TypeVar("T")
 
 SECONDS_AT_ONCE: Final = 0.005
-"""How long a command works before others have their turn"""
+"""How long a command runs before other commands get their turn."""
 
 
 async def paced(context: Context, items: Iterable[T]) -> AsyncIterator[T]:
-    """The items; every few milliseconds others get their turn, and the command may end for lack of time."""
+    """The items; every few milliseconds other commands get their turn, and the deadline is checked."""
     pause_at = time.monotonic() + SECONDS_AT_ONCE
     for item in items:
         yield item

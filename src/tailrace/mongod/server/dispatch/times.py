@@ -1,4 +1,4 @@
-"""Cluster time around commands: what clients have heard of, what they wait for, what replies end in."""
+"""Cluster time around commands: gossip from clients, `afterClusterTime`, and the times in replies."""
 
 from typing import Protocol
 

@@ -1,1 +1,1 @@
-"""Differences between server releases, and fail points."""
+"""Releases of MongoDB, and fail points."""

@@ -1,4 +1,4 @@
-"""What the fail point `failCommand` does to one command."""
+"""Apply the fail point `failCommand` to a command."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
 
 
 def check_data(data: Mapping[str, Any]) -> None:
-    """Refuse data of the wrong types when the fail point is configured, not when a command meets it."""
+    """Refuse data of wrong types when the fail point is configured, not when it first acts."""
     for name, (is_right, expected) in _CHECKS.items():
         if name in data and not is_right(data[name]):
             reason = (
@@ -50,17 +50,17 @@ def check_data(data: Mapping[str, Any]) -> None:
 
 
 class CloseConnection(Exception):  # noqa: N818 - a decision, not an error: the client gets no reply
-    """The connection is to be closed instead of a reply."""
+    """Raised to close the connection instead of sending a reply."""
 
 
 class InjectedError(CommandError):
-    """An error that a test asked for; if it named labels, exactly these are attached."""
+    """An error that a test requested; if it names labels, exactly these are attached."""
 
     fixed_labels: list[str] | None = None
 
 
 class FailCommand:
-    """One hit of the fail point."""
+    """The fail point, acting on one command."""
 
     def __init__(self, data: Mapping[str, Any], context: "Context") -> None:
         self._data = data
@@ -68,7 +68,7 @@ class FailCommand:
 
     @classmethod
     def of(cls, context: "Context") -> "FailCommand | None":
-        """What happens to this command; None if the fail point is off or means others."""
+        """The fail point for this command; None if it is off or does not match."""
         point = context.node.fail_points[FAIL_COMMAND]
         data = point.data
         if point.mode == "off" or not _matches(data, context) or not point.enter():
@@ -77,18 +77,18 @@ class FailCommand:
 
     @property
     def labels(self) -> list[str] | None:
-        """The labels that were asked for; None leaves them to the usual rules."""
+        """The labels that were requested; None leaves them to the usual rules."""
         found = self._data.get("errorLabels")
         return None if found is None else list(found)
 
     @property
     def write_concern_error(self) -> dict[str, Any] | None:
-        """What is appended to the reply of a command that ran."""
+        """The `writeConcernError` to append to the reply, if one was requested."""
         found = self._data.get("writeConcernError")
         return None if found is None else dict(found)
 
     async def before(self) -> None:
-        """Wait, close the connection or raise, as the fail point says."""
+        """Wait, close the connection or raise, as configured."""
         if self._data.get("blockConnection"):
             await self._block()
         if self._data.get("closeConnection"):
@@ -105,7 +105,7 @@ class FailCommand:
         if milliseconds is not None:
             await asyncio.sleep(milliseconds / 1000)
             return
-        # Without a time the command waits until the fail point is configured anew.
+        # Without a time the command waits until the fail point is configured again.
         point = self._context.node.fail_points[FAIL_COMMAND]
         generation = point.generation
         while point.generation == generation:

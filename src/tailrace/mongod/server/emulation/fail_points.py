@@ -1,7 +1,7 @@
-"""Places where a test can make the server fail or wait on purpose.
+"""Fail points: places where a test can make the server fail or wait.
 
-A fail point is off until `configureFailPoint` sets its mode. `failCommand` is looked at by the dispatcher
-before each command (`fail_command.py`), the others where their name says. Only what matches counts for
+A fail point is off until `configureFailPoint` sets its mode. The dispatcher checks `failCommand` before each
+command (`fail_command.py`), the others are checked at the place that they name. Only matching uses count for
 `times` and `skip`.
 """
 
@@ -23,7 +23,7 @@ NEVER_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
 FAIL_GET_NEXT: Final = "throwErrorBeforeGetNext"
 PRE_IMAGE_TIME: Final = "changeStreamPreImageRemoverCurrentTime"
 CUT_OFF: Final = "cutOffMember"
-"""Of this server only: a member that nobody can reach. Its connections are closed and new ones refused."""
+"""Only in this server: nobody can reach the member. Its connections are closed and new ones refused."""
 
 KNOWN: Final = (
     FAIL_COMMAND,
@@ -43,11 +43,9 @@ _COUNTS: Final = ("times", "skip")
 
 @dataclass(slots=True)
 class FailPoint:
-    """One place: whether it is on, for how long, and what it does."""
-
     mode: str = "off"
     value: float = 0
-    """What is left of `times` or `skip`, or the probability."""
+    """The rest of `times` or `skip`, or the probability."""
     data: Mapping[str, Any] = field(default_factory=dict)
     times_entered: int = 0
     generation: int = 0
@@ -55,7 +53,6 @@ class FailPoint:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def configure(self, mode: str, value: float, data: Mapping[str, Any]) -> None:
-        """Set what it does from now on."""
         self.mode = "off" if mode == "times" and not value else mode
         self.value = value
         self.data = data
@@ -63,7 +60,7 @@ class FailPoint:
         self._wake()
 
     def enter(self) -> bool:
-        """Whether it acts now; called only if everything else matches."""
+        """Whether it acts now; to be called only if everything else matches."""
         if self.mode == "off":
             return False
         if self.mode == "skip" and self.value > 0:
@@ -93,7 +90,7 @@ class FailPoint:
 
 
 class FailPoints:
-    """All fail points of a server."""
+    """All fail points of a node."""
 
     def __init__(self) -> None:
         self._points = {name: FailPoint() for name in KNOWN}
@@ -109,30 +106,29 @@ class FailPoints:
         return point
 
     def configure(self, name: str, mode: object, data: Mapping[str, Any]) -> int:
-        """Set a mode; how often the fail point has been entered so far."""
+        """Set a mode; returns how often the fail point has been entered so far."""
         point = self.get(name)
         kind, value = _parse_mode(mode)
         point.configure(kind, value, data)
         return point.times_entered
 
     def is_on(self, name: str) -> bool:
-        """Whether a fail point may act; asking counts for nothing."""
+        """Whether a fail point may act; this does not count as entering it."""
         return self._points[name].mode != "off"
 
     def active(self, name: str) -> Mapping[str, Any] | None:
-        """The data of a fail point that acts now, or None; asking counts as entering."""
+        """The data of a fail point that acts now, or None; this counts as entering it."""
         point = self._points[name]
         return point.data if point.mode != "off" and point.enter() else None
 
     def raise_if_active(self, name: str, field: str) -> None:
-        """Raise the error whose code stands in a field of the data, if a fail point acts now."""
+        """If a fail point acts now, raise the error whose code is in a field of its data."""
         data = self.active(name)
         code = None if data is None else data.get(field)
         if isinstance(code, int | float) and code > 0:
             raise CommandError(int(code), f"Failing command via '{name}' failpoint")
 
     def disable_all(self) -> None:
-        """Switch everything off."""
         for point in self._points.values():
             point.configure("off", 0, {})
 

@@ -1,9 +1,9 @@
-"""Setting fail points, also those that concern a whole member of the set.
+"""Set fail points, including `cutOffMember`, which concerns a whole member of the set.
 
-`cutOffMember` makes a member one that nobody can reach: its connections are closed, new ones are refused, and
-the others elect a new primary if it was that. ``data.member`` is the `host:port` of the member, or its place
-in the set from 0 on; without it, it is the member that is asked. A member that is cut off cannot be asked to
-come back, so either another one is, or the mode is `times`: that many connections are refused.
+`cutOffMember` makes a member unreachable: its connections are closed, new ones are refused, and the others
+elect a new primary if it was that. ``data.member`` is the `host:port` of the member, or its position in the
+set, from 0; by default it is the member that receives the command. To bring a member back, switch the fail
+point off through another member, or use the mode `times`: then it refuses that many connections.
 """
 
 import asyncio
@@ -46,6 +46,6 @@ def _named(node: "Node", member: object) -> "Node":
 
 def _connectivity_changed(node: "Node") -> None:
     if node.is_cut_off:
-        # Who asked for it on one of these connections is answered first.
+        # The client that requested it may use one of these connections, and gets its reply first.
         asyncio.get_running_loop().call_soon(node.listener.drop_connections)
     node.listener.on_reachability_change()

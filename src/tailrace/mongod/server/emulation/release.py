@@ -1,9 +1,8 @@
-"""Which server release has what, as far as change streams and the drivers' handshake show it.
+"""The features of MongoDB releases that change streams and the drivers' handshake show.
 
 The server can present itself as an older release, so that a driver can be tested on all of them. Everything
 that depends on the release is in the tables of this file; the rest of the server asks a `Release`. What a
-release did not have is answered as by a server that has never heard of it: an unknown command is 59, an
-unknown option 40415, an unknown stage 40324.
+release does not have is refused as unknown: a command with 59, an option with 40415, a stage with 40324.
 
 >>> release = Release.parse("4.0.6")
 >>> release.wire_version, release.has(POST_BATCH_RESUME_TOKEN), release.stream.token_version
@@ -24,7 +23,7 @@ from tailrace.mongod.server.emulation.version import VERSION
 
 Number: TypeAlias = tuple[int, int, int]
 Since: TypeAlias = tuple[Number, ...]
-"""The first release that has something, then the first of each older series that got it, too."""
+"""The first release that has a feature, then the first of each older series that got it too."""
 
 WIRE_VERSIONS: Final[Mapping[tuple[int, int], int]] = {
     (4, 0): 7, (4, 2): 8, (4, 4): 9, (5, 0): 13, (5, 1): 14, (5, 2): 15, (5, 3): 16, (6, 0): 17, (6, 1): 18,
@@ -41,7 +40,7 @@ KEPT_RESUME_TOKENS: Final[Since] = ((4, 2, 0),)
 STREAM_ERROR_CODES: Final[Since] = ((4, 2, 0),)
 """ChangeStreamFatalError and ChangeStreamHistoryLost; before, there were numbers without a name."""
 ERROR_LABELS: Final[Since] = ((4, 3, 1),)
-"""RetryableWriteError and ResumableChangeStreamError; drivers go by codes before."""
+"""RetryableWriteError and ResumableChangeStreamError; before, drivers decide by the code."""
 NO_WRITES_PERFORMED: Final[Since] = ((6, 1, 0),)
 KILLED_PLANS_RESUME: Final[Since] = ((8, 0, 0),)
 """QueryPlanKilled has the label ResumableChangeStreamError."""
@@ -82,7 +81,7 @@ _COMMAND_FIELDS: Final[Mapping[str, Mapping[str, Since]]] = {
     "collMod": {"changeStreamPreAndPostImages": ((6, 0, 0),)},
 }
 _PARSED_BY_HAND: Final = frozenset({"aggregate", "find", "getMore"})
-"""Commands that answered FailedToParse to an unknown field before 5.0; the others have always said 40415."""
+"""Commands that refused an unknown field with FailedToParse before 5.0; all others use 40415."""
 _GENERATED_PARSERS: Final[Since] = ((5, 0, 0),)
 
 _STREAM_OPTIONS: Final[Mapping[str, Since]] = {
@@ -109,7 +108,7 @@ _STREAM_STAGES: Final[Mapping[str, Since]] = {
     "$replaceWith": ((4, 2, 0),),
     SPLIT: ((7, 0, 0),),
 }
-"""Stages behind `$changeStream` that came later than the others."""
+"""Stages after `$changeStream` that came later than the others."""
 
 _OLD_STREAM_CODES: Final[Mapping[int, int]] = {
     ErrorCode.ChangeStreamFatalError: 40585,
@@ -119,11 +118,9 @@ _OLD_STREAM_CODES: Final[Mapping[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release of the server, as this one presents itself."""
-
     number: Number
     stream: StreamRelease
-    """What its change streams show."""
+    """The release's change streams."""
 
     @classmethod
     def parse(cls, text: str) -> "Release":
@@ -155,22 +152,22 @@ class Release:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is the release that all of this server describes, and nothing has to be left out."""
+        """Whether it is the newest release, so that nothing has to be left out."""
         return self is CURRENT
 
     def has(self, since: Since) -> bool:
-        """Whether it has something that came with these releases."""
+        """Whether it has a feature that came with these releases."""
         return _has(self.number, since)
 
     def has_command(self, name: str) -> bool:
-        """Whether it knows a command by that name."""
+        """Whether it has a command of that name."""
         since = _COMMANDS.get(name)
         return since is None or self.has(since)
 
     # -- what it refuses ------------------------------------------------------------------------------
 
     def check_command(self, name: str, command: Mapping[str, Any]) -> None:
-        """Refuse the fields of a command that this release does not know."""
+        """Refuse the fields of a command that this release does not have."""
         for fields in (_API_FIELDS, _COMMAND_FIELDS.get(name, {})):
             for field, since in fields.items():
                 if field in command and not self.has(since):
@@ -189,7 +186,7 @@ class Release:
         return CommandError(ErrorCode.IDLUnknownField, f"BSON field '{name}.{field}' is an unknown field.")
 
     def check_stream(self, spec: object, pipeline: Sequence[Any]) -> None:
-        """Refuse options of `$changeStream`, and stages behind it, that this release does not know."""
+        """Refuse options of `$changeStream`, and stages after it, that this release does not have."""
         for option in spec if isinstance(spec, Mapping) else ():
             if not self.has(_STREAM_OPTIONS.get(option, ())):
                 raise CommandError(

@@ -1,4 +1,4 @@
-"""The MongoDB version this server presents unless it is told to be an older one (`emulation.py`)."""
+"""The MongoDB version that the server presents by default; `release.py` has the older ones."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""Sockets and replies."""
+"""Sockets, connections and replies."""

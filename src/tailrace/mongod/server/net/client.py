@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The client of a connection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ class Client:
     address: str
     """Host and port of the client."""
     metadata: Mapping[str, Any] | None = None
-    """What the driver said of itself in its first hello."""
+    """The driver's description of itself, from its first hello."""
     app_name: str | None = None
     operation: "Context | None" = None
     """The command that runs for it now."""
     ownership: "Ownership | None" = None
-    """Which documents are this shard's own, if the client is a router that says so."""
+    """Which documents this shard owns, if the client is a router."""
 
     @property
     def name(self) -> str:
-        """What the log and currentOp call the connection."""
+        """The name of the connection in the log and in currentOp."""
         return f"conn{self.id}"
 
     def introduce(self, metadata: Mapping[str, Any]) -> None:
-        """Take the metadata of the handshake; it can be given once."""
+        """Store the metadata of the handshake; it can be sent only once."""
         if self.metadata is not None:
             reason = "the client metadata document may only be sent in the first hello"
             raise CommandError(ErrorCode.ClientMetadataCannotBeMutated, reason)

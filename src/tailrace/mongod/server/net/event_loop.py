@@ -1,8 +1,8 @@
-"""The event loop of a server that runs as a process of its own.
+"""The event loop of a server that has its own process.
 
-asyncio takes all sockets that have something before it looks at anything else: a commit that is to be
-acknowledged, a timer. With a thousand busy clients that is a long time. This loop takes some sockets at a
-time; the system keeps the others in line, so all have their turn.
+asyncio handles all ready sockets before anything else, such as timers or a commit to be acknowledged.
+With a thousand busy clients that takes long. This loop handles a few sockets at a time; the system returns
+the others first the next time, so each gets its turn.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _SOCKETS_AT_ONCE: Final = 50
 _SWITCH_SECONDS: Final = 0.0005
-"""How long a busy event loop keeps the writer's thread waiting; Python's own choice is ten times that."""
+"""How long a busy event loop keeps the writer's thread waiting; Python's default is ten times longer."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop that is fair, where the system has epoll; else an ordinary one."""
+    """A fair loop where the system has epoll, else an ordinary one."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     if not hasattr(select, "epoll"):
         return asyncio.new_event_loop()
@@ -30,7 +30,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 class FairSelector(selectors.BaseSelector):
-    """Like `selectors.EpollSelector`, but `select` gives a limited number of those that are ready."""
+    """Like `selectors.EpollSelector`, but `select` returns a limited number of ready file objects."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -39,7 +39,6 @@ class FairSelector(selectors.BaseSelector):
     def register(
         self, fileobj: "FileDescriptorLike", events: int, data: object = None
     ) -> selectors.SelectorKey:
-        """Begin to watch a file object."""
         number = _number_of(fileobj)
         if number in self._keys:
             raise KeyError(f"{fileobj!r} (FD {number}) is already registered")
@@ -49,16 +48,14 @@ class FairSelector(selectors.BaseSelector):
         return key
 
     def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
-        """No longer watch a file object."""
         key = self._keys.pop(_number_of(fileobj))
-        with suppress(OSError):  # if it was closed before, the system has forgotten it
+        with suppress(OSError):  # it was closed, which ends the watch
             self._epoll.unregister(key.fd)
         return key
 
     def modify(
         self, fileobj: "FileDescriptorLike", events: int, data: object = None
     ) -> selectors.SelectorKey:
-        """Watch a file object for other events from now on."""
         key = self._keys[_number_of(fileobj)]
         if events != key.events:
             self._epoll.modify(key.fd, _mask_of(events))
@@ -66,7 +63,7 @@ class FairSelector(selectors.BaseSelector):
         return changed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Some of the file objects that are ready; waits if none is."""
+        """Some of the file objects that are ready; waits until one is."""
         seconds = -1 if timeout is None else max(timeout, 0)
         try:
             found = self._epoll.poll(seconds, _SOCKETS_AT_ONCE)
@@ -83,15 +80,12 @@ class FairSelector(selectors.BaseSelector):
         return ready
 
     def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
-        """What is watched, by file object or number."""
         return {key.fileobj: key for key in self._keys.values()} | dict(self._keys)
 
     def get_key(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
-        """What is known of a file object; raises KeyError if it is not watched."""
         return self._keys[_number_of(fileobj)]
 
     def close(self) -> None:
-        """Give everything back."""
         self._epoll.close()
         self._keys.clear()
 

@@ -1,9 +1,8 @@
-"""Sockets: bytes in, requests to the dispatcher, replies out.
+"""Listen on sockets: read requests, run them through the dispatcher, write replies.
 
-The requests of one connection run one after the other, in a task that is there only while there is something
-to run. A connection that breaks the protocol is closed with one line in the log; nothing else notices. When a
-client goes away, a read it waited for is given up; writes are finished, and so are writes without
-acknowledgement that had arrived.
+The requests of one connection run one after another, in a task that exists only while there is a request to
+run. A connection that violates the protocol is closed, with one line in the log. When a client disconnects, a
+read that it waits for is cancelled; writes are completed, and so are unacknowledged writes that have arrived.
 """
 
 import asyncio
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
 _BACKLOG: Final = 1024
 _BUFFER_BYTES: Final = 256 * 1024
 _ENOUGH_BUFFERED: Final = 1 << 20
-"""Bytes of requests behind the one that runs, from which on no more is read from the socket."""
+"""When this many bytes of further requests are buffered, no more is read from the socket."""
 
 
 class Listener:
-    """The listening sockets and all connections."""
-
     def __init__(
         self,
         dispatcher: "Dispatcher",
@@ -53,16 +50,16 @@ class Listener:
         self.connections: dict[int, ClientConnection] = {}
         self.port = 0
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
-        """Where arriving bytes are put. The loop fills it and hands it over at once, so all connections share
-        it, and nothing large is allocated for each read; another server may run in another thread."""
+        """Receives arriving bytes. The loop calls `buffer_updated` immediately after filling it, so all
+        connections share it. It is not global, because another server may run in another thread."""
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; raises `UsageError` if that is not possible."""
+        """Listen; raises `PortError` or `UsageError` if that is not possible."""
         loop = asyncio.get_running_loop()
         try:
             self._servers = await loop.create_server(self._accept, host, port, backlog=_BACKLOG)
         except OSError as error:
-            # asyncio wraps the system's words in its own; a name that does not resolve has no number.
+            # asyncio adds its own text to the system's message; a name that does not resolve has no errno.
             reason = (
                 os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror
             )
@@ -77,24 +74,24 @@ class Listener:
         return ClientConnection(self, next(self._ids))
 
     def drop_connections(self) -> None:
-        """Close all connections when what was answered last is sent."""
+        """Close all connections after the replies written so far are sent."""
         for connection in list(self.connections.values()):
             connection.shut()
 
     async def stop_accepting(self) -> None:
-        """Take no new connections; those that were taken become part of `connections`."""
+        """Accept no new connections; those accepted already become part of `connections`."""
         servers = self._servers
         if servers is None:
             return
         loop = asyncio.get_running_loop()
         for listening in servers.sockets:
             loop.remove_reader(listening)
-        # A connection just accepted waits for its transport, which asyncio loses if the server closes first.
+        # asyncio loses connections that it has just accepted if the server closes before they are set up.
         await asyncio.sleep(0)
         servers.close()
 
     async def close(self) -> None:
-        """Close all connections and wait until what still runs on them has ended."""
+        """Close all connections and wait until their running commands have ended."""
         await self.stop_accepting()
         connections = list(self.connections.values())
         for connection in connections:
@@ -105,8 +102,6 @@ class Listener:
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """One client's socket."""
-
     def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
         self._buffer = listener.buffer
@@ -120,7 +115,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     # -- the socket ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected."""
         listener = self._listener
         self._transport = cast("asyncio.Transport", transport)
         raw_socket = transport.get_extra_info("socket")
@@ -155,16 +149,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         return is_refused
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where the next bytes are to be put."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Some bytes arrived."""
         self._listener.counters.network.bytes_in += nbytes
         try:
             self._wire.receive_data(self._buffer[:nbytes])
         except WireError:
-            return  # the fault was noticed before, and the connection is being closed
+            return  # an earlier fault is closing the connection
         if self._task is None:
             self._begin()
         elif self._wire.buffered > _ENOUGH_BUFFERED and not self._is_paused and self._transport is not None:
@@ -172,17 +164,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._is_paused = True
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is written to."""
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The socket is closed, by whichever side."""
         listener = self._listener
         self._transport = None
         self.resume_writing()
@@ -196,12 +185,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._task.cancel()
 
     def shut(self) -> None:
-        """Close from this side."""
         if self._transport is not None:
             self._transport.close()
 
     async def wait_idle(self) -> None:
-        """Wait until nothing runs for this client."""
+        """Wait until no command runs for this client."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -213,7 +201,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._task = asyncio.get_running_loop().create_task(self._serve(request))
 
     def _next(self) -> Request | None:
-        """The next request to run; None if there is none, or the connection has to be closed."""
+        """The next request to run; None if there is none, or if the connection is closed."""
         while True:
             try:
                 request = self._wire.next_message()
@@ -242,7 +230,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 request = self._next()
             self._task = None
         except asyncio.CancelledError:
-            # The client is gone, and may have left requests that want no reply.
+            # The client has disconnected; requests without a reply may be left in the buffer.
             self._task = None
             self._begin()
         except Exception as error:
@@ -267,7 +255,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             current = outcome.next_request if self._transport is not None else None
             if request.expects_reply:
                 self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
-                # While a slow client reads, its reply is kept once, by the transport.
+                # While a slow client reads, only the transport holds its reply.
                 del outcome
                 await self._sent()
 

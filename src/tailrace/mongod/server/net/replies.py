@@ -1,6 +1,6 @@
-"""Replies as bytes: what a command returned, then `ok` and the times.
+"""Encode replies: the fields of the command, then `ok` and the times.
 
-The tail is the same for every reply until the next write, so it is encoded once.
+The times are the same in every reply until the next write, so they are encoded once.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,17 @@ from tailrace.events.cluster_time import to_timestamp
 
 _OK: Final = rawbson.body(encode({"ok": 1.0}))
 _SIGNATURE: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
-"""What a server without keys sends; drivers hand it back as it is."""
+"""The signature of a server without keys; drivers send it back unchanged."""
 
 
 class ReplyTail:
-    """`$clusterTime` and `operationTime` as every reply of a replica set ends in."""
+    """`$clusterTime` and `operationTime`, which end every reply of a replica set."""
 
     def __init__(self) -> None:
         self._times = (-1, -1)
         self._encoded = b""
 
     def encoded(self, cluster_time: int, operation_time: int) -> bytes:
-        """The two elements."""
         if self._times != (cluster_time, operation_time):
             fields = {
                 "$clusterTime": {"clusterTime": to_timestamp(cluster_time), "signature": _SIGNATURE},
@@ -40,13 +39,13 @@ class ReplyTail:
 def success(reply: Mapping[str, Any] | bytes, tail: bytes) -> bytes:
     """The reply to a command that ran."""
     raw = reply if isinstance(reply, bytes) else encode(reply)
-    # `rawbson.document` spelled out: a batch of 16 MB is copied once instead of four times.
+    # Not `rawbson.document`, which would copy a batch of 16 MB four times instead of once.
     size = rawbson.INT32_LE.pack(len(raw) + len(_OK) + len(tail))
     return b"".join((size, memoryview(raw)[4:-1], _OK, tail, b"\0"))
 
 
 def failure(error: CommandError, labels: list[str], extra: Mapping[str, Any], tail: bytes) -> bytes:
-    """The reply to a command that failed; ``extra`` are fields besides those of the error."""
+    """The reply to a command that failed; ``extra`` are further fields."""
     reply: dict[str, Any] = {"errorLabels": labels} if labels else {}
     reply |= {"ok": 0.0, "errmsg": error.message, "code": error.code, "codeName": error.code_name}
     reply |= error.details

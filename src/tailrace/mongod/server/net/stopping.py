@@ -1,18 +1,18 @@
-"""The end of what serves clients: it comes once, whoever asks for it and however often."""
+"""Stop something once, however many callers ask for it."""
 
 import asyncio
 from abc import ABC, abstractmethod
 
 
 class Stoppable(ABC):
-    """Something that is stopped by its owner or by a client's command; all of them wait for one end."""
+    """Something that its owner or a client's command can stop; all of them wait for the same end."""
 
     def __init__(self) -> None:
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
 
     async def stop(self) -> None:
-        """Refuse new work, end what waits, finish writes, close connections and data."""
+        """Refuse new work, cancel waits, complete writes, close connections and data."""
         await asyncio.shield(self.begin_stop())
 
     def begin_stop(self) -> asyncio.Task[None]:
@@ -23,9 +23,9 @@ class Stoppable(ABC):
         return self._stopping
 
     async def wait_stopped(self) -> None:
-        """Return when it has stopped, whoever stopped it."""
+        """Wait until it has stopped."""
         await self._stopped.wait()
 
     @abstractmethod
     async def _stop(self) -> None:
-        """Stop; called once."""
+        """Called once."""

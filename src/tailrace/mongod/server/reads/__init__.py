@@ -1,1 +1,1 @@
-"""Reads: which documents a query is about, how they are found, and how they reach the client in batches."""
+"""Find documents, compute results, and return them in batches."""

@@ -1,4 +1,4 @@
-"""Opening an aggregation: its source, its stages, and where the results go."""
+"""Plan an aggregation: its source, its stages, and its output."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,8 +25,6 @@ _COLLECTIONLESS = "$cmd.aggregate"
 
 @dataclass(frozen=True, slots=True)
 class PlannedAggregate:
-    """An aggregation before it is run."""
-
     target: Target
     request: AggregateRequest
     planned: PlannedPipeline
@@ -38,7 +36,7 @@ class PlannedAggregate:
 
     @property
     def output(self) -> OutTarget | MergeTarget | None:
-        """Where the results go, if not to the client."""
+        """The target of `$out` or `$merge`, if there is one."""
         return self.planned.pipeline.output
 
     @property
@@ -57,21 +55,21 @@ class PlannedAggregate:
         return ResultCursor(self.ns, state, results)
 
     async def write(self, context: Context, state: ReadState) -> None:
-        """Compute all results and write them where they belong."""
+        """Compute all results and write them to the output."""
         output = self.output
         assert output is not None
         if not context.node.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
         check_output(state.reader.catalog, output)
         documents = await _all(self.planned.rows(state))
-        # From here on something is written: the command runs to its end.
+        # From now on it writes, and is always completed.
         context.is_interruptible = False
         bypasses = self.request.bypasses_validation
         await context.node.results.write(context, output, documents, bypasses_validation=bypasses)
 
 
 def writes_results(pipeline: list[dict[str, Any]]) -> bool:
-    """Whether a pipeline, checked or not, ends in a stage that writes."""
+    """Whether a pipeline, which need not be valid, ends in a stage that writes."""
     return bool(pipeline) and not pipeline[-1].keys().isdisjoint(("$out", "$merge"))
 
 
@@ -88,7 +86,7 @@ async def _all(rows: Rows) -> list[bytes]:
 def plan_aggregate(
     context: Context, state: ReadState, request: AggregateRequest, variables: Mapping[str, Any]
 ) -> PlannedAggregate:
-    """Compile a pipeline and choose how to read; everything that is wrong with it is found here."""
+    """Compile a pipeline and choose its access path; raises for every fault of it."""
     catalog = state.reader.catalog
     if request.named is None:
         target = Target(context.database, _COLLECTIONLESS, None)

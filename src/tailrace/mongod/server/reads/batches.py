@@ -1,4 +1,4 @@
-"""Replies with batches of documents, put together from the documents' own bytes."""
+"""Build replies with batches of documents from the documents' bytes."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -9,21 +9,21 @@ from tailrace.bson.documents import encode
 from tailrace.mongod.server.reads.cursors import CursorBatch
 
 DEFAULT_FIRST_BATCH: Final = 101
-"""Documents in a first batch if the client does not say."""
+"""Default size of a first batch."""
 MAX_BATCH_BYTES: Final = rawbson.MAX_USER_SIZE
 """A batch ends before the document that would make it larger; its first document always fits."""
 ELEMENT_OVERHEAD: Final = 10
-"""What a document costs in a batch besides its own bytes, at most: type, index, end of the index."""
+"""Bytes of a batch for each document besides its own, at most: type, index, end of the index."""
 
 _KEPT_PREFIXES: Final = 100_000
-"""As many documents as batches usually have at most; the memory of longer ones is given back"""
+"""Most batches have fewer documents; the prefixes of longer ones are not cached."""
 _prefixes: list[bytes] = []
 _pack_size: Final = rawbson.INT32_LE.pack
 _pack_id: Final = rawbson.INT64_LE.pack
 
 
 def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra: Any) -> bytes:
-    """`{cursor: {firstBatch | nextBatch, …, id, ns}}`; ``extra`` are fields behind `ns`."""
+    """`{cursor: {firstBatch | nextBatch, …, id, ns}}`; ``extra`` are fields after `ns`."""
     documents = batch.documents
     tail = []
     if batch.post_batch_resume_token is not None:
@@ -33,7 +33,7 @@ def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra
     tail += (b"\x12id\0", _pack_id(cursor_id), _ns_element(ns))
     if extra:
         tail.append(rawbson.body(encode(extra)))
-    # Sizes first, then everything in one go: a batch may have 16 MB, and each time it is copied shows.
+    # Sizes first, then one join: a batch may have 16 MB, and every copy of it is noticeable.
     count = len(documents)
     prefixes = _index_prefixes(count)
     array_size = 5 + sum(map(len, documents)) + _prefixes_size(count)
@@ -70,7 +70,7 @@ def _new_prefixes(start: int, end: int) -> list[bytes]:
 
 
 def _prefixes_size(count: int) -> int:
-    """The bytes of that many such beginnings.
+    """The size of the first ``count`` prefixes.
 
     >>> [_prefixes_size(count) == sum(map(len, _index_prefixes(count))) for count in (0, 11, 1234, 100_001)]
     [True, True, True, True]
@@ -84,7 +84,7 @@ def _prefixes_size(count: int) -> int:
 
 
 def fitting(documents: Iterable[bytes], used: int = 0) -> int:
-    """How many of the documents fit into a batch that has ``used`` bytes; into an empty one at least one.
+    """How many of the documents fit into a batch that has ``used`` bytes; at least one into an empty batch.
 
     >>> fitting([b"x" * 9_000_000, b"y" * 9_000_000]), fitting([b"x" * 20_000_000])
     (1, 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Says that the result that was given last is the last one, where that is known without looking."""
+    """Whether the last result that was returned is known to be the final one."""
 
     __slots__ = ("finished",)
 
@@ -26,7 +26,7 @@ class Progress:
 
 
 class ResultCursor:
-    """The results of a query or a pipeline, computed as they are asked for."""
+    """The results of a query or a pipeline, computed batch by batch."""
 
     is_tailable = False
     is_tailable_await = False
@@ -42,7 +42,6 @@ class ResultCursor:
         self._held: bytes | None = None
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
-        """See `Cursor`."""
         documents: list[bytes] = []
         if size == 0:
             return CursorBatch(documents)
@@ -67,7 +66,6 @@ class ResultCursor:
         return CursorBatch(documents, exhausted=self._progress.finished)
 
     def close(self) -> None:
-        """See `Cursor`."""
         close_results = getattr(self._results, "close", None)
         if close_results is not None:
             close_results()
@@ -75,7 +73,7 @@ class ResultCursor:
 
 
 class TailableCursor:
-    """Follows a collection that only grows at its end; stays open when there is nothing more."""
+    """Follows a capped collection; stays open at the end of its results."""
 
     is_tailable = True
     is_change_stream = False
@@ -88,9 +86,9 @@ class TailableCursor:
         *,
         is_await: bool,
     ) -> None:
-        """``open_inner`` gives a cursor on what is behind the results so far, as of when it is read.
+        """``open_inner`` returns a cursor on the results after those returned so far.
 
-        ``progress`` says when there may be no more results, because of a limit.
+        ``progress`` is set when a limit is reached.
         """
         self.is_tailable_await = is_await
         self._store = store
@@ -102,14 +100,12 @@ class TailableCursor:
 
     @property
     def ns(self) -> str:
-        """See `Cursor`."""
         return self._inner.ns
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
-        """See `Cursor`."""
         deadline = time.monotonic() + wait_ms / 1000
         while True:
-            # Made before reading: a commit while this reads, or after it, must not be missed.
+            # Created before reading, so that a commit during or after the read is not missed.
             wake = self._wake = asyncio.get_running_loop().create_future()
             batch = await self._inner.next_batch(size, 0)
             if batch.exhausted:
@@ -131,6 +127,5 @@ class TailableCursor:
             self._wake.set_result(None)
 
     def close(self) -> None:
-        """See `Cursor`."""
         self._store.on_commit.remove(self._committed)
         self._inner.close()

@@ -1,7 +1,7 @@
-"""Open cursors: results that a client fetches batch by batch, from registration to the last batch.
+"""The open cursors of a node, from registration to the last batch.
 
-A cursor holds no thread, no lock and no LMDB transaction while it waits for its client. One getMore at a time
-has it; when that fails, or its client goes away, the cursor is gone. It also ends with its session, with its
+A cursor holds no thread, no lock and no LMDB transaction between getMores. One getMore at a time uses it;
+when that fails, or its client disconnects, the cursor ends. It also ends with its session, with its
 transaction, by killCursors, and after a time without use.
 """
 
@@ -29,11 +29,11 @@ _MAX_ID: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class CursorBatch:
-    """What one getMore, or the command that opened the cursor, sends."""
+    """The results of one getMore, or of the command that opened the cursor."""
 
     documents: list[bytes]
     post_batch_resume_token: bytes | None = None
-    """a change stream's position behind this batch, as a BSON document"""
+    """a change stream's position after this batch, as a BSON document"""
     exhausted: bool = False
     """there will be nothing more: the reply's cursor id is 0"""
     invalidated: bool = False
@@ -41,11 +41,11 @@ class CursorBatch:
 
 
 class Cursor(Protocol):
-    """What the registry needs of a cursor."""
+    """What the registry requires of a cursor."""
 
     @property
     def ns(self) -> str:
-        """The namespace in the replies; the part behind the first dot is what a getMore names."""
+        """The namespace in the replies; a getMore names the part after the first dot."""
 
     @property
     def is_tailable(self) -> bool:
@@ -53,7 +53,7 @@ class Cursor(Protocol):
 
     @property
     def is_tailable_await(self) -> bool:
-        """Whether a getMore waits for results, and may say for how long."""
+        """Whether a getMore waits for results, for a time that it can set."""
 
     @property
     def is_change_stream(self) -> bool:
@@ -67,12 +67,12 @@ class Cursor(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of everything; called once."""
+        """Release everything; called once."""
 
 
 @dataclass(slots=True, eq=False)
 class OpenCursor:
-    """A registered cursor, and what is known of its use."""
+    """A registered cursor and its use."""
 
     id: int
     cursor: Cursor
@@ -81,20 +81,20 @@ class OpenCursor:
     """The transaction it was opened in; None outside of one."""
     api: tuple[Any, Any, Any]
     command: Mapping[str, Any]
-    """What opened it, as currentOp shows it."""
+    """The command that opened it, as currentOp shows it."""
     client: str
     created_ms: int
     last_use: float
     no_timeout: bool = False
     seconds_left: float | None = None
-    """What is left of the opening command's `maxTimeMS`, shared by all its getMores; None without one."""
+    """The rest of the opening command's `maxTimeMS`, shared by all its getMores; None without one."""
     plan_summary: str | None = None
     documents_returned: int = 0
     batches_returned: int = 0
     user: "Context | None" = None
-    """The command that works with it now."""
+    """The command that uses it now."""
     error: CommandError | None = None
-    """Why it was ended from outside; the next getMore is told."""
+    """Why it was ended by something else; the next getMore gets this error."""
 
     def returned(self, batch: CursorBatch) -> None:
         """Count a batch that is sent."""
@@ -122,7 +122,7 @@ class OpenCursor:
 
 
 class CursorUse:
-    """A getMore's hold on its cursor; a class of its own because it is entered so often."""
+    """A getMore's use of its cursor; a class, because `contextmanager` is slow."""
 
     __slots__ = ("_cursors", "_entry")
 
@@ -140,7 +140,7 @@ class CursorUse:
 
 
 class Cursors:
-    """All open cursors of a server."""
+    """All open cursors of a node."""
 
     def __init__(self, sessions: "Sessions", wall: WallClock, parameters: "Parameters") -> None:
         self._wall = wall
@@ -158,11 +158,10 @@ class Cursors:
         return iter(list(self._by_id.values()))
 
     def get(self, cursor_id: object) -> OpenCursor | None:
-        """The cursor of an id, if it is open."""
         return self._by_id.get(cursor_id) if isinstance(cursor_id, int) else None
 
     def of_operation(self, context: "Context") -> OpenCursor | None:
-        """The cursor that a command works with now."""
+        """The cursor that a command uses now."""
         return next((entry for entry in self._by_id.values() if entry.user is context), None)
 
     # -- from the first batch to the last ---------------------------------------------------------------
@@ -176,7 +175,7 @@ class Cursors:
         no_timeout: bool = False,
         plan_summary: str | None = None,
     ) -> int:
-        """Keep a cursor open behind its first batch; its id, or 0 if the batch was all there is.
+        """Keep a cursor open after its first batch; returns its id, or 0 if there are no more results.
 
         The cursor belongs to the session and the transaction of the command that opened it.
         """
@@ -209,10 +208,9 @@ class Cursors:
                 return cursor_id
 
     def use(self, context: "Context", cursor_id: int, ns: str) -> "CursorUse":
-        """Have a cursor for a getMore. Whatever leaves the block as an exception ends the cursor.
+        """Use a cursor for a getMore. An exception in the block ends the cursor.
 
-        Raises what the server answers if the cursor is not there, is not for this client, or is in use; the
-        cursor stays open then.
+        Raises if there is no such cursor, if it is not this client's, or if it is in use; then it stays open.
         """
         entry = self._by_id.get(cursor_id)
         if entry is None:
@@ -226,11 +224,11 @@ class Cursors:
         return CursorUse(self, entry)
 
     def finish(self, entry: OpenCursor) -> None:
-        """End a cursor that has nothing more."""
+        """End a cursor that has no more results."""
         self._remove(entry)
 
     def used(self, entry: OpenCursor, *, has_failed: bool) -> None:
-        """Take back a cursor that was given out by `use`."""
+        """End the use of a cursor."""
         entry.user = None
         entry.last_use = self._wall.seconds()
         if has_failed or entry.error is not None:
@@ -260,7 +258,7 @@ class Cursors:
     # -- the end from outside ---------------------------------------------------------------------------
 
     def kill(self, cursor_id: int) -> bool:
-        """End a cursor; a getMore under way fails. Whether it was there."""
+        """End a cursor and fail its running getMore; returns whether it was open."""
         entry = self._by_id.get(cursor_id)
         if entry is None:
             return False
@@ -268,11 +266,11 @@ class Cursors:
         return True
 
     def kill_session(self, lsid: bytes) -> int:
-        """End the cursors of a session; how many."""
+        """End the cursors of a session; returns their number."""
         return self._kill_all_of(entry for entry in self if entry.lsid == lsid)
 
     def kill_transaction(self, lsid: bytes, txn_number: int) -> int:
-        """End the cursors that were opened in a transaction; how many."""
+        """End the cursors that were opened in a transaction; returns their number."""
         return self._kill_all_of(
             entry for entry in self if entry.lsid == lsid and entry.txn_number == txn_number
         )
@@ -285,9 +283,9 @@ class Cursors:
                 entry.user.interrupt(error)
 
     def reap(self) -> int:
-        """End the cursors that were not used for too long; how many.
+        """End the cursors that were not used for too long; returns their number.
 
-        One that belongs to a session lives as long as that does.
+        A cursor of a session ends with the session.
         """
         oldest = self._wall.seconds() - self._parameters["cursorTimeoutMillis"] / 1000
         expired = [
@@ -301,7 +299,7 @@ class Cursors:
         return len(expired)
 
     def close(self) -> None:
-        """End everything, for a server that stops."""
+        """End all cursors."""
         for entry in self:
             self._remove(entry)
 
@@ -318,7 +316,7 @@ class Cursors:
         if entry.user is None:
             self._remove(entry)
             return
-        # The getMore that has it lets go of it; the interruption makes that happen now.
+        # The running getMore ends it; the interruption makes it do so now.
         entry.error = CommandError(ErrorCode.CursorKilled, f"cursor id {entry.id} was killed")
         entry.user.interrupt(entry.error)
 
@@ -329,7 +327,7 @@ class Cursors:
     # -- for the administrator --------------------------------------------------------------------------
 
     def idle_operations(self, host: str) -> list[dict[str, Any]]:
-        """The entries of currentOp for cursors that no command works with."""
+        """The entries of currentOp for cursors that no command uses."""
         shown = []
         for entry in self:
             if entry.user is not None:
@@ -361,7 +359,7 @@ def _seconds_left(context: "Context") -> float | None:
 
 
 def _check_session(context: "Context", entry: OpenCursor) -> None:
-    """Refuse a getMore from another session or transaction than the cursor's."""
+    """Refuse a getMore of another session or transaction than the cursor's."""
     start = f"Cannot run getMore on cursor {entry.id}, which was "
     if entry.lsid is None and context.lsid is not None:
         raise CommandError(50736, f"{start}not created in a session, in session {_shown(context.lsid)}")

@@ -13,7 +13,7 @@ _ELEMENT_OVERHEAD = 8
 
 
 class DistinctValues:
-    """Collects values, each once; arrays stand for their elements.
+    """Collects values, each once; of an array, its elements.
 
     >>> values = DistinctValues("a")
     >>> for document in ({"a": 1}, {"a": [1.0, "x"]}, {"b": 1}, {"a": [[2]]}):
@@ -30,7 +30,7 @@ class DistinctValues:
         self._size = 0
 
     def add(self, document: dict[str, Any]) -> None:
-        """Take the values of a document; error 17217 when all together no longer fit into a reply."""
+        """Add the values of a document; raises 17217 when the values do not fit into a reply."""
         for value, _ in self._path.values(document, into_last_array=False):
             if isinstance(value, list):
                 for item in value:

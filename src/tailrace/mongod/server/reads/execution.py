@@ -1,4 +1,4 @@
-"""From the documents of a collection or view to the results of a query: filter, sort, cut, project."""
+"""Compute the results of a query from documents: filter, sort, skip, limit, project."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class FoundRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A find, compiled: everything but where the documents come from."""
+    """A compiled find, without its access path."""
 
     request: FindRequest
     matcher: Matcher
@@ -49,7 +49,7 @@ class Query:
     def compile(
         cls, request: FindRequest, *, variables: Mapping[str, Any], collation: Collation | None
     ) -> "Query":
-        """Compile the parts; everything that is wrong with them is found here."""
+        """Compile the parts; raises for every fault of them."""
         matcher = compile_match(request.query, variables=variables, collation=collation)
         is_sorted = bool(request.sort) and NATURAL not in request.sort
         ordering = compile_sort(request.sort, collation) if is_sorted else None
@@ -62,7 +62,7 @@ class Query:
 
     @property
     def wanted(self) -> Wanted:
-        """What an access path has to give."""
+        """What an access path has to return."""
         request = self.request
         return Wanted(
             request.query,
@@ -76,7 +76,7 @@ class Query:
 
     @property
     def is_plain(self) -> bool:
-        """Whether documents are wanted as they come, but for a filter and a cut that needs no decoding."""
+        """Whether it needs no sort and no decoding: at most a filter and a projection of bytes."""
         request = self.request
         return (
             (self.projection is None or self.projection.on_bytes is not None)
@@ -90,7 +90,7 @@ class Query:
         return self.ordering is None or path.is_ordered
 
     def results(self, rows: Rows, path: AccessPath | None, window: "Window") -> Iterator[bytes | Pause]:
-        """The results for rows that match, which come by ``path`` or from a view."""
+        """The results of matching rows, which come from ``path`` or from a view."""
         request = self.request
         if self.ordering is not None and (path is None or not path.is_ordered):
             most = request.skip + request.limit if request.limit else None
@@ -116,7 +116,7 @@ class Query:
 
 
 class Window:
-    """Which of the results are wanted; it keeps count when they come in several goes."""
+    """The range of results that skip and limit select, counted over several batches."""
 
     def __init__(self, skip: int, limit: int) -> None:
         """``limit`` 0 is none."""
@@ -125,7 +125,7 @@ class Window:
         self._left: int | None = limit or None
 
     def cut(self, rows: Iterable[Item | Pause]) -> Iterator[Item | Pause]:
-        """The rows inside the window; nothing is read behind the last of them."""
+        """The rows inside the window; nothing is read after the last of them."""
         for row in rows:
             if row is PAUSE:
                 yield row
@@ -157,7 +157,7 @@ def matching_rows(state: ReadState, path: AccessPath, matcher: Matcher | None) -
 
 
 def with_known_end(rows: Iterable[Item | Pause], progress: Progress) -> Iterator[Item | Pause]:
-    """Rows that are all at hand: with the last one it is known that there are no more."""
+    """The rows of a list; the last one is marked as final."""
     held: Item | None = None
     for row in rows:
         if row is PAUSE:
@@ -177,7 +177,7 @@ def _record_id(key: bytes) -> bytes:
 
 
 def _key_of(document: Mapping[str, Any], path: AccessPath | None) -> bytes:
-    """The values that an index lists a document under; nothing where no index was used."""
+    """The index key of a document; empty if no index was used."""
     if not isinstance(path, IndexScan):
         return encode({})
     key = {}

@@ -1,4 +1,4 @@
-"""Descriptions of how reads are run, as the command `explain` shows them."""
+"""Describe how reads are run, for the command `explain`."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ async def explain_find(
     verbosity: str,
     wrap: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """How a find, or what is much like one, is run; ``wrap`` is the stage of a command around it."""
+    """Explain a find, count or distinct; ``wrap`` is the stage of the command around the find."""
     state = await ReadState.of(context)
     try:
         with state.batch():
@@ -57,7 +57,7 @@ async def explain_find(
 
 
 async def explain_aggregate(context: Context, request: AggregateRequest, verbosity: str) -> dict[str, Any]:
-    """How an aggregation is run; nothing is written."""
+    """Explain an aggregation, without writing its output."""
     state = await ReadState.of(context)
     try:
         with state.batch():
@@ -71,7 +71,7 @@ async def explain_aggregate(context: Context, request: AggregateRequest, verbosi
 async def _view_explained(
     context: Context, state: ReadState, planned: PlannedFind, verbosity: str
 ) -> dict[str, Any]:
-    """A find on a view is a pipeline of the view's stages and its own."""
+    """A find on a view, as a pipeline of the view's stages and its own."""
     request = planned.query.request
     stages: list[dict[str, Any]] = []
     for name, value in (
@@ -146,7 +146,7 @@ def _find_plan(planned: PlannedFind) -> dict[str, Any]:
 
 
 class _Counted:
-    """How many results there were, and how long they took."""
+    """The number of results, and the time they took."""
 
     def __init__(self) -> None:
         self.results = 0
@@ -184,7 +184,7 @@ def _execution_stats(
 
 
 def _with_counts(plan: Mapping[str, Any], path: AccessPath | None, counted: _Counted) -> dict[str, Any]:
-    """The stages with what each did, as far as it is known: at the top, and where documents are read."""
+    """The stages with their counts, which are known at the top and where documents are read."""
     shown = {name: value for name, value in plan.items() if name != "inputStage"}
     shown |= {"nReturned": counted.results, "executionTimeMillisEstimate": Int64(counted.milliseconds)}
     stage = plan["stage"]
@@ -198,7 +198,7 @@ def _with_counts(plan: Mapping[str, Any], path: AccessPath | None, counted: _Cou
 
 
 def about_server(context: Context) -> dict[str, Any]:
-    """What every explanation ends in."""
+    """The fields that end every explanation."""
     host, _, port = context.node.address.rpartition(":")
     command = context.command.get("explain", context.command)
     shown = command if isinstance(command, dict) else context.command

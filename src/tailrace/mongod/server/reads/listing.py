@@ -1,4 +1,4 @@
-"""A cursor over documents that are all at hand: what the commands that list something return."""
+"""Cursors over lists of documents, for commands that list something."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class ListingCursor:
         self._next = 0
 
     def take(self, size: int | None) -> CursorBatch:
-        """The next documents, as many as are wanted and fit."""
+        """The next documents, at most ``size`` and as many as fit."""
         end = len(self._documents) if size is None else self._next + size
         wanted = self._documents[self._next : end]
         taken = list(wanted[: fitting(wanted)])
@@ -29,16 +29,14 @@ class ListingCursor:
         return CursorBatch(taken, exhausted=self._next >= len(self._documents))
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
-        """See `Cursor`."""
         return self.take(size)
 
     def close(self) -> None:
-        """Let go of the documents."""
         self._documents = ()
 
 
 def batch_size(arguments: Arguments) -> int | None:
-    """`cursor: {batchSize}`; None if the client does not say."""
+    """`cursor: {batchSize}`; None if it is not given."""
     cursor = arguments.nested("cursor")
     if cursor is None:
         return None
@@ -48,7 +46,7 @@ def batch_size(arguments: Arguments) -> int | None:
 
 
 def listing_reply(context: Context, ns: str, documents: Sequence[bytes], size: int | None) -> bytes:
-    """The reply with the first batch; the rest stays behind a cursor."""
+    """The reply with the first batch, and a cursor for the rest."""
     cursor = ListingCursor(ns, documents)
     first = cursor.take(size)
     cursor_id = context.node.cursors.register(context, cursor, first)

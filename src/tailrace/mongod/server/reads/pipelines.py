@@ -1,4 +1,4 @@
-"""Pipelines on collections and views: what can be read by an access path is, the stages do the rest."""
+"""Plan pipelines on collections and views: an access path for the first stages, and the rest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +19,19 @@ from tailrace.query.sorting import compile_sort
 
 @dataclass(frozen=True, slots=True)
 class PlannedPipeline:
-    """A pipeline with the way its documents are found."""
+    """A pipeline and its access path."""
 
     pipeline: Pipeline
     path: AccessPath | None
-    """None if it reads no collection, or one that is not there."""
+    """None if it reads no collection, or one that does not exist."""
     matcher: Matcher | None
     query: Mapping[str, Any]
-    """What is decided while reading: the first `$match` stages."""
+    """The first `$match` stages, which are checked while reading."""
     done: int
-    """How many stages the reading takes care of."""
+    """Number of stages that reading replaces."""
 
     def rows(self, state: ReadState) -> Rows:
-        """The results, to be asked for inside of batches of the state."""
+        """The results; to be iterated within batches of the state."""
         if self.path is None:
             return self.pipeline.rows(iter(()))
         rest = replace(self.pipeline, stages=self.pipeline.stages[self.done :])
@@ -48,7 +48,7 @@ def plan_pipeline(
     *,
     raw_data: bool = False,
 ) -> PlannedPipeline:
-    """Compile the stages behind those of the target's view, and choose how to read."""
+    """Compile the stages after those of the target's view, and choose the access path."""
     all_stages = (*target.stages, *stages)
     compiled = compile_pipeline(all_stages, context)
     collection = target.collection

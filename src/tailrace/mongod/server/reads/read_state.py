@@ -1,7 +1,7 @@
 """The state of the store that a command or a cursor reads, from batch to batch.
 
-Most cursors see the newest state in each batch and hold nothing in between, so that a client that takes its
-time costs no disk space. In a transaction, and with the read concern `snapshot`, it is one state for all.
+Most cursors read the newest state in each batch and hold nothing between batches, so that a slow client costs
+no disk space. In a transaction, and with the read concern `snapshot`, all batches read one state.
 """
 
 import time
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class ReadState:
-    """Gives the reader of the batch under way."""
+    """Opens the reader of each batch."""
 
     def __init__(
         self, states: "SnapshotSource", reader: Reader | None = None, pinned: "PinnedSnapshot | None" = None
     ) -> None:
-        """Without a reader of its own it opens the newest state for each batch."""
+        """Without ``reader`` each batch reads the newest state."""
         self._states = states
         self._reader = reader
         self._pinned = pinned
         self._paths: list[AccessPath] = []
         self._is_open = False
         self.generation = 0
-        """Grows with each batch: what was read before may look different now."""
+        """Increases with each batch; documents read before may have changed."""
 
     @classmethod
     async def of(cls, context: "Context") -> "ReadState":
-        """The state that a command is to read, by its transaction and its read concern."""
+        """The state that a command reads, by its transaction and its read concern."""
         states = context.node.states
         if context.transaction is not None:
             return cls(states, context.transaction.reader)
@@ -54,17 +54,17 @@ class ReadState:
 
     @property
     def at_cluster_time(self) -> int | None:
-        """The time of the state, where the client asked for one state."""
+        """The time of the state, if all batches read one."""
         return None if self._pinned is None else self._pinned.time
 
     def watch(self, path: AccessPath) -> None:
-        """Have a path checked whenever it goes on in another state."""
+        """Check a path whenever it continues in another state."""
         if path not in self._paths:
             self._paths.append(path)
 
     @contextmanager
     def batch(self) -> Iterator[Reader]:
-        """Around everything that reads for one batch; one inside another is the same one."""
+        """Open the state for one batch; inside of another batch it is the same one."""
         if self._is_open:
             yield self.reader
             return
@@ -86,13 +86,13 @@ class ReadState:
             self._is_open = False
 
     def close(self) -> None:
-        """Let go of a state that was kept."""
+        """Release a pinned state."""
         if self._pinned is not None:
             self._pinned.release()
             self._pinned = None
 
     def records(self, path: AccessPath) -> Iterator[Record | Pause]:
-        """The records of a path over as many batches as it takes, with pauses for others."""
+        """The records of a path, over several batches, with pauses for other commands."""
         self.watch(path)
         due = time.monotonic() + SECONDS_AT_ONCE
         while True:
@@ -101,8 +101,8 @@ class ReadState:
             for record in records:
                 yield record
                 if self.generation != generation:
-                    break  # another batch: its reader goes on where this one stopped
-                # After each record: what a filter does with one may take longer than a turn.
+                    break  # another batch: its reader continues where this one stopped
+                # Checked after each record: filtering a single one may take long.
                 if time.monotonic() >= due:
                     yield PAUSE
                     due = time.monotonic() + SECONDS_AT_ONCE

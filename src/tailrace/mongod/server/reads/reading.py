@@ -1,4 +1,4 @@
-"""Opening a find: its documents' source, and the cursor that fits it."""
+"""Plan a find: its access path and its cursor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,12 +24,10 @@ from tailrace.mongod.store.ddl.lookup import check_uuid
 
 @dataclass(frozen=True, slots=True)
 class PlannedFind:
-    """A find on a collection or a view, before it is run."""
-
     target: Target
     query: Query
     path: AccessPath | None
-    """How the collection is read; None for a view, and if there is nothing to read."""
+    """None for a view, and if there is nothing to read."""
     view: PlannedPipeline | None = None
 
     @property
@@ -87,9 +85,9 @@ class PlannedFind:
 def plan_find(
     context: Context, state: ReadState, named: object, request: FindRequest, variables: Mapping[str, Any]
 ) -> PlannedFind:
-    """Compile a find and choose how to read; everything that is wrong with it is found here.
+    """Compile a find and choose its access path; raises for every fault of it.
 
-    ``named`` is the name of the collection, or its UUID, as the client gives it.
+    ``named`` is the name of the collection or its UUID.
     """
     catalog = state.reader.catalog
     target = resolve_named(catalog, context.database, named)
@@ -108,7 +106,7 @@ def plan_find(
     if request.tailable:
         _check_tailable(collection)
         if not state.reader.count(collection)[0]:
-            # Without a position in the collection there is nothing to follow; so it ends at once.
+            # An empty collection has no position to follow, so the cursor ends at once.
             return PlannedFind(target, query, None)
     wanted = replace(query.wanted, hint={NATURAL: 1}) if request.tailable else query.wanted
     path = choose_read(state.reader, collection, wanted, raw_data=request.raw_data)
@@ -124,7 +122,7 @@ def _check_tailable(collection: Collection) -> None:
 
 
 def _check_view(request: FindRequest) -> None:
-    """Refuse options that are about records, which a view does not have."""
+    """Refuse options that concern records, which a view does not have."""
     given = {
         "tailable": request.tailable,
         "returnKey": request.return_key,

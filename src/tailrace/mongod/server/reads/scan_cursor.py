@@ -1,7 +1,7 @@
-"""The cursor of most reads: a collection in natural order, read in blocks.
+"""The cursor of most reads: a scan of a collection in natural order, in blocks.
 
-Whole documents go from the store into the reply as they are. With a filter each one is looked at, and a
-projection of plain fields is cut out of its bytes; still nothing but a loop stands between store and reply.
+Whole documents are copied from the store into the reply. A filter is applied to each one, and a projection of
+plain fields is cut out of its bytes. There is only one loop between store and reply.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tailrace.mongod.store.reader import Reader
 from tailrace.query.match import Matcher
 
 _Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
-"""From documents to the results among them"""
+"""Turns documents into results."""
 
 _MOST_AT_ONCE: Final = 1000
 _FIRST_BLOCK: Final = 64
@@ -28,7 +28,7 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 class ScanCursor:
-    """A scan from its beginning to its end; between batches it remembers a record key and nothing else."""
+    """Between batches it stores only a record key."""
 
     is_tailable = False
     is_tailable_await = False
@@ -44,18 +44,17 @@ class ScanCursor:
         projection: RawProjection | None = None,
         limit: int = 0,
     ) -> None:
-        """``limit`` 0 is none."""
+        """``limit`` 0 is no limit."""
         self.ns = ns
         self._state = state
         self._scan = scan
         self._work = _work(matcher, projection)
         self._left: int | None = limit or None
-        # How many documents are worth a look at the clock is found out on the way.
+        # The number of documents between two checks of the clock is adapted while reading.
         self._at_once = _MOST_AT_ONCE if matcher is None else _FIRST_BLOCK
         state.watch(scan)
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:  # noqa: ARG002
-        """See `Cursor`."""
         documents: list[bytes] = []
         if size == 0:
             return CursorBatch(documents)
@@ -67,7 +66,7 @@ class ScanCursor:
         return CursorBatch(documents, exhausted=is_last or self._left == 0)
 
     async def _fill(self, documents: list[bytes], size: int | None) -> bool:
-        """Read a batch; whether the collection ends behind it."""
+        """Read a batch; returns whether the collection ends after it."""
         scan, work = self._scan, self._work
         space = MAX_BATCH_BYTES
         due = time.monotonic() + SECONDS_AT_ONCE
@@ -93,7 +92,7 @@ class ScanCursor:
         return False
 
     def _fill_exactly(self, reader: Reader, documents: list[bytes], size: int | None, space: int) -> None:
-        """Go through the last block again, one by one: the next batch goes on behind what fits into this."""
+        """Read the last block again, one by one: the next batch starts after what fits into this one."""
         scan, work = self._scan, self._work
         for key, document in reader.records(scan.collection, scan.after):
             for found in [document] if work is None else work([document]):
@@ -107,7 +106,7 @@ class ScanCursor:
                 return
 
     async def _let_others(self, due: float) -> float:
-        """Give way if it is time, and come to blocks that take about as long as one may work at once."""
+        """Let other commands run if it is time, and adapt the size of blocks to that time."""
         now = time.monotonic()
         if now < due:
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
@@ -118,7 +117,6 @@ class ScanCursor:
         return time.monotonic() + SECONDS_AT_ONCE
 
     def close(self) -> None:
-        """See `Cursor`."""
         self._state.close()
 
 

@@ -1,4 +1,4 @@
-"""What the stages of a pipeline ask of the server."""
+"""What the stages of a pipeline read besides their input."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from tailrace.mongod.server.reads.targets import Target, resolve
 
 
 class ReadServices:
-    """Other collections in the state that the pipeline reads, and the server's own documents."""
+    """Other collections in the pipeline's state, and documents about the server."""
 
     def __init__(self, context: Context, state: ReadState, variables: Mapping[str, Any]) -> None:
         self._context = context
@@ -23,7 +23,6 @@ class ReadServices:
         self._variables = variables
 
     def documents(self, database: str, collection: str) -> Iterable[bytes | Pause]:
-        """See `Services`."""
         target = self._resolve(database, collection)
         if target.collection is None:
             return ()
@@ -37,7 +36,6 @@ class ReadServices:
     def equal_documents(
         self, database: str, collection: str, path: str, value: Any
     ) -> Iterable[bytes | Pause] | None:
-        """See `Services`."""
         target = self._resolve(database, collection)
         if target.collection is None:
             return ()
@@ -49,7 +47,6 @@ class ReadServices:
     def source(
         self, name: str, spec: Any, database: str, collection: str | None
     ) -> Iterable[Document | Pause]:
-        """See `Services`."""
         return server_source(self._context, self._state, name, spec, database, collection)
 
     def _resolve(self, database: str, collection: str) -> Target:
@@ -59,7 +56,7 @@ class ReadServices:
 def pipeline_context(
     context: Context, target: Target, variables: Mapping[str, Any], services: ReadServices, collation: Any
 ) -> PipelineContext:
-    """What a pipeline on a collection or view is compiled for."""
+    """The context in which a pipeline on a collection or view is compiled."""
     return PipelineContext(
         target.database,
         target.name,

@@ -1,7 +1,7 @@
-"""States of the store that are kept for readers who want one moment: read concern `snapshot`.
+"""States of the store that are kept for the read concern `snapshot`.
 
-A client that reads at one moment names it by its cluster time in later commands. The states that were read
-last are therefore kept for a while; an older one is gone for good, because the store keeps no history.
+A client that reads at one moment names its cluster time in later commands. So the states that were read last
+are kept for a while. Older ones cannot be restored, because the store has only the newest state.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ _MOST_KEPT: Final = 32
 
 
 class PinnedSnapshot:
-    """A state and its time; closed when nobody uses it and it was not asked for lately."""
+    """A state and its time; closed some time after its last use."""
 
     def __init__(self, reader: State, time: int, now: float) -> None:
         self.reader = reader
@@ -31,13 +31,10 @@ class PinnedSnapshot:
         self.users = 0
 
     def release(self) -> None:
-        """One user less."""
         self.users -= 1
 
 
 class SnapshotHistory(ABC):
-    """The states that are kept."""
-
     def __init__(self, wall: WallClock) -> None:
         self._wall = wall
         self._kept: list[PinnedSnapshot] = []
@@ -47,7 +44,6 @@ class SnapshotHistory(ABC):
         """The state at a cluster time, or the newest, for the read concern `snapshot`; to be released."""
 
     def _used(self, found: PinnedSnapshot) -> PinnedSnapshot:
-        """Count another user."""
         found.users += 1
         found.last_use = self._wall.seconds()
         self.reap()
@@ -62,7 +58,7 @@ class SnapshotHistory(ABC):
         return pinned
 
     def reap(self) -> None:
-        """Close what was not used for a while; the oldest ones first if there are too many."""
+        """Close states that were not used for a while; if there are too many, those unused for longest."""
         oldest = self._wall.seconds() - _KEPT_SECONDS
         idle = [kept for kept in self._kept if not kept.users]
         excess = len(self._kept) - _MOST_KEPT
@@ -72,15 +68,12 @@ class SnapshotHistory(ABC):
                 kept.reader.close()
 
     def close(self) -> None:
-        """Close everything."""
         for kept in self._kept:
             kept.reader.close()
         self._kept.clear()
 
 
 class StoreSnapshots(SnapshotHistory):
-    """States of one store."""
-
     def __init__(self, wall: WallClock, store: Store) -> None:
         super().__init__(wall)
         self._store = store
@@ -112,6 +105,6 @@ class StoreSnapshots(SnapshotHistory):
 
 
 def too_old(wanted: int) -> CommandError:
-    """The error of a reader who wants a state that is not kept."""
+    """The error for a state that is not kept."""
     reason = f"Read timestamp {in_words(wanted)} is older than the oldest available timestamp."
     return CommandError(ErrorCode.SnapshotTooOld, reason)

@@ -152,7 +152,7 @@ def _index_statistics(context: Context, state: ReadState, collection: Collection
         seconds = time.monotonic() - node.started
         since = DatetimeMS(node.wall.milliseconds() - int(seconds * 1000))
         for index in part.collection.indexes:
-            # A router's queries are counted there, by numbers of its own.
+            # A router counts its queries itself, by its own idents of indexes.
             uses = node.counters.index_uses[index.ident]
             own = collection.index(index.name)
             if part.shard is not None and own is not None:

@@ -1,4 +1,4 @@
-"""What a read is about: a collection, or a view with the stages that lead to its documents."""
+"""Resolve what a read names: a collection, or a view and its stages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Target:
     database: str
     name: str
     collection: Collection | None
-    """Where the documents are; None if there are none."""
+    """The collection with the documents; None if it does not exist."""
     view: View | None = None
     stages: tuple[Mapping[str, Any], ...] = ()
-    """What the view, and the views it is on, do to the documents."""
+    """The stages of the view, and of the views below it."""
 
     @property
     def ns(self) -> str:
@@ -36,11 +36,11 @@ class Target:
 
     @property
     def has_only_records(self) -> bool:
-        """Whether its documents are the records of a collection, one for one."""
+        """Whether its documents are exactly the records of a collection."""
         return self.view is None and (self.collection is None or not self.collection.is_timeseries)
 
     def collation(self, given: Mapping[str, Any] | None) -> Collation | None:
-        """How strings compare: as the command says, else as the view or the collection does."""
+        """The collation of the command, or else of the view or the collection."""
         if self.view is not None:
             own = None if self.view.collation is None else Collation.parse(self.view.collation)
             if given is not None and Collation.parse(given) != own:
@@ -54,13 +54,13 @@ class Target:
 
 
 def default_collation(collection: Collection) -> Collation | None:
-    """The collation of queries that bring none."""
+    """The collation of queries that have none."""
     spec = collection.options.get("collation")
     return None if spec is None else Collation.parse(spec)
 
 
 def resolve(catalog: Catalog, database: str, name: str) -> Target:
-    """Follow views down to the collection under them."""
+    """Resolve views down to their collection."""
     view = first = catalog.view(f"{database}.{name}")
     stages: tuple[Mapping[str, Any], ...] = ()
     below = name
@@ -75,7 +75,7 @@ def resolve(catalog: Catalog, database: str, name: str) -> Target:
 
 
 def resolve_named(catalog: Catalog, database: str, named: object) -> Target:
-    """The same for what a command names in its first field: a collection's name or its UUID."""
+    """The same for a collection's name or UUID, as a command's first field has it."""
     if isinstance(named, Binary) and named.subtype == UUID_SUBTYPE and len(named) == 16:
         collection = catalog.by_uuid(bytes(named))
         if collection is None or collection.database != database:

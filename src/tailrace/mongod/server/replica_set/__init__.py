@@ -1,1 +1,1 @@
-"""Members of a replica set and their elections."""
+"""The members of a replica set and their elections."""

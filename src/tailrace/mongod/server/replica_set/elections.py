@@ -1,8 +1,8 @@
-"""Elections: which member of a set is primary, and what a member does that stops being it.
+"""Elect the primary of a set, and interrupt the work of a member that is no longer primary.
 
-A primary that steps down is followed at once by the next member that can be one: it is not cut off, and it
-did not step down itself a short while ago. A majority of the members has to be reachable; without one there
-is no primary until enough of them are back. The only member of a set is its own majority.
+When a primary steps down, the next member that is reachable and has not stepped down recently is elected at
+once. A majority of the members must be reachable; without one there is no primary until enough members are
+back. The only member of a set is its own majority.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class Elections:
-    """The elections of one set; all of its members share them."""
+    """The elections of one set, shared by all of its members."""
 
     def __init__(self, members: "list[Member]") -> None:
         self._members = members
         self._rests_until: dict[Member, float] = {}
-        """Members that stepped down, and until when they do not stand for election, in monotonic seconds"""
+        """Until when members that stepped down are not elected, in monotonic seconds."""
         self._last_primary = 0
         self._next: asyncio.Task[None] | None = None
 
     def step_down(self, member: "Member", seconds: float) -> None:
-        """Let a primary stop being it; it is not elected again before that many seconds are over."""
+        """Make a primary a secondary; it is not elected again before that many seconds have passed."""
         if not member.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary so can't step down")
         self._rests_until[member] = time.monotonic() + seconds
@@ -36,7 +36,7 @@ class Elections:
         self.hold()
 
     async def step_up(self, member: "Member") -> None:
-        """Let a member be elected now; who was primary before is it no longer."""
+        """Elect a member now; the present primary becomes a secondary."""
         self.cancel()
         if member.replication.is_primary:
             return
@@ -48,7 +48,7 @@ class Elections:
         await self._elect(member)
 
     def hold(self) -> None:
-        """Find a primary if there is none and one can be found, and depose one that is cut off."""
+        """Depose a primary that is cut off, and elect one if there is none."""
         self.cancel()
         for member in self._members:
             if member.replication.is_primary and not self._may_lead(member):
@@ -58,18 +58,18 @@ class Elections:
             self._next = asyncio.get_running_loop().create_task(self._elect_next())
 
     def cancel(self) -> None:
-        """Give up an election that was to be held."""
+        """Cancel a pending election."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
 
     async def _elect_next(self) -> None:
-        """Elect the first member that may be primary; wait for those that have stepped down."""
+        """Elect the first member that may be primary; wait if all have stepped down."""
         count = len(self._members)
         in_turn = [self._members[(self._last_primary + step) % count] for step in range(count)]
         candidates = [member for member in in_turn if self._may_lead(member)]
         if not candidates:
-            return  # whoever comes back has another election held
+            return  # a member that comes back calls `hold` again
         first = min(candidates, key=lambda member: self._rests_until.get(member, 0.0))
         await asyncio.sleep(max(0.0, self._rests_until.get(first, 0.0) - time.monotonic()))
         self._next = None
@@ -79,7 +79,7 @@ class Elections:
         self._rests_until.pop(member, None)
         await member.store.write(member.store.begin_term)
         if len(self._members) > 1:
-            # What other primaries did in a session is in the store; what this one remembers may be older.
+            # Other primaries may have written in a session since; the store has their transaction numbers.
             member.sessions.forget_numbers()
         self._last_primary = self._members.index(member)
         member.replication.become_primary(member.store.term)

@@ -1,4 +1,4 @@
-"""The configuration of the set, which nobody can change."""
+"""The configuration of the set, which is fixed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ CONFIG_VERSION = 1
 
 
 def check_replica_set(node: "Node") -> None:
-    """Refuse a command about the replica set on a server that is none."""
+    """Refuse a command about the replica set on a standalone server."""
     if not node.replication.is_replica_set:
         raise CommandError(ErrorCode.NoReplicationEnabled, "not running with --replSet")
 

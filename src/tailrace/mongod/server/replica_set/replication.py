@@ -1,7 +1,7 @@
-"""Who is primary, in which term, and what a member says of itself.
+"""The state of a set and of its members: primary, term, topology version.
 
-All members of a set share one `SetState`. Each has its own topology version, by which drivers follow it: it
-grows with everything that changes in the set, and a streaming hello is woken by that.
+All members of a set share one `SetState`. Each has its own topology version, by which drivers follow it:
+every change in the set increases it, and wakes streaming hellos.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ _NO_TERM = -1
 
 
 class SetState:
-    """What the members of a set agree on."""
+    """The state that the members of a set share."""
 
     def __init__(self, name: str | None, term: int = 1) -> None:
-        """Without a name there is no set; such a server is always writable."""
+        """Without a name there is no set, and the server is always writable."""
         self.name = name
         self.term = term if name is not None else _NO_TERM
         self.elected_at = time.time()
@@ -24,16 +24,16 @@ class SetState:
         self.members: list[Replication] = []
 
     def announce(self) -> None:
-        """Let all members tell that something has changed."""
+        """Increase the topology version of all members."""
         for member in self.members:
             member.announce()
 
 
 class Replication:
-    """What one member says of itself and the set, and when that changed."""
+    """The state of one member."""
 
     def __init__(self, state: SetState) -> None:
-        """The first member of a set is its primary until an election says something else."""
+        """The first member of a set is its primary until an election."""
         self.set = state
         self.is_shutting_down = False
         self.process_id = ObjectId()
@@ -50,7 +50,6 @@ class Replication:
 
     @property
     def is_replica_set(self) -> bool:
-        """Whether the server is a member of a set."""
         return self.set.name is not None
 
     @property
@@ -60,7 +59,6 @@ class Replication:
 
     @property
     def term(self) -> int:
-        """The set's newest term."""
         return self.set.term
 
     @property
@@ -78,34 +76,32 @@ class Replication:
         return {"processId": self.process_id, "counter": Int64(self._counter)}
 
     def election_id(self) -> ObjectId:
-        """Grows with each term, so that drivers can tell an old primary from a new one."""
+        """Increases with each term, so that drivers can distinguish an old primary from a new one."""
         return ObjectId(b"\x7f\xff\xff\xff" + self.term.to_bytes(8, "big"))
 
     def step_down(self) -> None:
-        """No longer primary."""
         self.set.primary = None
         self.set.announce()
 
     def become_primary(self, term: int) -> None:
-        """Elected, in a later term."""
         self.set.primary = self
         self.set.term = term
         self.set.elected_at = time.time()
         self.set.announce()
 
     def shut_down(self) -> None:
-        """Wake everyone who waits for a change; there will be no other."""
+        """Wake all that wait for a change, for the last time."""
         self.is_shutting_down = True
         self.announce()
 
     def announce(self) -> None:
-        """Something about the set has changed: wake who waits for that."""
+        """Increase the topology version and wake all that wait for it."""
         self._counter += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, counter: int, seconds: float) -> None:
-        """Wait until the topology is newer than ``counter``, but no longer than that many seconds."""
+        """Wait until the topology version is not ``counter``, for at most that many seconds."""
         if self._counter != counter or self.is_shutting_down:
             return
         try:

@@ -1,4 +1,4 @@
-"""Lists of sessions, as the commands about sessions carry them."""
+"""Read lists of sessions from commands, and kill sessions."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -15,7 +15,7 @@ def session_ids(context: Context) -> list[bytes]:
 
 
 def kill_session(context: Context, lsid: bytes) -> None:
-    """End what runs in a session and what it left open."""
+    """Interrupt the commands of a session, and end its cursors and its transaction."""
     server = context.node
     error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session was killed")
     for operation in list(server.operations.values()):

@@ -1,7 +1,7 @@
-"""Logical sessions: who they belong to, when they were used last, and the transaction they are in.
+"""Logical sessions: their ids, last use and transactions.
 
-A session comes into being with its first use. It ends with endSessions, or when it was not used for half an
-hour; what it left open (cursors, a transaction) ends with it.
+A session begins with its first use. It ends with endSessions, or when it was not used for half an hour; its
+cursors and its transaction end with it.
 """
 
 import asyncio
@@ -33,27 +33,27 @@ class Session:
 
     def __init__(self, lsid: bytes, now: float) -> None:
         self.lsid = lsid
-        """The whole id as BSON, `{id, uid}`; what cursors and oplog entries are marked with."""
+        """The complete id as BSON, `{id, uid}`; cursors and oplog entries have it too."""
         self.last_use = now
         """Seconds since 1970."""
         self.txn_number = -1
         """The newest number of a transaction or retryable write."""
         self.transaction: Transaction | None = None
-        """The one that ``txn_number`` belongs to, open or ended; None for retryable writes."""
+        """The transaction with the number ``txn_number``, open or ended; None for retryable writes."""
         self.lock = asyncio.Lock()
-        """Held by the command that uses the session's transaction number; others wait for it."""
+        """Held by the command that uses the session's transaction number."""
 
 
 class Sessions:
-    """All sessions that were used since the server started and have not ended."""
+    """All sessions of a node that were used since its start and have not ended."""
 
     def __init__(self, now: Callable[[], float], timeout_minutes: int = 30) -> None:
         self._now = now
         self.timeout_minutes = timeout_minutes
-        """How long a session lives without use."""
+        """After this time without use a session ends."""
         self._by_id: dict[bytes, Session] = {}
         self.on_end: list[Callable[[Session], None]] = []
-        """Called for each session that ends, whatever ends it."""
+        """Called for each session that ends."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -62,7 +62,7 @@ class Sessions:
         return iter(list(self._by_id.values()))
 
     def use(self, lsid: bytes) -> Session:
-        """The session of an id; a new one if it is not known."""
+        """The session with an id, which is created if necessary."""
         session = self._by_id.get(lsid)
         if session is None:
             if len(self._by_id) >= MAX_SESSIONS:
@@ -73,11 +73,10 @@ class Sessions:
         return session
 
     def get(self, lsid: bytes) -> Session | None:
-        """The session of an id, if it is known."""
         return self._by_id.get(lsid)
 
     def end(self, lsid: bytes) -> bool:
-        """Forget a session with all it left open; whether it was there."""
+        """End a session with its cursors and its transaction; returns whether it existed."""
         session = self._by_id.pop(lsid, None)
         if session is None:
             return False
@@ -86,13 +85,13 @@ class Sessions:
         return True
 
     def forget_numbers(self) -> None:
-        """Have all numbers looked up in the store again; others may have written under higher ones."""
+        """Read transaction numbers from the store again; other members may have used higher ones."""
         for session in self:
             session.txn_number = -1
             session.transaction = None
 
     def reap(self) -> int:
-        """End the sessions that were not used for too long; how many."""
+        """End the sessions that were not used for too long; returns their number."""
         oldest = self._now() - self.timeout_minutes * 60
         expired = [
             session.lsid
@@ -105,16 +104,16 @@ class Sessions:
 
 
 def new_session_id() -> bytes:
-    """The id of a session that the server starts."""
+    """A new id, for a session that the server starts."""
     return _lsid(uuid.uuid4().bytes, NO_USER)
 
 
 def parse_session_id(spec: object, path: str = "lsid") -> bytes:
-    """The whole id, as BSON, of what a client calls it: `{id: UUID}`."""
+    """The complete id, as BSON, of a client's `{id: UUID}`."""
     if isinstance(spec, dict) and len(spec) == 1:
         identity = spec.get("id")
         if type(identity) is Binary and identity.subtype == UUID_SUBTYPE and len(identity) == _UUID_SIZE:
-            return _LSID_HEAD + identity + _LSID_TAIL  # what drivers send, thousands of times a second
+            return _LSID_HEAD + identity + _LSID_TAIL  # what drivers send, with every command
     if not isinstance(spec, dict):
         raise Arguments("OperationSessionInfo", {}).wrong_type(path, spec, "object")
     fields = Arguments(path, spec)

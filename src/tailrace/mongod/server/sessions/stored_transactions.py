@@ -1,7 +1,7 @@
 """The transactions of a replica-set member: on its store, prepared ones included.
 
-A prepared transaction takes no further statements, and only its commit or abort ends it. The store keeps it;
-a session that uses it again, on this member or on another, finds it there.
+A prepared transaction accepts no further statements, and only its commit or abort ends it. It is stored, so a
+session finds it again, on this member or on another.
 """
 
 import math
@@ -38,7 +38,7 @@ class StoredTransactions(Transactions):
         return len(self._store.prepared)
 
     def _recall(self, session: "Session") -> None:
-        """What the session did before the server started, or before it was forgotten."""
+        """Read the session's last transaction from the store, if the session is new here."""
         if session.txn_number >= 0:
             return
         with self._store.snapshot() as snapshot:
@@ -71,14 +71,14 @@ class StoredTransactions(Transactions):
     # -- what routers begin -----------------------------------------------------------------------------
 
     def lend(self, lsid: bytes, number: int, unit: TransactionUnit) -> None:
-        """Have a transaction ready that a router has begun; the first statement that comes takes it up.
+        """Register a transaction that a router has begun; its first statement here opens it.
 
-        The router looks after it: how long it may live, and what becomes of it.
+        The router decides how long it may live, and how it ends.
         """
         self._lent[lsid, number] = unit
 
     def take_back(self, lsid: bytes, number: int) -> None:
-        """Let go of a transaction that a router has begun, unless it is committed or prepared."""
+        """Abort a transaction that a router has begun, unless it is committed or prepared."""
         unit = self._lent.pop((lsid, number), None)
         if unit is not None:
             unit.abort()
@@ -92,7 +92,7 @@ class StoredTransactions(Transactions):
         if unit is None:
             return
         if number <= session.txn_number:
-            unit.abort()  # the session was used here directly, and has come further
+            unit.abort()  # the session was used here directly, with a higher number
         else:
             now = self._wall.seconds()
             self._enter_as_open(
@@ -100,19 +100,19 @@ class StoredTransactions(Transactions):
             )
 
     async def _wait_for_read_time(self, context: Context) -> None:
-        """See to it that nothing can be written any more that belongs to the moment asked for."""
+        """Wait until nothing can be written any more at or before the time that the command reads at."""
         wanted = context.read_concern.at_cluster_time
         store = self._store
         if wanted is None or wanted <= store.last_committed:
             return
         check_not_ahead("atClusterTime", wanted, store.clock.now)
-        # The clock has passed that time. Jobs that asked it before are finished when this one is.
+        # The clock has passed that time. Jobs with earlier times have ended when this job has.
         await store.write(lambda _unit: None)
 
     # -- ends ---------------------------------------------------------------------------------------
 
     async def prepare(self, transaction: StoredTransaction) -> Prepared:
-        """Prepare for a decision that others make; once more for one that is prepared does nothing."""
+        """Prepare for the coordinator's decision; does nothing for a transaction that is prepared."""
         if transaction.prepared is not None:
             return transaction.prepared
         session = transaction.session
@@ -129,10 +129,7 @@ class StoredTransactions(Transactions):
         return prepared
 
     async def commit(self, transaction: Transaction, commit_time: int | None = None) -> None:
-        """Commit; once more for one that is committed does nothing.
 
-        A prepared one needs the time that it commits at everywhere. It stays prepared if it cannot commit.
-        """
         if transaction.state is State.COMMITTED:
             return
         prepared = _prepared_of(transaction)
@@ -150,7 +147,6 @@ class StoredTransactions(Transactions):
         self._ended(transaction, State.COMMITTED)
 
     async def give_up(self, transaction: Transaction) -> None:
-        """Abort at the client's wish, also one that is prepared."""
         prepared = _prepared_of(transaction)
         if prepared is None:
             self.abort(transaction)
@@ -160,7 +156,7 @@ class StoredTransactions(Transactions):
 
 
 def _unit_at(store: Store, time: int | None) -> TransactionUnit:
-    """A unit on the newest state; SnapshotTooOld (239) if something was written behind the time asked for."""
+    """A unit on the newest state; SnapshotTooOld (239) if something was written after the requested time."""
     unit = TransactionUnit(store)
     if time is not None and time < unit.read_time:
         unit.abort()

@@ -1,4 +1,4 @@
-"""One transaction of a session: where it stands, and what its statements work on."""
+"""One transaction of a session: its state, and what its statements read and change."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a transaction stands."""
-
     IN_PROGRESS = "inProgress"
     PREPARED = "prepared"
-    """Ended by nothing but the decision about it"""
+    """Only the coordinator's decision ends it."""
     ENDING = "ending"
-    """Handed in to be prepared, committed or aborted; nothing can stop that"""
+    """Its prepare, commit or abort has begun and cannot be stopped."""
     COMMITTED = "committed"
     ABORTED = "aborted"
 
@@ -51,7 +49,7 @@ class Transaction(ABC):
         """Seconds since 1970"""
         self.expires = expires
         self.user: Context | None = None
-        """The command that works in it now"""
+        """The command that uses it now."""
         self._read_concern = read_concern
 
     @property
@@ -62,20 +60,20 @@ class Transaction(ABC):
     @property
     @abstractmethod
     def unit(self) -> TransactionUnit:
-        """What its statements change, where it is one store that they change."""
+        """What its statements change, if that is one store."""
 
     @property
     @abstractmethod
     def read_time(self) -> int:
-        """The cluster time of what it reads; 0 if that is over."""
+        """The cluster time of what it reads; 0 if it has ended."""
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can still end it."""
+        """Whether a client or the server can still end it."""
         return self.state is State.IN_PROGRESS
 
     def end_as(self, state: State) -> None:
-        """Let go of everything; what is still to be committed is given up."""
+        """Release everything; changes that are not committed are aborted."""
         self.state = state
 
     def describe(self) -> dict[str, Any]:
@@ -94,15 +92,15 @@ class Transaction(ABC):
 
 
 class StoredTransaction(Transaction):
-    """A transaction on one store, or what the store remembers of one."""
+    """A transaction on one store, open or stored."""
 
     _unit: TransactionUnit | None = None
     prepared: Prepared | None = None
-    """What waits for a decision"""
+    """Set while it is prepared."""
 
     @classmethod
     def opened(cls, session: "Session", number: int, unit: TransactionUnit, **facts: Any) -> "Transaction":
-        """One that begins."""
+        """A new transaction."""
         transaction = cls(session, number, **facts)
         transaction._unit = unit
         return transaction
@@ -111,7 +109,7 @@ class StoredTransaction(Transaction):
     def recalled(
         cls, session: "Session", number: int, state: State, prepared: Prepared | None
     ) -> "Transaction":
-        """One from before the server started, or before its session was forgotten."""
+        """A transaction that the store has, from before the session was used here."""
         transaction = cls(session, number)
         transaction.state = state
         transaction.prepared = prepared
@@ -124,18 +122,16 @@ class StoredTransaction(Transaction):
 
     @property
     def unit(self) -> TransactionUnit:
-        """What its statements read and change."""
         if self._unit is None:
             raise no_such_transaction(f"Transaction {self.number} has ended.")
         return self._unit
 
     @property
     def read_time(self) -> int:
-        """The cluster time of what it reads; 0 if that is over."""
+        """The cluster time of what it reads; 0 if it has ended."""
         return 0 if self._unit is None else self._unit.read_time
 
     def end_as(self, state: State) -> None:
-        """Let go of everything; an open unit is aborted."""
         super().end_as(state)
         unit, self._unit, self.prepared = self._unit, None, None
         if unit is not None and state is State.ABORTED:
@@ -143,5 +139,5 @@ class StoredTransaction(Transaction):
 
 
 def no_such_transaction(reason: str) -> CommandError:
-    """The error after which the whole transaction may be tried again."""
+    """The error NoSuchTransaction, with the label by which drivers retry the whole transaction."""
     return CommandError(ErrorCode.NoSuchTransaction, reason, [TRANSIENT])

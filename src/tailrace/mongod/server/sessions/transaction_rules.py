@@ -1,4 +1,4 @@
-"""What may not be done inside a multi-document transaction, whatever the command itself allows."""
+"""Refuse commands that cannot be part of a multi-document transaction."""
 
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ _REFUSED_STAGES: Final = frozenset(
 
 
 def check_allowed(context: Context) -> None:
-    """Refuse (263) a command that cannot be part of a transaction; the transaction goes on without it."""
+    """Refuse (263) a command that cannot be part of a transaction; the transaction stays open."""
     name = context.entry.name
     if context.starts_transaction and name in _NEVER_FIRST:
         raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
@@ -47,7 +47,7 @@ def check_allowed(context: Context) -> None:
 
 
 def check_not_prepared(context: Context) -> None:
-    """Refuse (267) a statement of a transaction that is prepared: what it does is settled."""
+    """Refuse (267) a statement of a transaction that is prepared."""
     if context.entry.name not in _ON_PREPARED:
         raise CommandError(
             ErrorCode.PreparedTransactionInProgress,
@@ -65,7 +65,7 @@ def check_not_committed(context: Context) -> None:
 
 
 def check_commit_time(commit_time: int | None, prepared: Prepared | None) -> None:
-    """Refuse (72) a commit with a time where none belongs, without one, or with one that is too early."""
+    """Refuse (72) a commit time that is missing, superfluous or too early."""
     if prepared is None:
         if commit_time is not None:
             raise _invalid("commitTimestamp is only for transactions that are prepared")
@@ -79,9 +79,9 @@ def check_commit_time(commit_time: int | None, prepared: Prepared | None) -> Non
 
 
 def namespaces_of(context: Context) -> list[str]:
-    """What a command works on; bulkWrite is sent to `admin` and names it itself.
+    """The namespaces that a command uses; bulkWrite runs on `admin` and names them itself.
 
-    A command that names no collection works on its database.
+    For a command that names no collection it is the database.
     """
     if context.entry.name != "bulkWrite":
         return [context.namespace or context.database]

@@ -1,12 +1,9 @@
-"""The transactions of sessions: begun by their first statement, ended by commit, abort, or from outside.
+"""The transactions of sessions: begun by the first statement, ended by commit, by abort, or by the node.
 
-A session has one transaction number at a time. Under it there is a transaction, or there are retryable
-writes; a higher number ends what went on under the old one. Everything here happens in the event loop's
-thread, with the session's lock held by the command under way, so a transaction has at most one user. One that
-is ended while a command uses it lets go of its snapshot when that command has left it.
-
-A prepared transaction takes no further statements and is ended by nothing from outside. It is the store that
-keeps it; a session that is asked for it again, here or on another member, finds it there.
+A session has one transaction number at a time. It belongs to a transaction or to retryable writes; a higher
+number ends the transaction before it. Everything here runs in the event loop's thread, and the running
+command holds the session's lock, so a transaction has at most one user. A transaction that is ended while a
+command uses it releases its snapshot when that command has ended.
 """
 
 from abc import ABC, abstractmethod
@@ -67,7 +64,7 @@ class Transactions(ABC):
 
     @property
     def prepared_count(self) -> int:
-        """How many are prepared here and wait for a decision."""
+        """Number of transactions that are prepared here."""
         return 0
 
     # -- what differs between members and routers ---------------------------------------------------------
@@ -78,7 +75,7 @@ class Transactions(ABC):
 
     @abstractmethod
     async def _wait_for_read_time(self, context: Context) -> None:
-        """Return when nothing can be written any more at or before the time that the command reads at."""
+        """Wait until nothing can be written any more at or before the time that the command reads at."""
 
     @abstractmethod
     async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
@@ -100,8 +97,8 @@ class Transactions(ABC):
     async def run(self, context: Context, body: Callable[[Context], Awaitable[Reply]]) -> Reply:
         """Run a command that has a transaction number, with its session's lock held.
 
-        In a transaction, whatever leaves the command as an error ends the transaction, and so do errors of
-        single statements in its reply.
+        In a transaction, an error of the command ends the transaction, and so do errors of single statements
+        in its reply.
         """
         session, number = context.session, context.txn_number
         if session is None or number is None:
@@ -147,7 +144,7 @@ class Transactions(ABC):
             )
 
     def _take_number(self, session: "Session", number: int, transaction: Transaction | None) -> None:
-        """Go on to a number; a transaction under the old one ends."""
+        """Set the session's number; a transaction with a lower number ends."""
         old = session.transaction
         if old is not None and number > session.txn_number:
             if old.state is State.PREPARED:
@@ -211,12 +208,12 @@ class Transactions(ABC):
     # -- ends -------------------------------------------------------------------------------------------
 
     def _begin_end(self, transaction: Transaction) -> None:
-        """From now on nothing from outside ends it."""
+        """Mark it as ending: nothing else can end it any more."""
         transaction.state = State.ENDING
         self._cursors.kill_transaction(transaction.session.lsid, transaction.number)
 
     def abort(self, transaction: Transaction, error: CommandError | None = None) -> None:
-        """Abort a transaction that is open; a command that works in it is interrupted by ``error``."""
+        """Abort a transaction that is open; a command that uses it is interrupted by ``error``."""
         if not transaction.is_open:
             return
         transaction.state = State.ABORTED
@@ -226,7 +223,7 @@ class Transactions(ABC):
             transaction.user.interrupt(error)
 
     def abort_all(self, error: CommandError) -> None:
-        """Abort all open transactions: the server stops, or is no longer primary."""
+        """Abort all open transactions, because the node stops or is no longer primary."""
         for transaction in self:
             self.abort(transaction, error)
 
@@ -249,12 +246,12 @@ class Transactions(ABC):
         if transaction is None:
             return
         if transaction.state is State.PREPARED:
-            self._open.pop(transaction, None)  # the store has it, for the next time that session is used
+            self._open.pop(transaction, None)  # the store has it, for the next use of the session
         error = CommandError(ErrorCode.Interrupted, "operation was interrupted because its session ended")
         self.abort(transaction, error)
 
     def reap(self) -> None:
-        """Abort transactions that are open for too long."""
+        """Abort transactions that have been open for too long."""
         now = self._wall.seconds()
         for transaction in self:
             if transaction.is_open and now >= transaction.expires:
@@ -276,7 +273,7 @@ class Transactions(ABC):
 
 
 def has_write_errors(reply: Reply) -> bool:
-    """Whether a command that succeeded reports statements that failed."""
+    """Whether the reply of a command reports failed statements."""
     if isinstance(reply, Mapping):
         return bool(reply.get("writeErrors")) or bool(reply.get("nErrors"))
     errors = rawbson.field(reply, b"nErrors")

@@ -1,1 +1,1 @@
-"""Change streams as clients open them, and the history they read."""
+"""Change streams of clients, and the history that they read."""

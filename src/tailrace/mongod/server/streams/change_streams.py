@@ -1,7 +1,7 @@
-"""Change streams as clients open them: `aggregate` with `$changeStream`, and the cursor behind it.
+"""Open change streams: `aggregate` with `$changeStream`, and its cursor.
 
-Everything about events is decided by the stages and the event log; here are the command around them, the
-waiting, and what the server tells of its streams in its log and its counters.
+The stages and the event log decide everything about events. This module has the command's arguments, the
+waiting, and the log lines and counters of streams.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ _STREAM_UUID_NOT_ALLOWED: Final = 4928900
 _ONE_FIELD_PER_STAGE: Final = 40323
 _UNCOUNTED: Final = 1 << 31
 _LARGE_BATCH: Final = 1 << 18
-"""Bytes of a batch that take a client long enough to prepare the next one meanwhile"""
+"""After a batch of this many bytes the next one is prepared while the client reads."""
 _BYTES_AHEAD: Final = 1 << 19
-"""How much is prepared: little, as many streams may be behind, and what is sent soon is still in a cache"""
+"""How much is prepared: little, because many streams may catch up at the same time."""
 
 
 def is_change_stream(pipeline: object) -> bool:
-    """Whether a pipeline, checked or not, begins with `$changeStream`."""
+    """Whether a pipeline, which need not be valid, begins with `$changeStream`."""
     first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
     return isinstance(first, dict) and next(iter(first), None) == STAGE
 
 
 async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]]) -> Reply:
-    """Open a stream and give its first batch, or explain it."""
+    """Open a stream and return its first batch, or explain it."""
     node = context.node
     release = node.release
     context.is_change_stream = True
@@ -115,7 +115,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
 
 
 def _collection(context: "Context") -> str | None:
-    """What the command names: a collection, or 1 for the whole database."""
+    """The collection that the command names; None if it is 1, for the whole database."""
     name = context.command["aggregate"]
     if is_string(name):
         return name
@@ -129,7 +129,7 @@ def _collection(context: "Context") -> str | None:
 
 
 def _read_arguments(context: "Context", arguments: Arguments) -> int:
-    """Check what concerns all change streams; the first batch's size."""
+    """Read and check the arguments that all streams have; returns the first batch's size."""
     arguments.ignore("pipeline", "hint", "allowDiskUse", "bypassDocumentValidation", "aggregate")
     cursor = arguments.nested("cursor")
     size = DEFAULT_FIRST_BATCH
@@ -168,7 +168,7 @@ def _check_api(context: "Context", spec: object) -> None:
 
 
 def _check_target(catalog: Catalog, scope: Scope, *, raw_data: bool) -> None:
-    """Refuse streams on views and on time series, whose documents nobody wrote as they look."""
+    """Refuse streams on views and on time series."""
     if scope.kind is not ScopeKind.COLLECTION:
         return
     ns = f"{scope.db}.{scope.coll}"
@@ -182,7 +182,7 @@ def _check_target(catalog: Catalog, scope: Scope, *, raw_data: bool) -> None:
 
 
 def _raw_spec(context: "Context") -> bytes | None:
-    """The specification as it came, in which a repeated option shows."""
+    """The specification as bytes, in which a repeated option can be found."""
     body = context.request.command
     pipeline = rawbson.find(body, b"pipeline")
     if pipeline is None or pipeline[0] != rawbson.ARRAY:
@@ -194,7 +194,7 @@ def _raw_spec(context: "Context") -> bytes | None:
 
 
 class ChangeStreamCursor:
-    """An open stream, as the registry of cursors keeps it."""
+    """The cursor of an open stream."""
 
     is_tailable = True
     is_tailable_await = True
@@ -226,11 +226,10 @@ class ChangeStreamCursor:
         self._count_opening(plan)
 
     async def first_batch(self, size: int) -> CursorBatch:
-        """What is there at once, without waiting."""
+        """The events that are available, without waiting."""
         return self._batch([]) if size == 0 else await self._collect(size)
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
-        """The next events; waits for the first of them."""
         self._stop_work_ahead()
         limit = size or _UNCOUNTED
         stream = self._stream
@@ -245,7 +244,7 @@ class ChangeStreamCursor:
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
-        """The events that are there: as many as fit and can be found in a moment."""
+        """The available events: as many as fit and can be found in a short time."""
         rows: list[Row | InsertRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
@@ -259,7 +258,7 @@ class ChangeStreamCursor:
                 )
             except CommandError as error:
                 if rows:
-                    break  # they come first; the error is there again for the next getMore
+                    break  # these are sent first; the next getMore gets the error again
                 self._failed(error)
                 raise self._release.stream_error(error) from None
             rows += taken
@@ -268,17 +267,17 @@ class ChangeStreamCursor:
             size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
             if monotonic() >= pause:
                 if pause and rows:
-                    break  # the client can begin to read, and asks for the rest when it has
+                    break  # the client can begin to read, and requests the rest afterwards
                 if pause:
                     await asyncio.sleep(0)
                 pause = monotonic() + SECONDS_AT_ONCE
         if stream.is_behind and sum([len(row.raw) for row in rows]) >= _LARGE_BATCH:
-            # The client has something to read; meanwhile the next batch is prepared.
+            # While the client reads, the next batch is prepared.
             self._ahead = asyncio.get_running_loop().create_task(self._work_ahead())
         return self._batch(rows)
 
     async def _work_ahead(self) -> None:
-        """Prepare some of the next batch, giving way to everything else."""
+        """Prepare a part of the next batch, pausing for everything else."""
         stream = self._stream
         await asyncio.sleep(0)
         if stream.must_fetch:
@@ -304,7 +303,6 @@ class ChangeStreamCursor:
         return CursorBatch(documents, position, exhausted=is_done, invalidated=is_done)
 
     def close(self) -> None:
-        """Let go of everything."""
         self._stop_work_ahead()
         if self._is_open:
             self._is_open = False
@@ -312,7 +310,7 @@ class ChangeStreamCursor:
             self._counters.closed += 1
             self._log("Change stream closed", events=self._events)
 
-    # -- what the server tells of its streams -----------------------------------------------------------
+    # -- log and counters -----------------------------------------------------------
 
     def _count_opening(self, plan: Plan) -> None:
         counters, options = self._counters, plan.options

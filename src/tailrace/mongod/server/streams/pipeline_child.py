@@ -1,9 +1,9 @@
-"""The Spark pipeline as a child process of the server: started, watched, started again, ended.
+"""Run the Spark pipeline as a child process, and restart it when it fails.
 
-The child is `tailrace pipeline` in a session of its own. It reads a pipe of the server as its standard input
-and ends when that closes, so a server that is killed leaves nothing behind. Its log lines become lines of the
-server's log. A child that dies is started again after a pause that grows; one that says the command itself
-cannot work (exit code 2) is not.
+The child is `tailrace pipeline` in its own process group. Its standard input is a pipe of the server, and it
+ends when that closes, so a server that is killed leaves no process. Its log lines become lines of the
+server's log. A child that dies is restarted after a pause that grows, unless its exit code is 2: the command
+was used wrongly.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from tailrace.mongod.server.admin.logbook import Logbook
 
 COMPONENT: Final = "PIPELINE"
 CANNOT_WORK: Final = 2
-"""The exit code of a command that was used wrongly, or that lacks what it needs: trying again is no use."""
+"""The exit code of a command that was used wrongly or lacks a package: a restart would not help."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 _STABLE_SECONDS: Final = 60.0
-"""A child that lived that long has recovered; the next pause is short again."""
+"""After a child ran that long, the next pause is short again."""
 _SECONDS_TO_END: Final = 10.0
 _LONGEST_LINE: Final = 1 << 20
-_SAID_BY_MAIN: Final = "tailrace: "
+_ERROR_PREFIX: Final = "tailrace: "
 
 
 class PipelineChild:
-    """Keeps one pipeline running. `start` and `stop` run in the server's event loop."""
+    """Runs one pipeline. `start` and `stop` run in the server's event loop."""
 
     def __init__(self, command: Sequence[str], log: Logbook, *, niceness: int = 0) -> None:
-        """``niceness`` is how much the child stands back behind the server."""
+        """``niceness`` lowers the child's priority."""
         self._command = tuple(command)
         self._log = log
         self._niceness = niceness
@@ -43,14 +43,14 @@ class PipelineChild:
         self._figures: dict[str, Any] = {}
         self.starts = 0
         self.state = "off"
-        """off, starting, running, waiting (to be started again), failed (and not tried again)"""
+        """off, starting, running, waiting (to be restarted), failed (and not restarted)"""
 
     def start(self) -> None:
-        """Begin to supervise; returns at once."""
+        """Start the child; returns at once."""
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name="pipeline")
 
     async def stop(self) -> None:
-        """End the child and wait until it is gone."""
+        """End the child and wait for it."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -59,7 +59,7 @@ class PipelineChild:
         self.state = "off"
 
     def status(self) -> dict[str, Any]:
-        """What is known of the pipeline, for serverStatus."""
+        """The section `pipeline` of serverStatus."""
         process = self._process
         return {
             "state": self.state,
@@ -95,7 +95,7 @@ class PipelineChild:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _run_child(self) -> int:
-        """One child from start to end; its exit code. Cancelled, it ends the child."""
+        """Run one child; returns its exit code. If this is cancelled, the child is ended."""
         self._sentence = ""
         self.state = "starting"
         self.starts += 1
@@ -108,7 +108,7 @@ class PipelineChild:
             limit=_LONGEST_LINE,
         )
         if self._niceness:
-            with suppress(OSError):  # it is gone already, or the system does not allow it
+            with suppress(OSError):  # it has ended, or the system does not allow it
                 os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
         try:
             assert process.stderr is not None
@@ -119,14 +119,14 @@ class PipelineChild:
             self._process = None
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """Ask it to end, wait, then leave no choice to whatever is left of its group."""
+        """Terminate the child, wait, then kill what is left of its process group."""
         if process.stdin is not None:
             process.stdin.close()
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.terminate()
-            # Not `asyncio.timeout`: before Python 3.11.3 it does not tell its own end from the cancellation
-            # that this task comes from.
+            # Not `asyncio.timeout`: before Python 3.11.3 it confuses its timeout with the cancellation of
+            # this task.
             await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=_SECONDS_TO_END)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -138,21 +138,21 @@ class PipelineChild:
         while True:
             try:
                 line = await stream.readline()
-            except ValueError:  # longer than anything we write; the JVM may do so
+            except ValueError:  # longer than our lines; the JVM may write such lines
                 continue
             if not line:
                 return
             self._take(line.decode(errors="replace").rstrip())
 
     def _take(self, line: str) -> None:
-        said = parse_line(line)
-        if said is None:
-            if line.startswith(_SAID_BY_MAIN):
-                self._sentence = line.removeprefix(_SAID_BY_MAIN)
+        parsed = parse_line(line)
+        if parsed is None:
+            if line.startswith(_ERROR_PREFIX):
+                self._sentence = line.removeprefix(_ERROR_PREFIX)
             elif line:
                 self._log.debug(COMPONENT, "Spark says", text=line)
             return
-        if "rows" in said.attributes:
+        if "rows" in parsed.attributes:
             self.state = "running"
-            self._figures = said.attributes
-        self._log.log(said.level, said.component, said.message, said.context, **said.attributes)
+            self._figures = parsed.attributes
+        self._log.log(parsed.level, parsed.component, parsed.message, parsed.context, **parsed.attributes)

@@ -1,6 +1,6 @@
-"""A server's history: opened and followed while it runs, and what serverStatus tells of it.
+"""Serve a history besides the oplogs: open it, follow it, and describe it in serverStatus.
 
-The packages that read it are imported only when a server has one.
+The packages that read it are imported only if a server has one.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tailrace.log.history_log import HistoryLog
 
 _TOLERATED: Final = 2
-"""How many times its size the oplog may have before somebody is told"""
+"""Ratio of the oplog's size to its limit above which a warning is logged."""
 
 
 class ServedHistory:
-    """The history beside the oplogs of a deployment, and the event log of both."""
+    """The history of a deployment, and the event log of history and oplogs."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class ServedHistory:
         log: Logbook,
         images_expired_before: Callable[[], int | None],
     ) -> None:
-        """Open what is there; without a ``head``, streams see the history alone.
+        """Open the history; without a ``head``, streams see only the history.
 
-        Raises `UsageError` for a history that cannot be this deployment's.
+        Raises `UsageError` for a history that does not belong to this deployment.
         """
         self._logbook = log
         self._oplogs = oplogs
@@ -46,7 +46,7 @@ class ServedHistory:
         self._log.images_expired_before = images_expired_before
         self._log.on_fault = self._report
         self.event_log: EventLog = self._log
-        """What streams read"""
+        """What streams read."""
         if head is not None:
             from tailrace.log.tiers import Tiers
 
@@ -54,11 +54,11 @@ class ServedHistory:
         self._log.start()
 
     async def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         await self._log.close()
 
     async def warn_if_behind(self) -> None:
-        """Say once that the oplog has outgrown its size because the history does not take its entries."""
+        """Log once that the oplog exceeds its size because the history does not have its entries."""
         outgrown = self._oplogs.outgrown
         is_too_large = outgrown > _TOLERATED
         if is_too_large and not self._has_warned:
@@ -71,7 +71,7 @@ class ServedHistory:
         self._has_warned = is_too_large
 
     async def look(self) -> None:
-        """Take over what was committed to the history since the last look."""
+        """Read what was committed to the history since the last call."""
         await self._log.look()
 
     @property
@@ -98,7 +98,7 @@ class ServedHistory:
         return shown
 
     def _report(self, error: Exception) -> None:
-        """Say what is wrong, once as long as it is the same."""
+        """Log a fault, once as long as it is the same."""
         if str(error) != self._fault:
             self._fault = str(error)
             self._logbook.warning("HISTORY", "The history could not be read", error=self._fault)

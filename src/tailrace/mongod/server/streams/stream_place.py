@@ -1,7 +1,7 @@
-"""Where an aggregation runs: on the whole deployment, or, through a router, on one shard alone.
+"""Choose where an aggregation runs: on the whole deployment, or on one shard of a router.
 
-A consumer with a worker for each shard opens a stream for each of them, through a router that it can reach.
-Such a stream is the shard's own: its events are those that a client of the shard would see.
+A consumer with a worker for each shard opens one stream for each, through a router that it can reach. The
+stream has the events that a client of the shard would see.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,9 +20,9 @@ _CONFIG_SERVER: Final = 6273803
 
 
 def place_of_stream(node: "Node", arguments: Arguments) -> "Node":
-    """The server whose events a stream shows: the one that was asked, or the shard that it is to ask.
+    """The node whose events a stream shows: the one that received the command, or a shard of a router.
 
-    Servers that are no routers pay no attention to a shard's name.
+    Nodes that are no routers ignore the name of a shard.
     """
     fields = arguments.nested(ONE_SHARD)
     if fields is None:
@@ -45,7 +45,7 @@ def no_such_shard(name: str) -> CommandError:
 
 
 def check_whole_deployment(node: "Node", arguments: Arguments) -> None:
-    """Refuse to run a pipeline that is no stream on one shard."""
+    """Refuse to run other pipelines than streams on one shard."""
     if arguments.has(ONE_SHARD) and node.is_router:
         raise CommandError(_NOT_A_STREAM, f"{ONE_SHARD} is for pipelines that begin with $changeStream")
     arguments.ignore(ONE_SHARD)

@@ -1,1 +1,1 @@
-"""The execution of write statements, for insert, update, delete, findAndModify and bulkWrite alike."""
+"""Execute write statements, for insert, update, delete, findAndModify and bulkWrite."""

@@ -1,4 +1,4 @@
-"""What the statements of one write command have in common, and running them one after another."""
+"""Run the statements of a write command, and read the options that they share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tailrace.mongod.server.writes.write_errors import WriteErrors
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 MAX_BATCH_SIZE: Final = 100_000
-"""`maxWriteBatchSize`, as hello tells it."""
+"""`maxWriteBatchSize` of hello."""
 
 _ENDS_COMMAND: Final = frozenset(
     {
@@ -32,7 +32,7 @@ _ENDS_COMMAND: Final = frozenset(
         ErrorCode.InterruptedDueToReplStateChange,
     }
 )
-"""Errors that are not a statement's own: the whole command fails, and nothing of it remains."""
+"""Errors that do not concern a single statement: the whole command fails and changes nothing."""
 
 Statement = TypeVar("Statement")
 
@@ -46,7 +46,7 @@ class Batch:
     ordered: bool
     bypasses_validation: bool
     statement_ids: Sequence[int]
-    """One for each statement; empty if the command is not a retryable write"""
+    """One for each statement; empty if the command is not a retryable write."""
     fills_timestamps: bool
     let: Mapping[str, Any] | None
     raw_data: bool
@@ -70,7 +70,6 @@ class Batch:
         return batch
 
     def runner(self, unit: UnitOfWork) -> StatementRunner:
-        """What executes the statements on a unit."""
         self.namespace.check_uuid(unit.catalog)
         return StatementRunner(
             unit,
@@ -82,13 +81,13 @@ class Batch:
         )
 
     def statement_id(self, index: int) -> int | None:
-        """The id of the statement at that place; None if the command is not a retryable write."""
+        """The id of a statement; None if the command is not a retryable write."""
         return self.statement_ids[index] if self.statement_ids else None
 
     def run(self, statements: Sequence[Statement], execute: Callable[[int, Statement], None]) -> WriteErrors:
-        """Run statements in order and collect their errors; an ordered batch ends at the first.
+        """Run statements in order and collect their errors; an ordered batch ends at the first error.
 
-        Inside of a transaction any error ends the batch, because the transaction ends with it.
+        In a transaction any error ends the batch, because it aborts the transaction.
         """
         errors = WriteErrors()
         stops = self.ordered or self.context.in_transaction
@@ -105,7 +104,7 @@ class Batch:
 
     @staticmethod
     def reply(fields: dict[str, Any], errors: WriteErrors, runner: StatementRunner) -> dict[str, Any]:
-        """The reply of a command: its own fields, the errors, and the statements that had run before."""
+        """The reply of a command: its own fields, the errors, and the statements executed before."""
         errors.into(fields)
         if runner.retried:
             fields["retriedStmtIds"] = runner.retried
@@ -113,14 +112,13 @@ class Batch:
 
 
 def check_batch_size(size: int) -> None:
-    """Refuse a command with no statement or with too many."""
     if not 1 <= size <= MAX_BATCH_SIZE:
         reason = f"Write batch sizes must be between 1 and {MAX_BATCH_SIZE}. Got {size} operations."
         raise CommandError(ErrorCode.InvalidLength, reason)
 
 
 def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Sequence[int]:
-    """The ids by which the statements of a retryable write are known; numbered from 0 if not given."""
+    """The ids of the statements of a retryable write; by default numbered from 0."""
     first = arguments.integer("stmtId", None)
     listed = arguments.array("stmtIds", None)
     if first is not None and listed is not None:
@@ -141,7 +139,7 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
     if listed is not None:
         return listed
     if first is None and context.in_transaction:
-        return ()  # the router says which statements are to be known again
+        return ()  # routers send the ids that they need
     start = first or 0
     return range(start, start + size)
 

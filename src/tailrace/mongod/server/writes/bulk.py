@@ -1,4 +1,4 @@
-"""The execution of bulkWrite: inserts, updates and deletes on several collections, one after another."""
+"""Execute bulkWrite: inserts, updates and deletes on several collections, one after another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,6 @@ class BulkOperation:
 
 @dataclass(frozen=True, slots=True)
 class BulkSpec:
-    """What a bulkWrite asks for."""
-
     operations: Sequence[BulkOperation]
     ordered: bool
     errors_only: bool
@@ -36,16 +34,14 @@ class BulkSpec:
     raw_data: bool
 
     def statement_id(self, index: int) -> int | None:
-        """The id of the operation at that place; None if the command is not a retryable write."""
+        """The id of an operation; None if the command is not a retryable write."""
         return self.statement_ids[index] if self.statement_ids else None
 
 
 @dataclass(slots=True)
 class BulkResult:
-    """What a bulkWrite did."""
-
     replies: list[bytes] = field(default_factory=list)
-    """One document for each operation that is told about"""
+    """One document for each operation that the reply shows."""
     errors: int = 0
     inserted: int = 0
     matched: int = 0

@@ -1,7 +1,7 @@
-"""Capped collections: room for a new document is made by removing the oldest ones.
+"""Insert into capped collections, and remove the oldest documents for it.
 
-The removal is logged as deletes behind the insert that needed the room. Each insert has its own entry, so
-that whoever reads the oplog never sees the collection beyond its limits for longer than that.
+The removal is logged as deletes after the insert. Each insert has its own entry, so that a reader of the
+oplog sees the collection exceed its limits only between these entries.
 """
 
 from tailrace.error_codes import ErrorCode
@@ -14,7 +14,7 @@ from tailrace.mongod.store.write_unit import WriteUnit
 def insert_capped(
     unit: UnitOfWork, collection: Collection, document: bytes, statement_id: int | None
 ) -> None:
-    """Store a document, and remove the oldest until the collection is within its limits."""
+    """Insert a document, and remove the oldest ones until the collection is within its limits."""
     assert isinstance(unit, WriteUnit), "capped collections are not written to in transactions"
     most_bytes = int(collection.options["size"])
     most = int(collection.options.get("max") or 0)

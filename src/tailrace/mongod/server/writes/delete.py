@@ -1,4 +1,4 @@
-"""The execution of deletes."""
+"""Execute deletes."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,13 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 @dataclass(slots=True)
 class DeleteOutcome:
-    """What a delete did."""
-
     removed: int = 0
     before: bytes | None = None
-    """The last document that was removed"""
+    """The last document that was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteScope:
-    """What a delete works on and with."""
-
     unit: UnitOfWork
     context: Context
     collection: Collection
@@ -29,7 +25,6 @@ class DeleteScope:
 
 
 def run_delete(selection: Selection, scope: DeleteScope, *, multi: bool) -> DeleteOutcome:
-    """Remove what matches."""
     unit, collection = scope.unit, scope.collection
     outcome = DeleteOutcome()
     if not multi:

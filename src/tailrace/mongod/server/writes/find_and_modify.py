@@ -1,4 +1,4 @@
-"""The execution of findAndModify: one document is changed or removed, and told as it was or as it is now."""
+"""Execute findAndModify: change or remove one document, and return it before or after that."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +30,6 @@ _OTHER_IMAGE: Final = 40611
 
 @dataclass(frozen=True, slots=True)
 class FindAndModifySpec:
-    """What a findAndModify asks for."""
-
     change: UpdateSpec | DeleteSpec
     returns_new: bool
     projection: Mapping[str, Any] | None
@@ -43,13 +41,13 @@ class FindAndModifySpec:
 
     @property
     def image(self) -> str:
-        """Which of the two documents the client wants to see."""
+        """Whether the client wants the document before or after the change."""
         return POST_IMAGE if self.returns_new else PRE_IMAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Modified:
-    """What happened: the document to show, and the facts about it."""
+    """The document to return, and how it was changed."""
 
     value: bytes | None
     facts: Mapping[str, Any]
@@ -74,7 +72,7 @@ def find_and_modify(
     statement_id = spec.statement_id if retryable else None
     logged = runner.executed_before(statement_id)
     if logged is not None:
-        modified = _told_again(unit, context, spec, logged)
+        modified = _repeated_result(unit, context, spec, logged)
     elif isinstance(spec.change, DeleteSpec):
         removed = runner.delete(
             namespace, spec.change, statement_id, retry_image=PRE_IMAGE if retryable else None
@@ -117,8 +115,10 @@ def _projection(spec: FindAndModifySpec, runner: StatementRunner) -> FindProject
     return compile_find_projection(spec.projection, matcher=matcher, variables=runner.variables)
 
 
-def _told_again(unit: UnitOfWork, context: Context, spec: FindAndModifySpec, logged: LoggedWrite) -> Modified:
-    """The first result of a command that is sent again."""
+def _repeated_result(
+    unit: UnitOfWork, context: Context, spec: FindAndModifySpec, logged: LoggedWrite
+) -> Modified:
+    """The result of the first execution, for a command that is sent again."""
     is_removal = isinstance(spec.change, DeleteSpec)
     if logged.inside is None and is_removal != (logged.op == "d"):
         raise CommandError(
@@ -130,7 +130,7 @@ def _told_again(unit: UnitOfWork, context: Context, spec: FindAndModifySpec, log
         return Modified(retold.value, retold.facts, was_retried=True)
     facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
     if logged.op == "i" and spec.returns_new:
-        # The document has come from another shard; what was inserted is what the client was told.
+        # The document came from another shard; the client was sent what was inserted.
         return Modified(logged.o, facts, was_retried=True)
     if logged.retry_image != spec.image:
         raise CommandError(

@@ -1,4 +1,4 @@
-"""What the oplog says of an update: a diff, or the whole new document."""
+"""How an update is logged: as a diff, or as the whole new document."""
 
 from tailrace.bson.documents import encode
 from tailrace.events.update_diff import compute_diff, delta_of
@@ -7,9 +7,9 @@ from tailrace.mongod.server.emulation.release import LOGGED_DIFFS, Release
 
 
 def logged_update(result: UpdateResult, before: bytes, after: bytes, release: Release) -> bytes:
-    """For an update by a client: operators give a diff, a replacement is logged whole.
+    """The logged form of a client's update: a diff for operators, the document for a replacement.
 
-    So is a document that a pipeline has made, on releases that could not log the difference.
+    On releases that could not log the difference, the result of a pipeline is logged as a document too.
     """
     if result.is_replacement or (result.diff is None and not release.has(LOGGED_DIFFS)):
         return after
@@ -19,7 +19,7 @@ def logged_update(result: UpdateResult, before: bytes, after: bytes, release: Re
 
 
 def logged_difference(before: bytes, after: bytes) -> bytes:
-    """For a document that was made anew: what differs, or the document if that is smaller."""
+    """The logged form of a computed document: the difference, or the document if that is smaller."""
     diff = compute_diff(before, after)
     if diff is None:
         return after

@@ -1,4 +1,4 @@
-"""Which collections can be written to, and making one that is not there yet."""
+"""Check the namespaces that statements write to, and create missing collections."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,33 +21,31 @@ _WRITABLE_SYSTEM_ANYWHERE: Final = ("system.js", "system.buckets.")
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """Where a statement writes to."""
-
     database: str
     name: str
     uuid: bytes | None = None
-    """`collectionUUID`: which collection that must be, if the client says"""
+    """`collectionUUID`, if the client gives it."""
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
 
     @classmethod
     def parse(cls, ns: str, uuid: bytes | None = None) -> "Namespace":
-        """From a full name; raises if it cannot be one."""
+        """Split a full name; raises if it is invalid."""
         database, _, name = ns.partition(".")
         if not (database and name) or name.startswith(".") or "\0" in ns:
             raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
         return cls(database, name, uuid)
 
     def check_uuid(self, catalog: Catalog) -> None:
-        """Refuse a collection that is not the one the client means."""
+        """Refuse a collection with another UUID than the client expects."""
         check_uuid(catalog, self.database, self.name, self.uuid)
 
 
 def existing_collection(catalog: Catalog, namespace: Namespace) -> Collection | None:
-    """The collection that a statement writes to; None if it is not there.
+    """The collection that a statement writes to; None if it does not exist.
 
-    Raises for what cannot be written to: views, the server's own collections, reserved names.
+    Raises for views, internal collections and reserved names.
     """
     ns, name = str(namespace), namespace.name
     collection = catalog.collection(ns)
@@ -74,7 +72,7 @@ def check_in_transaction(collection: Collection) -> None:
 
 
 def new_collection(unit: UnitOfWork, namespace: Namespace) -> Collection:
-    """Make the collection that a document is put into."""
+    """Create the collection that a document is inserted into."""
     check_new_collection(unit.catalog, namespace.database, namespace.name)
     return unit.create_collection(namespace.database, namespace.name)
 

@@ -1,7 +1,7 @@
-"""A document as it is stored: with an `_id`, which comes first, and with its empty timestamps filled in.
+"""Prepare documents for storing: `_id` first, empty timestamps filled in.
 
-Documents stay bytes. The common case, an `_id` in front and nothing to fill in, is decided by looking at a
-few bytes; everything else is spliced.
+Documents stay bytes. The common case, a document that begins with `_id` and has no empty timestamp, is
+detected by a few bytes; otherwise the bytes are spliced.
 """
 
 import re
@@ -17,7 +17,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.store.clock import ClusterClock
 
 MAX_DEPTH: Final = 180
-"""How deep a stored document may nest; the remaining levels up to BSON's 200 are for what wraps it."""
+"""Maximum nesting of a stored document; the rest of BSON's 200 levels is for what contains it."""
 
 _ID_IN_FRONT: Final = b"_id\0"
 _MAYBE_EMPTY_TIMESTAMP: Final = re.compile(rb"\x11[^\0]*\0\0{8}")
@@ -33,7 +33,7 @@ _NO_ID_TYPES: Final = frozenset({rawbson.ARRAY, rawbson.UNDEFINED, rawbson.REGEX
 
 
 def storable(document: bytes, clock: ClusterClock, *, fill_timestamps: bool = True) -> bytes:
-    """The document to store for one that a client sent; raises if it cannot be stored."""
+    """The document to store for a client's document; raises if it cannot be stored."""
     if document[5:9] != _ID_IN_FRONT or document.find(_ID_IN_FRONT, 9) >= 0:
         document = _with_id_in_front(document)
     if document[4] not in _PLAIN_ID_TYPES:
@@ -41,14 +41,13 @@ def storable(document: bytes, clock: ClusterClock, *, fill_timestamps: bool = Tr
     if fill_timestamps and _MAYBE_EMPTY_TIMESTAMP.search(document):
         document = _with_timestamps(document, clock)
     check_size(document)
-    # A level of nesting takes at least one byte that says so.
+    # Each level of nesting needs at least one byte with its type.
     if len(document) > MAX_DEPTH and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
         _check_depth(document)
     return document
 
 
 def check_size(document: bytes) -> None:
-    """Refuse a document that is too large to be stored."""
     if len(document) > rawbson.MAX_USER_SIZE:
         reason = (
             f"object to insert too large. size in bytes: {len(document)}, max size: {rawbson.MAX_USER_SIZE}"
@@ -84,7 +83,7 @@ def _check_id(document: bytes) -> None:
 
 
 def _with_timestamps(document: bytes, clock: ClusterClock) -> bytes:
-    """Fill in the empty timestamps at the top level; that of `_id` stays."""
+    """Fill in the empty timestamps at the top level, except that of `_id`."""
     filled = bytearray(document)
     for kind, name, start, end in rawbson.elements(document):
         if kind == rawbson.TIMESTAMP and name != b"_id" and not any(document[start:end]):

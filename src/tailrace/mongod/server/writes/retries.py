@@ -1,8 +1,8 @@
-"""What a retryable command did when it was sent before.
+"""Find the results of retryable statements that were executed before.
 
-The entries of a session under one transaction number form a chain, newest first, from the session's record
-through `prevOpTime`. Each statement that changed something is in one of them by its `stmtId`; such a
-statement is not executed again, and its first result is told from the entry.
+The entries of a session with one transaction number form a chain, newest first, from the session's record
+through `prevOpTime`. Each statement that changed something is in one of them, with its `stmtId`. Such a
+statement is not executed again; its first result is read from the entry.
 """
 
 from collections.abc import Set
@@ -34,12 +34,12 @@ class LoggedWrite:
     op: str
     o: bytes
     retry_image: str | None
-    """`preImage` or `postImage` if the statement was a findAndModify whose image was kept"""
+    """`preImage` or `postImage` if the statement was a findAndModify whose image was stored."""
     inside: bytes | None = None
-    """The session of the transaction that the statement was run as: it has moved a document between shards"""
+    """The session of the transaction that ran the statement, if it moved a document between shards."""
 
     def update_outcome(self) -> UpdateOutcome:
-        """What the update told that was logged like this."""
+        """The result of the update that was logged like this."""
         if self.inside is not None:
             return UpdateOutcome(matched=1, modified=1)
         if self.op == "i":
@@ -49,14 +49,14 @@ class LoggedWrite:
         return UpdateOutcome(matched=1, modified=1)
 
     def delete_outcome(self) -> DeleteOutcome:
-        """What the delete told that was logged like this."""
+        """The result of the delete that was logged like this."""
         if self.op != "d":
             raise CommandError(_OTHER_KIND, "the statement was executed before, but not as a delete")
         return DeleteOutcome(removed=1)
 
 
 class RetryHistory:
-    """The statements that a session has executed under its current transaction number."""
+    """The statements that a session has executed with its present transaction number."""
 
     def __init__(self, reader: TableReader, session: SessionWrites) -> None:
         self._session = session
@@ -78,7 +78,7 @@ class RetryHistory:
 
     @classmethod
     def open(cls, unit: UnitOfWork, context: Context) -> "RetryHistory":
-        """Let the unit log retryable writes of a command's session, and read what that has logged before."""
+        """Make the unit log retryable writes of a command's session, and read those it has logged before."""
         lsid, number = context.lsid, context.txn_number
         assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
         assert lsid is not None, "a retryable write has a session"
@@ -91,16 +91,16 @@ class RetryHistory:
 
     @property
     def statements(self) -> Set[int]:
-        """The ids of those that the oplog still has."""
+        """The ids of the statements that the oplog still has."""
         return self._by_statement.keys()
 
     @property
     def is_complete(self) -> bool:
-        """Whether the oplog still has all of them."""
+        """Whether the oplog still has all statements."""
         return self._is_complete
 
     def find(self, statement_id: int) -> LoggedWrite | None:
-        """What this statement did; None if it has not been executed."""
+        """The logged statement; None if it has not been executed."""
         found = self._by_statement.get(statement_id)
         if found is None and not self._is_complete:
             raise CommandError(
@@ -111,7 +111,7 @@ class RetryHistory:
         return found
 
     def _note(self, operation: bytes, ts: int, inside: bytes | None) -> None:
-        """Remember the statements of an entry, or of an operation inside of one."""
+        """Add the statements of an entry, or of an operation inside of one."""
         op, o = "", rawbson.EMPTY
         statements: list[int] = []
         retry_image = None
@@ -140,14 +140,14 @@ def _inner_operations(o: bytes) -> list[bytes]:
 
 
 def is_retryable(context: Context) -> bool:
-    """Whether a command is a retryable write: it has a transaction number and is in no transaction."""
+    """Whether a command is a retryable write: with a transaction number, but in no transaction."""
     return context.txn_number is not None and not context.in_transaction
 
 
 def is_numbered(context: Context) -> bool:
     """Whether a command's statements are logged with their ids: it is a retryable write, or part of one.
 
-    A router runs a retryable write that needs several shards as a transaction, in a session whose id says so.
+    A router runs a retryable write that needs several shards as a transaction, in an internal session.
     """
     if not context.in_transaction:
         return context.txn_number is not None

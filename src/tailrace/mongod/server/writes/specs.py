@@ -1,4 +1,4 @@
-"""Single updates and deletes as update, delete, findAndModify and bulkWrite all have them."""
+"""Single updates and deletes, which update, delete, findAndModify and bulkWrite share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 
 @dataclass(frozen=True, slots=True)
 class UpdateSpec:
-    """One update."""
-
     query: Mapping[str, Any]
     update: Any
     multi: bool = False
@@ -20,15 +18,13 @@ class UpdateSpec:
     hint: Any = None
     sort: Mapping[str, Any] | None = None
     constants: Mapping[str, Any] | None = None
-    """`c`: variables for this statement's pipeline alone"""
+    """`c`: variables for this statement's pipeline."""
     supplies_document: bool = False
-    """`upsertSupplied`: the document to insert is the constant `new`"""
+    """`upsertSupplied`: the document to insert is the constant `new`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteSpec:
-    """One delete."""
-
     query: Mapping[str, Any]
     multi: bool = False
     collation: Mapping[str, Any] | None = None
@@ -37,7 +33,7 @@ class DeleteSpec:
 
 
 def read_update(arguments: Arguments, *, query: str, update: str, constants: str) -> UpdateSpec:
-    """An update statement; what two commands call by different names is named here."""
+    """Read an update statement; the parameters are names of fields, which differ between commands."""
     arguments.ignore("sampleId", "allowShardKeyUpdatesWithoutFullShardKeyInQuery")
     return UpdateSpec(
         query=arguments.document(query),

@@ -1,7 +1,7 @@
-"""Running single statements for the commands that write: insert, update, delete, findAndModify, bulkWrite.
+"""Run single statements of the commands that write: insert, update, delete, findAndModify, bulkWrite.
 
-A `StatementRunner` lives as long as one command runs on one unit. It knows which statements of a retryable
-command were executed before, finds and makes collections, and keeps what several statements can share.
+A `StatementRunner` serves one command on one unit. It has the statements of a retryable command that were
+executed before, finds and creates collections, and caches what several statements share.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class StatementRunner:
         self.time = CommandTime(unit)
         self.variables = variables_at(self.time.now, self.time.cluster_time, let)
         self.retried: list[int] = []
-        """Ids of statements that had been executed before"""
+        """Ids of statements that were executed before."""
         self._context = context
         self._history = RetryHistory.open(unit, context) if is_retryable(context) else None
         self._bypasses_validation = bypasses_validation
@@ -56,7 +56,7 @@ class StatementRunner:
         self._opened: dict[Namespace, tuple[Collection, Validator | None]] = {}
 
     def executed_before(self, statement_id: int | None) -> LoggedWrite | None:
-        """What a statement did when the command was sent before; None if it has not been executed."""
+        """The statement as it was executed before; None if it was not."""
         if self._history is None or statement_id is None:
             return None
         found = self._history.find(statement_id)
@@ -65,7 +65,7 @@ class StatementRunner:
         return found
 
     def insert(self, namespace: Namespace, document: bytes, statement_id: int | None = None) -> None:
-        """Insert a document as a client sent it."""
+        """Insert a client's document."""
         if self._history is not None and self.executed_before(statement_id) is not None:
             return
         document = storable(document, self.unit.clock, fill_timestamps=self._fills_timestamps)
@@ -80,7 +80,7 @@ class StatementRunner:
         statement_id: int | None = None,
         retry_image: str | None = None,
     ) -> UpdateOutcome:
-        """Update what matches, or insert a document if nothing does and the statement wants that."""
+        """Update what matches; an upsert inserts a document if nothing does."""
         logged = self.executed_before(statement_id)
         if logged is not None:
             return logged.update_outcome()
@@ -94,7 +94,7 @@ class StatementRunner:
             )
         if not outcome.matched and spec.upsert:
             document = compiled.new_document()
-            # An upsert is an entry of its own; only the documents of an insert share one.
+            # An upsert has its own entry; only the documents of an insert share one.
             self.unit.end_group()
             outcome.upserted = outcome.after = self._upsert(namespace, document, statement_id)
             self.unit.end_group()
@@ -107,7 +107,6 @@ class StatementRunner:
         statement_id: int | None = None,
         retry_image: str | None = None,
     ) -> DeleteOutcome:
-        """Delete what matches."""
         logged = self.executed_before(statement_id)
         if logged is not None:
             return logged.delete_outcome()
@@ -148,7 +147,7 @@ class StatementRunner:
             self.unit.insert(collection, document, stmt_id=statement_id)
 
     def _open(self, namespace: Namespace) -> tuple[Collection, Validator | None]:
-        """The collection to insert into, which is made if it is not there, with its rules."""
+        """The collection to insert into, which is created if necessary, and its validator."""
         collection = self._existing(namespace)
         if collection is None:
             return self._remember(namespace, new_collection(self.unit, namespace))

@@ -1,4 +1,4 @@
-"""Finding the documents that an update or a delete is about."""
+"""Find the documents that an update or a delete changes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 
 _READ_AT_ONCE: Final = 256
-"""Records read ahead of the changes: a scan must not be under way while what it reads is changed"""
+"""Number of records to read before they are changed; a scan must not run during changes."""
 
 _BYTES_AT_ONCE: Final = 4 << 20
 _PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary, DatetimeMS})
-"""Types of an `_id` that a filter can only mean as it is written"""
+"""Types of `_id` that a filter compares only for equality."""
 
 
 @dataclass(slots=True)
@@ -38,14 +38,13 @@ class Target:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document's values."""
         if self._document is None:
             self._document = decode(self.raw)
         return self._document
 
 
 class Selection:
-    """A statement's filter with everything that says what it means."""
+    """A statement's filter, with its collation and variables."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Selection:
         collection: Collection | None = None,
         raw_data: bool = False,
     ) -> None:
-        """Compile a filter; without a collation of its own it has the collection's.
+        """Compile a filter; its default collation is the collection's.
 
         With ``raw_data`` the documents of a time-series collection are its buckets.
         """
@@ -67,7 +66,7 @@ class Selection:
         else:
             self.collation = None if collection is None else collation_of(collection)
         self.timeseries: Mapping[str, Any] | None = None
-        """The option of a time-series collection, whose documents are buckets of what the filter is about"""
+        """The option of a time-series collection; the filter applies to measurements in its buckets."""
         if collection is not None and not raw_data:
             self.timeseries = collection.options.get("timeseries")
         self._query = query
@@ -78,24 +77,23 @@ class Selection:
             self._ordering = compile_sort(sort, self.collation)
         self._hint = hint
         check_hint(hint)
-        # Most statements name one `_id`. What they mean is clear without a plan and without a matcher.
+        # Most statements name one `_id`. They need no plan and no matcher.
         self._id_key = None if hint is not None or self.timeseries is not None else self._only_id()
         if self._id_key is None:
             self.matcher  # noqa: B018 - a filter that makes no sense is refused now
 
     @cached_property
     def matcher(self) -> Matcher:
-        """Tells whether a document matches."""
         return compile_match(self._query, variables=self._variables, collation=self.collation)
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
-        """The first document, in the order asked for."""
+        """The first document, in the order of the sort."""
         owns = _ownership(collection, context)
         if self._id_key is not None:
             record = reader.find_id(collection, self._id_key)
             return None if record is None or (owns and not owns(record[1])) else Target(*record)
         access = self._access(reader, collection)
-        found = self._matching(access, _unhurried(access.records(reader), context), owns)
+        found = self._matching(access, _with_deadline(access.records(reader), context), owns)
         if self._ordering is None or access.is_ordered:
             return next(found, None)
         selector: TopSelector[Target] = TopSelector(self._ordering, 1)
@@ -104,18 +102,18 @@ class Selection:
         return next(selector.items(), None)
 
     def all(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
-        """Every document, each once, whatever is done to those that have come already."""
+        """Every document, each once, even if documents returned before are changed."""
         access = self._access(reader, collection)
         seen: set[bytes] = set()
         owns = _ownership(collection, context)
         for target in self._matching(access, _in_batches(access, reader, context), owns):
-            # A change may move a document forward in the index that is being read.
+            # A change may move a document forward in the index that is read.
             if target.key not in seen:
                 seen.add(target.key)
                 yield target
 
     def _only_id(self) -> bytes | None:
-        """The key of the `_id`, if that is all the filter names."""
+        """The key of the `_id`, if the filter has no other condition."""
         if self.collation is not None or len(self._query) != 1 or "_id" not in self._query:
             return None
         value = self._query["_id"]
@@ -144,13 +142,13 @@ class Selection:
 
 
 def _ownership(collection: Collection, context: Context) -> Callable[[bytes], bool] | None:
-    """Tells the documents that a statement may see from those that belong to another shard."""
+    """Whether the shard owns a document, so that a statement may change it."""
     ownership = context.client.ownership
     return None if ownership is None else ownership.filter(collection)
 
 
-def _unhurried(records: Iterator[Record], context: Context) -> Iterator[Record]:
-    """The records, with a look at the clock now and then."""
+def _with_deadline(records: Iterator[Record], context: Context) -> Iterator[Record]:
+    """The records; the deadline is checked repeatedly."""
     for number, record in enumerate(records):
         if not number % _READ_AT_ONCE:
             context.check_deadline()
@@ -158,7 +156,7 @@ def _unhurried(records: Iterator[Record], context: Context) -> Iterator[Record]:
 
 
 def _in_batches(access: AccessPath, reader: Reader, context: Context) -> Iterator[Record]:
-    """The records of an access path, read so that changes between them do no harm."""
+    """The records of an access path, read in batches so that changes do not affect the scan."""
     while True:
         context.check_deadline()
         ahead: list[Record] = []

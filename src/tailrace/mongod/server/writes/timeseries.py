@@ -1,8 +1,7 @@
 """Time-series collections: measurements, stored in buckets.
 
-A bucket is a document of MongoDB's uncompressed form, columns of values by position; each one written here
-holds a single measurement. Readers are given measurements again by `unpack_bucket`, which takes buckets of
-any number of them.
+A bucket is a document of MongoDB's uncompressed form: columns of values by position. Each bucket written here
+has a single measurement. `unpack_bucket` returns the measurements of a bucket with any number of them.
 
 >>> from bson import DatetimeMS
 >>> from tailrace.bson.documents import decode, encode
@@ -30,11 +29,11 @@ _ROUNDING_SECONDS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
 _VERSION: Final = 1
 _META: Final = b"meta"
 _numbers: Final = itertools.count(time.time_ns())
-"""The ends of buckets' ids: they are clustered by id, and measurements of one time span keep their order"""
+"""Ends of buckets' ids. Buckets are clustered by id, so that measurements of a time span stay in order."""
 
 
 def bucket_of(options: Mapping[str, Any], measurement: bytes) -> bytes:
-    """The bucket that holds one measurement; ``options`` are the collection's option `timeseries`."""
+    """The bucket with one measurement; ``options`` are the collection's option `timeseries`."""
     time_field = options["timeField"].encode()
     meta_field = _meta_field(options)
     time = rawbson.field(measurement, time_field)
@@ -92,12 +91,12 @@ def unpack_bucket(options: Mapping[str, Any], bucket: bytes) -> list[bytes]:
 
 
 def only_measurement(options: Mapping[str, Any], bucket: bytes) -> bytes:
-    """The measurement of a bucket as they are written here; empty for what is no bucket."""
+    """The measurement of a bucket that was written here; empty if it is no bucket."""
     return next(iter(unpack_bucket(options, bucket)), rawbson.EMPTY)
 
 
 def check_update(options: Mapping[str, Any], spec: UpdateSpec) -> None:
-    """Refuse an update that is not about the metadata of whole series alone, as MongoDB does."""
+    """Refuse updates of anything but the metadata of whole series, as MongoDB does."""
     meta_field = options.get("metaField")
     problem = None
     if spec.upsert:
@@ -123,7 +122,7 @@ def check_update(options: Mapping[str, Any], spec: UpdateSpec) -> None:
 
 
 def with_meta(options: Mapping[str, Any], bucket: bytes, measurement: Mapping[str, Any]) -> bytes:
-    """The bucket with the metadata that its measurement has now."""
+    """The bucket with the present metadata of its measurement."""
     encoded = encode({"meta": measurement.get(options["metaField"])})
     meta = rawbson.body(encoded) if options["metaField"] in measurement else b""
     parts: list[bytes] = []
@@ -141,7 +140,7 @@ def _meta_field(options: Mapping[str, Any]) -> bytes | None:
 
 
 def _rounded(options: Mapping[str, Any], milliseconds: int) -> int:
-    """The time at which the bucket of a measurement begins."""
+    """The start of a measurement's bucket."""
     seconds = options.get("bucketRoundingSeconds") or _ROUNDING_SECONDS[options.get("granularity", "seconds")]
     return milliseconds - milliseconds % (int(seconds) * 1000)
 

@@ -1,4 +1,4 @@
-"""Running a command's write statements: as a job of the store's writer, or in the open transaction."""
+"""Run a command's changes: as a job of the store's writer, or in the open transaction."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,8 +13,8 @@ T = TypeVar("T")
 async def run_write(context: MemberContext, work: Callable[[UnitOfWork], T]) -> T:
     """Run the statements of one command; when this returns outside of a transaction, they are on disk.
 
-    ``work`` may be run more than once, each time on an untouched unit: it must keep its effects to the unit
-    and to what it returns.
+    ``work`` may be run more than once, each time on a new unit: its only effects must be on the unit and its
+    result.
     """
     if context.transaction is not None:
         return await context.transaction.unit.write(work)

@@ -1,4 +1,4 @@
-"""The execution of updates: finding, changing, validating, storing."""
+"""Execute updates: find, change, validate and store documents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,16 +23,14 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 @dataclass(slots=True)
 class UpdateOutcome:
-    """What an update did."""
-
     matched: int = 0
     modified: int = 0
     upserted: bytes | None = None
-    """The document that was inserted"""
+    """The document that was inserted."""
     before: bytes | None = None
-    """The last document that matched, as it was"""
+    """The last document that matched, before the update."""
     after: bytes | None = None
-    """The same as it is now"""
+    """The same after the update."""
 
     @property
     def upserted_id(self) -> Any:
@@ -48,8 +46,6 @@ def id_of(document: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class UpdateScope:
-    """What an update works on and with."""
-
     unit: UnitOfWork
     context: Context
     collection: Collection
@@ -59,7 +55,7 @@ class UpdateScope:
 
 
 class CompiledUpdate:
-    """An update whose filter and changes were found to make sense; it can be run on a collection."""
+    """A compiled and checked update, to be run on a collection."""
 
     def __init__(
         self,
@@ -95,7 +91,6 @@ class CompiledUpdate:
             check_update(self.selection.timeseries, spec)
 
     def run(self, scope: UpdateScope) -> UpdateOutcome:
-        """Change what matches."""
         outcome = UpdateOutcome()
         if self._spec.multi:
             for target in self.selection.all(scope.unit, scope.collection, scope.context):
@@ -107,7 +102,7 @@ class CompiledUpdate:
         return outcome
 
     def new_document(self) -> bytes:
-        """The document to insert because none matched."""
+        """The document to insert if none matches."""
         spec = self._spec
         if spec.supplies_document:
             return encode(self._supplied())
@@ -118,7 +113,7 @@ class CompiledUpdate:
         return encode(result.document)
 
     def preview(self, target: Target) -> bytes:
-        """A document as the update would leave it."""
+        """A document after the update, without storing it."""
         result = self._applied(target.document)
         return encode(result.document) if result.modified else target.raw
 
@@ -180,7 +175,7 @@ def _check(spec: UpdateSpec, update: Update) -> None:
 
 
 def _is_positional(spec: Any) -> bool:
-    """Whether an update has the positional operator, which needs the element that the query found."""
+    """Whether an update has the positional operator, which needs the array element that the query matched."""
     if not isinstance(spec, Mapping):
         return False
     return any(

@@ -1,6 +1,6 @@
-"""The document that an upsert starts from: the equalities of its query.
+"""Build the document that an upsert starts from, from the equalities of its query.
 
-`{a: 1, "b.c": {$eq: 2}, d: {$gt: 3}}` gives `{a: 1, b: {c: 2}}`. A replacement takes the `_id` alone.
+`{a: 1, "b.c": {$eq: 2}, d: {$gt: 3}}` gives `{a: 1, b: {c: 2}}`. A replacement uses only the `_id`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from tailrace.query.match.scope import is_operator_document
 
 
 def document_of_query(query: Mapping[str, Any], *, is_replacement: bool) -> dict[str, Any]:
-    """The document made of a query.
+    """The document of a query's equalities.
 
     >>> document_of_query({"a": 1, "$and": [{"b.c": {"$eq": 2}}, {"d": {"$gt": 3}}]}, is_replacement=False)
     {'a': 1, 'b': {'c': 2}}

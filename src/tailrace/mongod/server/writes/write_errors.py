@@ -6,7 +6,7 @@ from typing import Any, Final
 from tailrace.errors import CommandError
 
 _MAX_MESSAGES: Final = 1 << 20
-"""Characters of messages in one reply; errors behind them have none, so that the reply stays small"""
+"""Characters of messages in one reply; later errors have no message, so that the reply stays small."""
 
 
 class WriteErrors:
@@ -16,11 +16,10 @@ class WriteErrors:
         self._found: list[tuple[int, CommandError]] = []
 
     def add(self, index: int, error: CommandError) -> None:
-        """Note that the statement at this place of the batch failed."""
+        """Add the error of a statement."""
         self._found.append((index, error))
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Each as drivers read it."""
         left = _MAX_MESSAGES
         for index, error in self._found:
             message = error.message if left > 0 else ""

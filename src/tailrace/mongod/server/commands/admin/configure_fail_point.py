@@ -1,4 +1,4 @@
-"""`configureFailPoint`: make the server fail or wait on purpose."""
+"""`configureFailPoint`: set a fail point."""
 
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
@@ -9,7 +9,7 @@ from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
 
 
 async def run(context: Context) -> Reply:
-    """Set the mode of one fail point; how often it has been entered so far."""
+    """Set the mode of one fail point; the reply has how often it was entered so far."""
     arguments = context.arguments()
     name = arguments.text(context.name)
     mode = arguments.value("mode", None)

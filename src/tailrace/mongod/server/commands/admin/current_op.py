@@ -1,4 +1,4 @@
-"""`currentOp`: what the server is doing."""
+"""`currentOp`: show running operations."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _OPTIONS: Final = frozenset({"$all", "$ownOps", "$local", "$truncateOps"})
 
 
 async def run(context: Context) -> Reply:
-    """Operations under way; `$all` adds idle connections and cursors, other fields are a filter."""
+    """Running operations; `$all` adds idle connections and cursors, other fields are a filter."""
     command = context.command
     everything = bool(command.get("$all"))
     filter_fields = {

@@ -1,4 +1,4 @@
-"""`getClusterParameter`: settings of the whole deployment."""
+"""`getClusterParameter`: show cluster parameters."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """One by its name, several by an array of names, all by `*`."""
+    """One by its name, several by an array of names, all with `*`."""
     arguments = context.arguments()
     wanted = arguments.value(context.name)
     arguments.ignore("omitInFTDC")

@@ -1,4 +1,4 @@
-"""`getCmdLineOpts`: how the server was started."""
+"""`getCmdLineOpts`: show the options the server was started with."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """The command line, and what it means in the terms of a configuration file."""
+    """The command line, and the same as a configuration file would have it."""
     context.arguments().finish()
     options = context.node.options
     parsed: dict[str, Any] = {"net": {"bindIp": options.host, "port": context.node.port}}

@@ -1,4 +1,4 @@
-"""`getDefaultRWConcern`: the concerns of commands that give none."""
+"""`getDefaultRWConcern`: show the default read and write concern."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -7,7 +7,6 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """What was set, or the server's own defaults."""
     arguments = context.arguments()
     arguments.boolean("inMemory", False)
     arguments.finish()

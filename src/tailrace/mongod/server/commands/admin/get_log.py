@@ -1,4 +1,4 @@
-"""`getLog`: the newest lines of the log."""
+"""`getLog`: show the newest lines of the log."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Lines by the name of a log; `*` gives the names."""
+    """The lines of a log by its name; `*` lists the names."""
     arguments = context.arguments()
     name = arguments.text(context.name)
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`getParameter`: values of server parameters, and of fail points."""
+"""`getParameter`: show server parameters and fail points."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _FAIL_POINT: Final = "failpoint."
 
 
 async def run(context: Context) -> Reply:
-    """The parameters the command names as its fields, or all."""
+    """The parameters that the command names as its fields, or all."""
     command, parameters = context.command, context.parameters
     wanted = command[context.name]
     if isinstance(wanted, dict):

@@ -1,4 +1,4 @@
-"""`hostInfo`: the machine and its operating system."""
+"""`hostInfo`: describe the machine and its operating system."""
 
 from bson import DatetimeMS
 
@@ -8,7 +8,6 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """What the system says."""
     context.arguments().finish()
     now = DatetimeMS(context.node.wall.milliseconds())
     return {

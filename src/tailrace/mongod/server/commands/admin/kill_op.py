@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Interrupt the operation if it is still there; the answer is the same if it is not."""
+    """Interrupt the operation if it is still running; the reply is the same if it is not."""
     arguments = context.arguments()
     operation_id = arguments.integer("op")
     arguments.finish()

@@ -1,11 +1,11 @@
-"""`logRotate`: accepted and without effect; the log is a stream, and whoever reads it rotates it."""
+"""`logRotate`: accepted without effect, because the log is a stream."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """A line in the log, so that the moment can be found."""
+    """Write a line to the log, which marks the moment."""
     arguments = context.arguments()
     comment = arguments.value("comment", None)
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`serverStatus`: counters and states of a server."""
+"""`serverStatus`: show counters and states of a server."""
 
 from tailrace.mongod.server.admin.status_sections import SECTIONS, describe, head
 from tailrace.mongod.server.dispatch.command import Command, Reply

@@ -1,4 +1,4 @@
-"""`setClusterParameter`: change a setting of the whole deployment, for good."""
+"""`setClusterParameter`: change a stored setting of the whole deployment."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -7,7 +7,6 @@ from tailrace.mongod.server.dispatch.context import MemberContext
 
 
 async def run(context: MemberContext) -> Reply:
-    """Check and store one parameter."""
     arguments = context.arguments()
     given = arguments.document(context.name)
     arguments.finish()

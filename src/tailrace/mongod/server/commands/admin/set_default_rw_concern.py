@@ -1,4 +1,4 @@
-"""`setDefaultRWConcern`: the concerns of commands that give none."""
+"""`setDefaultRWConcern`: set the default read and write concern."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.context import MemberContext
 
 
 async def run(context: MemberContext) -> Reply:
-    """Store what is given; the defaults as they are then."""
+    """Store the given defaults; the reply has all of them."""
     arguments = context.arguments()
     read = arguments.document("defaultReadConcern", None)
     write = arguments.document("defaultWriteConcern", None)

@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Set what the command names; all of it is checked before any of it is set."""
+    """Set the named parameters; all are checked before one is set."""
     own = {name: value for name, value in context.command.items() if name not in GENERIC_ARGUMENTS}
     own.pop(context.name)
     if not own:

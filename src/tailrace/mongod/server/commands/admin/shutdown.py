@@ -6,7 +6,7 @@ from tailrace.mongod.server.emulation.fail_command import CloseConnection
 
 
 async def run(context: Context) -> Reply:
-    """Begin to stop. There is no reply, as from a mongod."""
+    """Begin to stop. There is no reply, as with a mongod."""
     arguments = context.arguments()
     arguments.boolean("force", False)
     arguments.integer("timeoutSecs", 15, minimum=0)

@@ -5,7 +5,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Answer when it was; `maxTimeMS` limits the wait."""
+    """`maxTimeMS` limits the wait."""
     arguments = context.arguments()
     name = arguments.text(context.name)
     times = arguments.integer("timesEntered", 1, minimum=0)

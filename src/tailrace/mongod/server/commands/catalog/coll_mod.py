@@ -1,4 +1,4 @@
-"""`collMod`: other options for a collection, an index or a view."""
+"""`collMod`: change the options of a collection, an index or a view."""
 
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ _TEXTS: Final = ("validationLevel", "validationAction")
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Change what is given, leave the rest."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     changes = CollectionChanges(

@@ -1,4 +1,4 @@
-"""`collStats`: how much there is in a collection."""
+"""`collStats`: show sizes and counts of a collection."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ MAX_SCALE = 2**31 - 1
 
 
 async def run(context: Context) -> dict[str, Any]:
-    """The figures of a collection; zeros if it is not there."""
+    """All figures are zero if the collection does not exist."""
     name = context.collection_name()
     arguments = context.arguments()
     scale = arguments.integer("scale", 1, minimum=1, maximum=MAX_SCALE)

@@ -1,7 +1,6 @@
-"""`compact`: give space back.
+"""`compact`: has no effect.
 
-Pages that documents have left are used again by the next writes, whatever the collection, so there is never
-anything to give.
+Pages without documents are reused by the next writes to any collection, so there is no space to free.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from tailrace.mongod.store.ddl.lookup import existing_collection
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Say that nothing can be given back, for a collection that is there."""
+    """Report zero freed bytes for an existing collection."""
     name = context.collection_name()
     arguments = context.arguments()
     arguments.boolean("force", False)

@@ -1,4 +1,4 @@
-"""`convertToCapped`."""
+"""`convertToCapped`: replace a collection by a capped one with its newest documents."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from tailrace.mongod.store.ddl.rename import convert_to_capped
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Replace a collection by a capped one that has its newest documents."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     size = arguments.integer("size")

@@ -1,4 +1,4 @@
-"""`create`: a collection with its options, or a view."""
+"""`create`: create a collection or a view."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ _WITH_VIEW: Final = frozenset({"collation"})
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Create a collection or a view."""
+
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     options = _options(arguments)
@@ -46,7 +46,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 
 def _options(arguments: Arguments) -> dict[str, Any]:
-    """Every option of a collection with its type checked; None where it is not given."""
+    """All options of a collection, with checked types; None for those that are not given."""
     options: dict[str, Any] = {
         "capped": arguments.boolean("capped", None),
         "size": arguments.integer("size", None),

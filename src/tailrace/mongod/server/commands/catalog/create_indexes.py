@@ -1,4 +1,4 @@
-"""`createIndexes`."""
+"""`createIndexes`: create indexes, and the collection if necessary."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ _QUORUMS: Final = ("votingMembers", "majority")
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Make indexes; those that are there already are passed over."""
+    """Create indexes, except those that exist."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     arguments.ignore("indexes", "indexUUID", "rawData")

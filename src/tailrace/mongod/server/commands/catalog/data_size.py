@@ -1,4 +1,4 @@
-"""`dataSize`: how many bytes the documents of a collection have, all or those in a range."""
+"""`dataSize`: add up the bytes of all documents of a collection, or of those in a range."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _NO_LIMIT: Final = 0
 
 
 async def run(context: Context) -> dict[str, Any]:
-    """Add up the documents of a collection; zero if it is not there."""
+    """Zero if the collection does not exist."""
     started = time.monotonic()
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
@@ -53,7 +53,7 @@ async def run(context: Context) -> dict[str, Any]:
 
 
 def _range(arguments: Arguments) -> Callable[[bytes], bool] | None:
-    """Whether a document lies between `min` and `max` by the fields of `keyPattern`; None for all of them."""
+    """Whether a document is between `min` and `max` by the fields of `keyPattern`; None if all count."""
     lower, upper = arguments.document("min", None), arguments.document("max", None)
     pattern = arguments.document("keyPattern", None)
     if not lower and not upper:

@@ -1,4 +1,4 @@
-"""`dbStats`: how much there is in a database."""
+"""`dbStats`: show the sums of sizes and counts of all collections of a database."""
 
 import shutil
 from typing import Any
@@ -13,7 +13,6 @@ MAX_SCALE = 2**31 - 1
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """The figures of all collections of a database together."""
     arguments = context.arguments()
     arguments.value(context.name)
     scale = arguments.integer("scale", 1, minimum=1, maximum=MAX_SCALE)

@@ -1,4 +1,4 @@
-"""`drop`: a collection or a view."""
+"""`drop`: drop a collection or a view."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Drop a collection or a view; one that is not there is dropped already."""
+    """Succeeds if the collection does not exist."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     expected = collection_uuid(arguments)

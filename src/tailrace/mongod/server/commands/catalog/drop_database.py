@@ -1,4 +1,4 @@
-"""`dropDatabase`."""
+"""`dropDatabase`: drop all collections of a database."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from tailrace.mongod.store.ddl.drop import drop_database
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Drop all collections of the database, then the database."""
     arguments = context.arguments()
     if arguments.integer(context.name) != 1:
         raise CommandError(5255100, "Have to pass 1 as 'dropDatabase' parameter")

@@ -1,4 +1,4 @@
-"""`dropIndexes`."""
+"""`dropIndexes`: drop indexes of a collection."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Drop indexes by name, names, key or all but the one on `_id`."""
+    """Drop indexes by name, by a list of names, by key, or all except the one on `_id`."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
     which = arguments.value("index", REQUIRED)

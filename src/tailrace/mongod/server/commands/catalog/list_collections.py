@@ -1,4 +1,4 @@
-"""`listCollections`: the collections and views of a database."""
+"""`listCollections`: list the collections and views of a database."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,6 @@ from tailrace.query.match import compile_match
 
 
 async def run(context: Context) -> bytes:
-    """List what matches the filter."""
     arguments = context.arguments()
     arguments.value(context.name)
     matches = compile_match(arguments.document("filter", {}))
@@ -43,7 +42,7 @@ def _collection(collection: Collection, oplog_size: int) -> dict[str, Any]:
     if collection.ns == OPLOG_NS:
         options = {"capped": True, "size": Int64(oplog_size), "autoIndexId": False}
     if collection.is_timeseries:
-        # That its buckets are clustered is how it is stored, not what the user asked for.
+        # The clustered index of the buckets is internal, and no option that the user gave.
         del options["clusteredIndex"]
     entry: dict[str, Any] = {
         "name": collection.name,

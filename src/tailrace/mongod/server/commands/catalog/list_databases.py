@@ -1,4 +1,4 @@
-"""`listDatabases`: the databases that have collections, with their sizes."""
+"""`listDatabases`: list the databases with their sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ def _entry(reader: Reader, database: str) -> dict[str, Any]:
     for collection in reader.catalog.collections(database):
         found = collection_statistics(reader, collection)
         size += found.storage_size + found.total_index_size
-    # As in MongoDB, a database with collections is not empty, and there is none without.
+    # As in MongoDB, a database exists only while it has collections.
     return {"name": database, "sizeOnDisk": Int64(size), "empty": False}
 
 

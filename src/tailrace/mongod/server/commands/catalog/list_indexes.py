@@ -1,4 +1,4 @@
-"""`listIndexes`: the indexes of a collection."""
+"""`listIndexes`: list the indexes of a collection."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from tailrace.mongod.store.ddl.timeseries_indexes import shown_spec
 
 
 async def run(context: Context) -> bytes:
-    """List the indexes of a collection."""
+
     arguments = context.arguments()
     arguments.value(context.name)
     size = batch_size(arguments)

@@ -1,4 +1,4 @@
-"""`renameCollection`."""
+"""`renameCollection`: rename a collection, within its database or to another."""
 
 from typing import Any
 
@@ -15,7 +15,6 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Give a collection another name, within its database or in another."""
     arguments = context.arguments()
     source = namespace_argument(arguments, context.name)
     target = namespace_argument(arguments, "to")

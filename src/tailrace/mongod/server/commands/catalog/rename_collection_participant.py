@@ -1,4 +1,7 @@
-"""`_shardsvrRenameCollectionParticipant`: a shard's part of a rename that another one logs for all."""
+"""`_shardsvrRenameCollectionParticipant`: rename a shard's part of a collection.
+
+One of the other shards logs the rename, for all of them.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    """Give what this shard has of a collection another name; streams do not show it."""
+    """Streams do not show this rename."""
     arguments = context.arguments()
     source = namespace_argument(arguments, context.name)
     target = namespace_argument(arguments, "to")

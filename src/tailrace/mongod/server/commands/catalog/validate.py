@@ -1,4 +1,4 @@
-"""`validate`: whether a collection is sound."""
+"""`validate`: check the data of a collection."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 
 def _options(arguments: Arguments) -> bool:
-    """Whether the catalog alone is to be checked; all other options make no difference here."""
+    """Whether to check only the catalog; all other options have no effect."""
     full = arguments.boolean("full", False)
     background = arguments.boolean("background", False)
     metadata = arguments.boolean("metadata", False)

@@ -1,4 +1,4 @@
-"""`buildInfo`: the version this server presents."""
+"""`buildInfo`: show the version of the server."""
 
 import platform
 import sys
@@ -11,7 +11,7 @@ from tailrace.mongod.server.emulation.version import GIT_VERSION
 
 
 async def run(context: Context) -> Reply:
-    """The MongoDB version it presents, and what it really is."""
+    """The MongoDB version that it presents, and Tailrace's own."""
     context.arguments().finish()
     release = context.node.release
     return {

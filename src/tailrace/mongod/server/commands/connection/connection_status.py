@@ -1,4 +1,4 @@
-"""`connectionStatus`: who is authenticated on this connection; nobody, for there is no authentication."""
+"""`connectionStatus`: show the users of this connection; there is no authentication, so there are none."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """No users, no roles."""
     arguments = context.arguments()
     show_privileges = arguments.boolean("showPrivileges", False)
     arguments.finish()

@@ -1,7 +1,7 @@
-"""`hello`: what this server is and can do; sent first on every connection, and by monitors all the time.
+"""`hello`: describe the server; sent first on every connection, and repeatedly by drivers' monitors.
 
-A client that knows the current topology version may wait for the next one, and may have every further one
-sent without asking again; that is how drivers learn of a step-down at once.
+A client that has the current topology version can wait for the next one, and can have every further one sent
+without another request. So drivers notice a step-down at once.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _LEGACY_NAMES: Final = frozenset({"isMaster", "ismaster"})
 
 
 async def run(context: Context) -> Reply:
-    """Answer at once, or when the topology differs from the one the client knows."""
+    """Reply at once, or when the topology version differs from the client's."""
     arguments = context.arguments()
     metadata = arguments.document("client", None)
     compressors = arguments.array("compression", None)
@@ -57,7 +57,7 @@ async def run(context: Context) -> Reply:
 
 
 def _awaited(context: Context, arguments: Arguments) -> tuple[tuple[ObjectId, int] | None, int | None]:
-    """The topology that the client knows, and for how many milliseconds it waits for a newer one."""
+    """The client's topology version, and for how many milliseconds it waits for another one."""
     if not context.node.release.has(STREAMING_HELLO):
         arguments.ignore("topologyVersion", "maxAwaitTimeMS")
         return None, None

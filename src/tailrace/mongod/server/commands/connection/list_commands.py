@@ -1,4 +1,4 @@
-"""`listCommands`: every command with its help."""
+"""`listCommands`: list all commands with their help."""
 
 from tailrace.mongod.server.dispatch.api_versions import API_VERSION_1
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -6,7 +6,6 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """The table of commands."""
     context.arguments().finish()
     table = context.node.commands
     enabled = context.parameters["enableTestCommands"]

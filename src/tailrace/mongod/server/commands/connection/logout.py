@@ -1,11 +1,10 @@
-"""`logout`: nobody is logged in, and still nobody is behind this."""
+"""`logout`: accepted without effect, because there is no authentication."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Nothing to do."""
     context.arguments().finish()
     return {}
 

@@ -1,11 +1,10 @@
-"""`ping`: whether the server answers."""
+"""`ping`: check that the server answers."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Nothing but `ok`."""
     context.arguments().finish()
     return {}
 

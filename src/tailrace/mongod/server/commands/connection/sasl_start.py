@@ -1,4 +1,4 @@
-"""`saslStart`: there are no users, so nobody can log in."""
+"""`saslStart`: always fails, because there are no users."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -7,7 +7,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Fail as a server fails that does not know the user."""
+    """Fail as for an unknown user."""
     context.node.log.info("ACCESS", "Authentication refused: there are no users", context.client.name)
     reason = "Authentication failed: this server has no users; connect without a user name"
     raise CommandError(ErrorCode.AuthenticationFailed, reason)

@@ -1,11 +1,10 @@
-"""`whatsmyuri`: the address the client comes from."""
+"""`whatsmyuri`: show the client's address."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Host and port of the client, as this server sees them."""
     context.arguments().finish()
     return {"you": context.client.address}
 

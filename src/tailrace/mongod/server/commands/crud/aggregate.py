@@ -1,4 +1,4 @@
-"""`aggregate`: the results of a pipeline on a collection or view, and change streams."""
+"""`aggregate`: run a pipeline on a collection or view, or open a change stream."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -16,7 +16,7 @@ from tailrace.mongod.server.streams.stream_place import check_whole_deployment
 
 
 async def run(context: Context) -> Reply:
-    """Open a cursor and give its first batch; or write the results, if the pipeline says so."""
+    """Open a cursor and return its first batch, or write the results (`$out`, `$merge`)."""
     pipeline = context.command.get("pipeline")
     if isinstance(pipeline, list) and is_change_stream(pipeline):
         return await open_change_stream(context, pipeline)

@@ -1,4 +1,4 @@
-"""`bulkWrite`: inserts, updates and deletes on several collections in one command."""
+"""`bulkWrite`: insert, update and delete documents of several collections in one command."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ _PATH: Final = "bulkWrite.ops"
 
 
 async def run(context: MemberContext) -> Reply:
-    """A cursor over what each operation did, and the sums."""
+    """The reply has a cursor over the results of the operations, and the sums."""
     raw_operations = context.documents("ops")
     check_batch_size(len(raw_operations))
     namespaces = read_namespaces(context.documents("nsInfo"))
@@ -55,7 +55,7 @@ async def run(context: MemberContext) -> Reply:
 
 
 def read_namespaces(specs: list[bytes]) -> list[Namespace]:
-    """The namespaces that the operations number."""
+    """The namespaces that the operations refer to by number."""
     found: list[Namespace] = []
     for spec in specs:
         arguments = Arguments("bulkWrite.nsInfo", decode(spec))
@@ -71,7 +71,7 @@ def read_namespaces(specs: list[bytes]) -> list[Namespace]:
 
 
 def read_operation(raw: bytes, position: int, namespaces: list[Namespace]) -> BulkOperation:
-    """An operation as the client wrote it."""
+    """Read an operation."""
     kind = rawbson.first_name(raw)
     reader = _READERS.get(kind or b"")
     if reader is None:

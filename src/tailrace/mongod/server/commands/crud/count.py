@@ -1,4 +1,4 @@
-"""`count`: how many documents match."""
+"""`count`: count the documents that match a filter."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tailrace.query.expressions.numbers.number_types import int32_or_int64
 
 
 async def run(context: Context) -> Reply:
-    """Count what matches; without a filter the store knows the number."""
+    """Without a filter it is the number of records, which the store has."""
     request = CountRequest.parse(context.arguments())
     find = request.find
     state = await ReadState.of(context)

@@ -1,4 +1,4 @@
-"""`delete`: remove documents."""
+"""`delete`: delete documents."""
 
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ _PATH: Final = "delete.deletes"
 
 
 async def run(context: MemberContext) -> Reply:
-    """How many documents were removed, and which statements failed and why."""
     specs = [read_statement(decode(raw)) for raw in context.documents("deletes")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
@@ -30,7 +29,7 @@ async def run(context: MemberContext) -> Reply:
 
 
 def read_statement(fields: dict[str, Any]) -> DeleteSpec:
-    """A statement as the client wrote it."""
+    """Read a statement."""
     arguments = Arguments(_PATH, fields)
     query = arguments.document("q")
     limit = arguments.number("limit")

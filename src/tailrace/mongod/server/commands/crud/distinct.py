@@ -1,4 +1,4 @@
-"""`distinct`: the values that a field has, each once."""
+"""`distinct`: list the values of a field, each once."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tailrace.mongod.server.reads.requests.variables import read_variables
 
 
 async def run(context: Context) -> Reply:
-    """Collect the values of all documents that match, in the order they are found."""
+    """The values are in the order in which they are found."""
     request = DistinctRequest.parse(context.arguments())
     state = await ReadState.of(context)
     try:

@@ -1,4 +1,4 @@
-"""`explain`: how a command would be run."""
+"""`explain`: show how a command would be run."""
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ from tailrace.mongod.server.streams.stream_place import check_whole_deployment
 
 
 async def run(context: Context) -> Reply:
-    """Plan the command inside, and run as much of it as is asked for; nothing is written."""
+    """Plan the inner command, and run it as far as the verbosity demands; nothing is written."""
     arguments = context.arguments()
     inner = arguments.document("explain")
     verbosity = arguments.text("verbosity", VERBOSITIES[-1])
@@ -96,7 +96,7 @@ def _only_statement(inner: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def _selection(statement: Mapping[str, Any], *, limit: int) -> FindRequest:
-    """The find that gives the documents a statement is about."""
+    """The find for the documents that a statement changes."""
     fields = Arguments("statement", statement)
     return FindRequest(
         query=fields.document("q"),

@@ -1,4 +1,4 @@
-"""`find`: the documents of a collection or view that match a filter."""
+"""`find`: find the documents of a collection or view that match a filter."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -11,7 +11,6 @@ from tailrace.mongod.server.reads.requests.variables import read_variables
 
 
 async def run(context: Context) -> Reply:
-    """Open a cursor and give its first batch."""
     check_find_is_stable(context.command)
     request = FindRequest.parse(context.arguments())
     variables = read_variables(context, request.let)

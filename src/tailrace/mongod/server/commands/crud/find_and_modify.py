@@ -17,7 +17,7 @@ from tailrace.mongod.server.writes.unit import run_write
 
 
 async def run(context: MemberContext) -> Reply:
-    """The document as it was or as it is now, and what happened to it."""
+    """The reply has the document before or after the change."""
     arguments = context.arguments()
     name = context.collection_name()
     namespace = Namespace(context.database, name, collection_uuid(arguments))
@@ -40,7 +40,7 @@ async def run(context: MemberContext) -> Reply:
 
 
 def read_change(arguments: Arguments) -> FindAndModifySpec:
-    """What the command asks for."""
+    """Read the arguments."""
     removes = arguments.boolean("remove", False)
     update = arguments.value("update", None)
     upserts = arguments.boolean("upsert", False)
@@ -79,7 +79,7 @@ def read_change(arguments: Arguments) -> FindAndModifySpec:
 def _check(
     removes: bool, update: Any, upserts: bool, returns_new: bool, array_filters: list[Any] | None
 ) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse arguments that contradict each other."""
     problem = None
     if removes:
         if update is not None:

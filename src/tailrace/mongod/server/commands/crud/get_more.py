@@ -1,4 +1,4 @@
-"""`getMore`: the next batch of a cursor."""
+"""`getMore`: return the next batch of a cursor."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ _DEFAULT_WAIT_MS: Final = 1000
 
 
 async def run(context: Context) -> Reply:
-    """Give what is there; a cursor that follows something waits if that is nothing."""
+    """A tailable cursor without results waits for the first one."""
     arguments = context.arguments()
     cursor_id = arguments.value("getMore")
     if isinstance(cursor_id, bool) or not isinstance(cursor_id, int):
@@ -63,7 +63,7 @@ async def run(context: Context) -> Reply:
 
 @contextmanager
 def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Iterator[None]:
-    """Charge the time to what the opening command's `maxTimeMS` has left."""
+    """Subtract the time from the rest of the opening command's `maxTimeMS`."""
     expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
     started = time.monotonic()
     timer = asyncio.get_running_loop().call_later(seconds_left, context.interrupt, expired)
@@ -73,7 +73,7 @@ def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Ite
         timer.cancel()
         entry.seconds_left = seconds_left - (time.monotonic() - started)
     if entry.seconds_left <= 0:
-        raise expired  # a short batch gives the timer no chance to say so
+        raise expired  # the timer could not interrupt a batch that never waited
 
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`insert`: put documents into a collection."""
+"""`insert`: insert documents into a collection."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,6 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 async def run(context: MemberContext) -> Reply:
-    """How many documents were inserted, and which were not and why."""
     documents = context.documents("documents")
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(documents))

@@ -1,4 +1,4 @@
-"""`killCursors`: end cursors that nobody will read to their end."""
+"""`killCursors`: end cursors."""
 
 from bson import Int64
 
@@ -10,7 +10,7 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """End each of the cursors; those of other namespaces count as not found."""
+    """Cursors of other namespaces count as not found."""
     name = context.collection_name()
     arguments = context.arguments()
     ids = arguments.array("cursors")

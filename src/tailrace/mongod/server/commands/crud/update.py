@@ -1,4 +1,4 @@
-"""`update`: change documents, or insert one where none matches."""
+"""`update`: update documents, or insert one if none matches."""
 
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ _PATH: Final = "update.updates"
 
 
 async def run(context: MemberContext) -> Reply:
-    """How many documents matched, were changed and were inserted, and which statements failed and why."""
     specs = [read_statement(decode(raw)) for raw in context.documents("updates")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
@@ -30,7 +29,7 @@ async def run(context: MemberContext) -> Reply:
 
 
 def read_statement(fields: dict[str, Any]) -> UpdateSpec:
-    """A statement as the client wrote it."""
+    """Read a statement."""
     arguments = Arguments(_PATH, fields)
     spec = read_update(arguments, query="q", update="u", constants="c")
     arguments.finish()

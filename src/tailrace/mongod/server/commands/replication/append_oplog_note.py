@@ -1,4 +1,4 @@
-"""`appendOplogNote`: an entry that changes nothing and lets time go on."""
+"""`appendOplogNote`: write an oplog entry that changes nothing."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -9,7 +9,7 @@ from tailrace.mongod.server.replica_set.no_ops import write_no_op
 
 
 async def run(context: MemberContext) -> Reply:
-    """Write the note; with `maxClusterTime` only if that time is not reached yet."""
+    """With `maxClusterTime`, only if that time has not been reached."""
     arguments = context.arguments()
     data = arguments.document("data")
     limit = arguments.timestamp("maxClusterTime", None)

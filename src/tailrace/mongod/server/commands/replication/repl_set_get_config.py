@@ -1,4 +1,4 @@
-"""`replSetGetConfig`: the set's configuration."""
+"""`replSetGetConfig`: show the set's configuration."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -6,7 +6,7 @@ from tailrace.mongod.server.replica_set.replica_set_config import check_replica_
 
 
 async def run(context: MemberContext) -> Reply:
-    """The configuration; with `commitmentStatus`, that it is committed."""
+    """With `commitmentStatus`, the reply also states that it is committed."""
     arguments = context.arguments()
     show_status = arguments.boolean("commitmentStatus", False)
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`replSetGetStatus`: the set as the member sees it that is asked."""
+"""`replSetGetStatus`: show the state of the set, as this member sees it."""
 
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,6 @@ _STATE_NAMES: Final = {_PRIMARY: "PRIMARY", _SECONDARY: "SECONDARY", _DOWN: "(no
 
 
 async def run(context: MemberContext) -> Reply:
-    """Its state, positions and members."""
     arguments = context.arguments()
     arguments.ignore("initialSync")
     arguments.finish()
@@ -66,7 +65,7 @@ async def run(context: MemberContext) -> Reply:
 
 
 def _sync_source(node: "Member", member: "Member") -> dict[str, Any]:
-    """Whom a member follows: the primary, unless it is that itself or cannot reach it."""
+    """The primary, unless the member is the primary or cannot reach it."""
     primary = node.primary
     if primary is None or primary is member or member.is_cut_off:
         return {"syncSourceHost": "", "syncSourceId": -1}

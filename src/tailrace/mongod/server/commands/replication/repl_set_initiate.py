@@ -1,4 +1,4 @@
-"""`replSetInitiate`: the set is there from the first start on, so scripts that initiate it are told so."""
+"""`replSetInitiate`: always AlreadyInitialized, because the set exists from the first start."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -8,7 +8,7 @@ from tailrace.mongod.server.replica_set.replica_set_config import check_replica_
 
 
 async def run(context: Context) -> Reply:
-    """Refuse, with the code by which scripts know that there is nothing to do."""
+    """Raise the code that scripts expect for an initiated set."""
     check_replica_set(context.node)
     raise CommandError(ErrorCode.AlreadyInitialized, "already initialized")
 

@@ -1,8 +1,8 @@
-"""`replSetStepDown`: the primary stops being one for a while.
+"""`replSetStepDown`: make the primary a secondary for some time.
 
-Another member takes over, if there is one. The only member of a set is elected again when the time is over,
-in a new term; until then writes are refused, and reads that need a primary. A mongod without electable
-secondaries would step down only if it is forced to; here it always does, because tests use it for that.
+Another member is elected, if there is one. The only member of a set is elected again when the time is over,
+in a new term; until then it refuses writes, and reads that need a primary. A mongod without electable
+secondaries steps down only with `force`; here it always does, because tests need it.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _DEFAULT_CATCH_UP_SECONDS: Final = 10
 
 
 async def run(context: MemberContext) -> Reply:
-    """Step down now; the reply comes at once, and the connection stays open."""
+    """The reply is sent at once, and the connection stays open."""
     arguments = context.arguments()
     seconds = arguments.integer(context.name, 0)
     force = arguments.boolean("force", False)

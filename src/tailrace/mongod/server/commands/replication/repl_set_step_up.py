@@ -1,4 +1,4 @@
-"""`replSetStepUp`: the member that is asked becomes primary, if the others can be reached."""
+"""`replSetStepUp`: elect this member primary, if a majority can be reached."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -6,7 +6,6 @@ from tailrace.mongod.server.replica_set.replica_set_config import check_replica_
 
 
 async def run(context: MemberContext) -> Reply:
-    """Have an election that this member wins."""
     arguments = context.arguments()
     arguments.ignore(context.name, "skipDryRun")
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`abortTransaction`."""
+"""`abortTransaction`: abort a transaction."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -7,7 +7,6 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Give up a transaction's changes."""
     arguments = context.arguments()
     arguments.document("recoveryToken", None)
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`commitTransaction`."""
+"""`commitTransaction`: commit a transaction."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -8,9 +8,9 @@ from tailrace.mongod.server.dispatch.context import Context
 
 
 async def run(context: Context) -> Reply:
-    """Make a transaction's changes visible; sent again, it is told the same."""
+    """Succeeds again for a transaction that is committed."""
     arguments = context.arguments()
-    # A router's clients send the token back that a router gave them; here it says nothing.
+    # Clients of a router send its token back; a member does not need it.
     arguments.document("recoveryToken", None)
     commit_time = arguments.timestamp("commitTimestamp", None)
     arguments.finish()

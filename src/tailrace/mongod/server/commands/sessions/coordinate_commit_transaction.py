@@ -1,4 +1,4 @@
-"""`coordinateCommitTransaction`: how a transaction has ended, asked by a router that does not know it."""
+"""`coordinateCommitTransaction`: report how a transaction ended, to a router that does not know it."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -8,12 +8,12 @@ from tailrace.mongod.server.sessions.transaction import State, no_such_transacti
 
 
 async def run(context: Context) -> Reply:
-    """Succeed for a transaction that is committed; one that is still open has lost its router, and ends."""
+    """Succeed for a transaction that is committed; an open one has lost its router, and is aborted."""
     arguments = context.arguments()
     participants = arguments.array("participants")
     arguments.finish()
     if participants:
-        # Decisions are the routers' here, who know all shards; a shard knows what became of its own part.
+        # Routers decide here, because they know all shards; a shard knows the result of its own part.
         raise CommandError(ErrorCode.CommandNotSupported, "routers commit transactions of several shards")
     transaction = context.transaction
     if transaction is None:

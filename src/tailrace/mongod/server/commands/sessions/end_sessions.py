@@ -1,4 +1,4 @@
-"""`endSessions`: sessions that a client will not use again."""
+"""`endSessions`: end sessions that a client will not use again."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -6,7 +6,7 @@ from tailrace.mongod.server.sessions.session_ids import session_ids
 
 
 async def run(context: Context) -> Reply:
-    """End them with what they left open; ids that are not known are passed over."""
+    """Unknown ids are ignored."""
     for lsid in session_ids(context):
         context.node.sessions.end(lsid)
     return {}

@@ -1,4 +1,4 @@
-"""`killAllSessions`: end what runs in all sessions of some users, or of everybody."""
+"""`killAllSessions`: kill all sessions, or those of some users."""
 
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -7,7 +7,7 @@ from tailrace.mongod.server.sessions.session_ids import kill_session
 
 
 async def run(context: Context) -> Reply:
-    """Without authentication sessions belong to nobody: naming users kills none, naming none kills all."""
+    """Without authentication sessions have no users: naming users kills none, naming none kills all."""
     arguments = context.arguments()
     users = arguments.array(context.name)
     arguments.finish()

@@ -1,4 +1,4 @@
-"""`killAllSessionsByPattern`: end what runs in sessions chosen by id or user."""
+"""`killAllSessionsByPattern`: kill sessions selected by id or user."""
 
 from tailrace.bson.documents import decode
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -9,7 +9,7 @@ from tailrace.mongod.server.sessions.sessions import Session, parse_session_id
 
 
 async def run(context: Context) -> Reply:
-    """Kill the sessions that match one of the patterns, or all without patterns."""
+    """Without patterns all sessions are killed."""
     arguments = context.arguments()
     patterns = arguments.array(context.name)
     arguments.finish()
@@ -29,7 +29,7 @@ class _Pattern:
         lsid = fields.value("lsid", None)
         self._lsid = None if lsid is None else parse_session_id(lsid)
         self._user = fields.value("uid", None)
-        # Nobody has a role here; the fields are there because routers send them.
+        # There are no roles; routers send these fields anyway.
         fields.array("users", [])
         fields.array("roles", [])
         fields.finish()

@@ -1,4 +1,4 @@
-"""`killSessions`: end what runs in sessions."""
+"""`killSessions`: kill sessions."""
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -6,7 +6,7 @@ from tailrace.mongod.server.sessions.session_ids import kill_session, session_id
 
 
 async def run(context: Context) -> Reply:
-    """Kill the sessions named, or all if none is."""
+    """Without ids all sessions are killed."""
     named = session_ids(context) or [session.lsid for session in context.node.sessions]
     for lsid in named:
         kill_session(context, lsid)

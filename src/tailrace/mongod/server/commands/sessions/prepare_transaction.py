@@ -1,4 +1,4 @@
-"""`prepareTransaction`: what a coordinator asks of the shards of a transaction before it decides."""
+"""`prepareTransaction`: prepare a shard's part of a transaction for the coordinator's decision."""
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -9,7 +9,7 @@ from tailrace.mongod.server.sessions.transaction import StoredTransaction
 
 
 async def run(context: MemberContext) -> Reply:
-    """Log a transaction's changes and keep them until the decision; sent again, it is told the same."""
+    """Succeeds again for a transaction that is prepared."""
     context.arguments().finish()
     if not isinstance(context.transaction, StoredTransaction):
         raise CommandError(ErrorCode.CommandFailed, "prepareTransaction must be run within a transaction")

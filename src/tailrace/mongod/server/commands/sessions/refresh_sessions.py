@@ -6,7 +6,7 @@ from tailrace.mongod.server.sessions.session_ids import session_ids
 
 
 async def run(context: Context) -> Reply:
-    """As if each had just been used; one that is not known begins."""
+    """Unknown sessions are created."""
     for lsid in session_ids(context):
         context.node.sessions.use(lsid)
     return {}

@@ -1,4 +1,4 @@
-"""`startSession`: a new logical session."""
+"""`startSession`: start a logical session."""
 
 from tailrace.bson.documents import decode
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -7,7 +7,6 @@ from tailrace.mongod.server.sessions.sessions import new_session_id
 
 
 async def run(context: Context) -> Reply:
-    """Its id, and how long it lives without use."""
     context.arguments().finish()
     sessions = context.node.sessions
     session = sessions.use(new_session_id())

@@ -1,8 +1,7 @@
-"""Ways to the documents of a collection: a scan, look-ups by `_id`, ranges of an index.
+"""Access paths to the documents of a collection: a scan, look-ups by `_id`, ranges of an index.
 
-An access path gives records from a state of the store and remembers where it stands, so that it can go on in
-a later state. It gives at least the documents the query is about; unless it is exact, the query looks at
-each of them.
+An access path returns records from a state of the store and stores its position, so that it can continue in a
+later state. It returns at least the documents that match; unless it is exact, the query filters them.
 """
 
 from abc import ABC, abstractmethod
@@ -23,12 +22,12 @@ from tailrace.query.sorting import Ordering
 
 
 class AccessPath(ABC):
-    """A way to the documents; good for one run."""
+    """A way to read documents, usable once."""
 
     is_exact = False
-    """Whether every record it gives matches the query's filter."""
+    """Whether every record that it returns matches the query's filter."""
     is_ordered = False
-    """Whether the records come in the order the query asks for."""
+    """Whether the records are in the order of the query's sort."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -37,7 +36,7 @@ class AccessPath(ABC):
 
     @abstractmethod
     def records(self, reader: Reader) -> Iterator[Record]:
-        """The records from where the last call left off; the generator may be dropped at any time."""
+        """The records after those of the last call; the generator may be abandoned at any time."""
 
     @abstractmethod
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +53,7 @@ class AccessPath(ABC):
         return None
 
     def check(self, reader: Reader) -> None:
-        """Raise QueryPlanKilled if what the path reads is no longer there in a later state."""
+        """Raise QueryPlanKilled if the collection or index does not exist in a later state."""
         found = reader.catalog.by_uuid(self.collection.uuid)
         if found is None:
             raise CommandError(ErrorCode.QueryPlanKilled, f"collection dropped: {self.collection.ns}")
@@ -64,21 +63,18 @@ class AccessPath(ABC):
 
 
 class NoAccess(AccessPath):
-    """Nothing can match."""
+    """The path of a query that cannot match anything."""
 
     is_exact = is_ordered = True
 
     def records(self, reader: Reader) -> Iterator[Record]:  # noqa: ARG002
-        """No record."""
         return iter(())
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """See `AccessPath`."""
         return {"stage": "EOF"}
 
     @property
     def summary(self) -> str:
-        """See `AccessPath`."""
         return "EOF"
 
 
@@ -94,29 +90,28 @@ class CollectionScan(AccessPath):
         stop: bytes | None = None,
         bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        """Forward: from behind ``after`` up to ``stop``. In reverse: from below ``after`` down to ``stop``.
+        """Read records after ``after`` up to ``stop``; in reverse, records below ``after`` down to ``stop``.
 
-        ``bounds`` are the same for people, if there are any.
+        ``bounds`` are for explain.
         """
         super().__init__(collection)
         self.reverse = reverse
         self.after = after
-        """The record key that was read last, or where to begin; None at the beginning."""
+        """The last record key that was read, or the start; None at the beginning of the collection."""
         self.stop = stop
         self._bounds = bounds
 
     @property
     def is_whole(self) -> bool:
-        """Whether it gives the stored documents as they are, in natural order."""
+        """Whether it returns the stored documents unchanged, in natural order."""
         return not self.reverse
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is only a part of the collection."""
+        """Whether it reads only a part of the collection."""
         return self._bounds is not None
 
     def records(self, reader: Reader) -> Iterator[Record]:
-        """See `AccessPath`."""
         stop, reverse = self.stop, self.reverse
         for record in reader.records(self.collection, self.after, reverse=reverse):
             key = record[0]
@@ -127,7 +122,6 @@ class CollectionScan(AccessPath):
             yield record
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AccessPath`."""
         shown: dict[str, Any] = {"stage": self._stage}
         if query:
             shown["filter"] = dict(query)
@@ -136,7 +130,6 @@ class CollectionScan(AccessPath):
 
     @property
     def summary(self) -> str:
-        """See `AccessPath`."""
         return self._stage
 
     @property
@@ -145,10 +138,9 @@ class CollectionScan(AccessPath):
 
 
 class CappedScan(CollectionScan):
-    """A scan of a collection that loses its oldest records: going on where a record is gone is an error."""
+    """A scan of a capped collection: continuing at a record that was removed is an error."""
 
     def check(self, reader: Reader) -> None:
-        """See `AccessPath`."""
         super().check(reader)
         if not self.documents_examined or self.after is None:
             return
@@ -161,7 +153,7 @@ class CappedScan(CollectionScan):
 
 
 class BucketScan(CollectionScan):
-    """The measurements of a time-series collection, taken out of their buckets."""
+    """The measurements of a time-series collection, unpacked from their buckets."""
 
     def __init__(self, collection: Collection, *, reverse: bool = False) -> None:
         super().__init__(collection, reverse=reverse)
@@ -169,11 +161,10 @@ class BucketScan(CollectionScan):
 
     @property
     def is_whole(self) -> bool:
-        """See `CollectionScan`."""
         return False
 
     def records(self, reader: Reader) -> Iterator[Record]:
-        """See `AccessPath`; all measurements of a bucket have its record key."""
+        """All measurements of a bucket have its record key."""
         yield from self._held
         options = self.collection.options["timeseries"]
         for key, bucket in super().records(reader):
@@ -184,7 +175,6 @@ class BucketScan(CollectionScan):
             yield from self._held
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AccessPath`."""
         shown: dict[str, Any] = {"stage": "UNPACK_TS_BUCKET"}
         if query:
             shown["filter"] = dict(query)
@@ -203,11 +193,9 @@ class IdLookup(AccessPath):
 
     @property
     def index_used(self) -> Index | None:
-        """See `AccessPath`."""
         return self.collection.id_index
 
     def records(self, reader: Reader) -> Iterator[Record]:
-        """See `AccessPath`."""
         id_key, self._id_key = self._id_key, None
         found = None if id_key is None else reader.find_id(self.collection, id_key)
         if found is not None:
@@ -216,7 +204,6 @@ class IdLookup(AccessPath):
             yield found
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AccessPath`."""
         if self.collection.is_clustered:
             return {"stage": "EXPRESS_CLUSTERED_IXSCAN", "keyPattern": "{ _id: 1 }"}
         shown: dict[str, Any] = {
@@ -228,13 +215,12 @@ class IdLookup(AccessPath):
 
     @property
     def summary(self) -> str:
-        """See `AccessPath`."""
         kind = "EXPRESS_CLUSTERED_IXSCAN" if self.collection.is_clustered else "EXPRESS_IXSCAN"
         return f"{kind} {{ _id: 1 }}"
 
 
 class IndexScan(AccessPath):
-    """Ranges of one index, one behind the other."""
+    """Ranges of one index, one after another."""
 
     def __init__(
         self,
@@ -248,9 +234,9 @@ class IndexScan(AccessPath):
         ordering: Ordering | None = None,
         before: bytes | None = None,
     ) -> None:
-        """``ranges`` ascend; ``ordering`` is the query's, if the index is to serve it.
+        """``ranges`` ascend; ``ordering`` is the query's sort, if the index has to produce it.
 
-        ``before`` is an index key that ends the scan without being part of it.
+        ``before`` is an index key that ends the scan and is excluded.
         """
         super().__init__(collection)
         self.index = index
@@ -270,18 +256,15 @@ class IndexScan(AccessPath):
 
     @property
     def index_used(self) -> Index | None:
-        """See `AccessPath`."""
         return self.index
 
     def check(self, reader: Reader) -> None:
-        """See `AccessPath`."""
         super().check(reader)
         collection = reader.catalog.by_uuid(self.collection.uuid)
         if collection is None or all(index.ident != self.index.ident for index in collection.indexes):
             raise CommandError(ErrorCode.QueryPlanKilled, f"index '{self.index.name}' dropped")
 
     def records(self, reader: Reader) -> Iterator[Record]:
-        """See `AccessPath`."""
         return self._ordered(reader) if self._ordering is not None else self._unordered(reader)
 
     def _unordered(self, reader: Reader) -> Iterator[Record]:
@@ -309,7 +292,7 @@ class IndexScan(AccessPath):
             self._after = None
 
     def _is_repeated(self, key: bytes, document: bytes) -> bool:
-        """Whether the document came before; only one with an array in the index's way can come again."""
+        """Whether the document was returned before, which needs an array in an indexed path."""
         if not self._is_multikey or not self._has_arrays(document):
             return False
         if key in self._seen:
@@ -318,10 +301,10 @@ class IndexScan(AccessPath):
         return False
 
     def _ordered(self, reader: Reader) -> Iterator[Record]:
-        """The records, where runs of keys that were cut are put into their order."""
+        """The records, with runs of truncated keys sorted."""
         yield from self._held
         for position, record in self._entries(reader):
-            # Among cut keys with the same beginning the order is not known.
+            # Truncated keys with the same beginning may be in any order.
             is_cut = len(position) > LONGEST_EXACT_KEY
             if self._run and not (is_cut and position.startswith(self._run_beginning)):
                 self._held = chain(self._sorted(self._run), () if is_cut else (record,))
@@ -343,7 +326,6 @@ class IndexScan(AccessPath):
         return iter(run)
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        """See `AccessPath`."""
         spec = self.index.spec
         fetch: dict[str, Any] = {"stage": "FETCH"}
         if query:
@@ -367,12 +349,11 @@ class IndexScan(AccessPath):
 
     @property
     def summary(self) -> str:
-        """See `AccessPath`."""
         return f"IXSCAN {shell(dict(self.index.key))}"
 
 
 def _array_finder(paths: Sequence[str]) -> Callable[[bytes], bool]:
-    """A function that tells whether an array stands in the way of one of the paths in a document."""
+    """A function: whether one of the paths meets an array in a document."""
     split = [path.split(".") for path in paths]
 
     def has_array(raw: bytes) -> bool:

@@ -1,8 +1,8 @@
-"""Ranges of KeyStrings that the conditions on one field can be found in.
+"""Compute the ranges of KeyStrings that match the conditions on one field.
 
-Comparisons in filters stay within the bracket of a type: ``{$gt: 5}`` is about numbers alone. So every
+Comparisons in filters stay within the bracket of a type: ``{$gt: 5}`` matches only numbers. So every
 condition that an index can serve is one range, or a few points, between bytes of the field's KeyString. An
-upper end stands for itself and for everything that begins with it.
+upper end includes everything that begins with it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from tailrace.mongod.store.tables import after_prefix
 from tailrace.query.collation import Collation
 from tailrace.query.match.conditions import Condition, conditions_of
 
-"""A comparison operator and what it compares with"""
+"""A comparison operator and its operand."""
 
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
 _NUMBER: Final = (layout.NAN, layout.LARGE)
@@ -44,35 +44,34 @@ _COLLATED: Final = (str, Symbol, Mapping)
 
 
 class _BracketEnd(str):
-    """The least or greatest value of a type, as explain writes it."""
+    """The least or greatest value of a type, for explain."""
 
     __slots__ = ()
 
 
 class Interval(NamedTuple):
-    """One range; the values at its ends may be excluded, the bytes never are."""
+    """One range; the values at its ends may be excluded, the bytes are always included."""
 
     lower: bytes
     upper: bytes
     least: Any
-    """The values at its ends, for people."""
+    """The values at its ends, for explain."""
     greatest: Any
     has_lower: bool = True
     has_upper: bool = True
 
     @property
     def text(self) -> str:
-        """As explain shows it."""
         start, end = "[" if self.has_lower else "(", "]" if self.has_upper else ")"
         return f"{start}{_shown(self.least)}, {_shown(self.greatest)}{end}"
 
     @property
     def is_point(self) -> bool:
-        """Whether it is about one value."""
+        """Whether it contains one value."""
         return self.lower == self.upper and bool(self.lower)
 
     def descending(self) -> "Interval":
-        """The same range where the field is stored in descending order, by complemented bytes."""
+        """The same range for a field in descending order, whose bytes are complemented."""
         return Interval(
             complement(self.upper),
             complement(self.lower),
@@ -105,7 +104,7 @@ _BRACKET_ENDS: Final = {
 
 
 def complement(key: bytes) -> bytes:
-    """Bytes that sort the other way round.
+    """Bytes that sort in the opposite order.
 
     >>> complement(bytes([0, 255])).hex()
     'ff00'
@@ -115,36 +114,36 @@ def complement(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FieldIntervals:
-    """What the conditions on one field come to."""
+    """The ranges for the conditions on one field."""
 
     intervals: tuple[Interval, ...]
-    """In order, without overlap; none if nothing can match."""
+    """Sorted, without overlap; empty if nothing can match."""
     covered: int
-    """How many of the conditions the ranges account for completely, where the field holds no array."""
+    """Number of conditions that the ranges decide completely, if the field has no array."""
     finds_missing: bool = False
-    """Whether documents without the field are among them."""
+    """Whether they contain documents without the field."""
 
     @property
     def are_points(self) -> bool:
-        """Whether each is about one value."""
+        """Whether each contains one value."""
         return all(interval.is_point for interval in self.intervals)
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """How the values of a field stand in an index."""
+    """How an index stores the values of a field."""
 
     collation: Collation | None = None
-    """The index's own."""
+    """The collation of the index."""
     has_strings: bool = True
-    """Whether strings compare there as the query compares them."""
+    """Whether the index compares strings as the query does."""
 
     def holds(self, value: Any) -> bool:
-        """Whether a value can be looked for."""
+        """Whether a value can be looked up."""
         return self.has_strings or not isinstance(value, _COLLATED)
 
     def key_of(self, value: Any) -> bytes:
-        """The KeyString of one value, without an end."""
+        """The KeyString of one value, without an end byte."""
         kind, raw = encode_value(value)
         if self.collation is not None:
             kind, raw = collated(self.collation, raw, kind, 0, len(raw))
@@ -154,25 +153,25 @@ class KeySpace:
 
 
 def key_space(index: Index, collation: Collation | None) -> KeySpace:
-    """How values stand in an index, for a query with a collation."""
+    """How an index stores values, for a query with a collation."""
     own = _collation_of(index)
     return KeySpace(own, has_strings=own == collation)
 
 
 @lru_cache(maxsize=1024)
 def _collation_of(index: Index) -> Collation | None:
-    # Whatever the collection's collation is, `_id`s are listed as they are.
+    # The index on `_id` does not use the collection's collation.
     spec = None if index.is_id else index.spec.get("collation")
     return None if spec is None else Collation.parse(spec)
 
 
 def record_keys(collation: Collation | None) -> KeySpace:
-    """The space of `_id`s and times, which know no collation, for a query that may have one."""
+    """The space of record keys, which have no collation, for a query that may have one."""
     return KeySpace(has_strings=collation is None)
 
 
 def comparisons_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
-    """The comparisons that all matching documents pass, by path; what an index cannot serve is left out."""
+    """The comparisons that all matching documents satisfy, by path, without those no index can serve."""
     return {
         path: [condition for condition in conditions if condition[0] in _COMPARISONS]
         for path, conditions in conditions_of(query).items()
@@ -182,9 +181,9 @@ def comparisons_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:
 def field_intervals(
     conditions: Sequence[Condition], keys: KeySpace, *, may_have_arrays: bool
 ) -> FieldIntervals | None:
-    """The ranges for the conditions on one field; None if it has none that an index can serve.
+    """The ranges for the conditions on one field; None if an index can serve none of them.
 
-    Where the field may hold arrays each condition may be met by another element, so only one of them counts.
+    If the field may have arrays, different elements may satisfy the conditions, so only one of them is used.
     """
     served = []
     for condition in conditions:
@@ -194,7 +193,7 @@ def field_intervals(
     if not served:
         return None
     if may_have_arrays:
-        # Points are fewer than ranges; among equals the first will do.
+        # Points contain less than ranges; otherwise the first condition is used.
         condition, intervals = min(served, key=lambda item: (item[0][0] not in ("$eq", "$in"), len(item[1])))
         return FieldIntervals(intervals, 1, _finds_null(condition))
     common = served[0][1]
@@ -226,7 +225,7 @@ def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval
 
 
 def has_point(value: Any, keys: KeySpace) -> bool:
-    """Whether values equal to this one have one place in an index, and so can be looked up there."""
+    """Whether values equal to this one are at one position in an index, so that they can be looked up."""
     if not keys.holds(value):
         return False
     return value is None or _bracket(value) is not None or isinstance(value, Mapping)
@@ -236,7 +235,7 @@ def _point(value: Any, keys: KeySpace) -> Interval | None:
     if not has_point(value, keys):
         return None
     if value is None:
-        # Documents without the field are listed under null, empty arrays under undefined.
+        # An index stores documents without the field under null, and empty arrays under undefined.
         return Interval(bytes([layout.UNDEFINED]), bytes([layout.NULL]), None, None)
     key = keys.key_of(value)
     return Interval(key, key, value, value)
@@ -252,7 +251,7 @@ def _range(operator: str, value: Any, bracket: tuple[int, int], keys: KeySpace) 
 
 def _bracket(value: Any) -> tuple[int, int] | None:
     if isinstance(value, Code):
-        return None  # a string to Python, but not to BSON
+        return None  # a subclass of str, but not a BSON string
     return next((_BRACKETS[kind] for kind in type(value).__mro__ if kind in _BRACKETS), None)
 
 

@@ -1,4 +1,4 @@
-"""`min` and `max` of a find: a stretch of an index between two keys."""
+"""`min` and `max` of a find: a range of an index between two keys."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from tailrace.mongod.store.indexes.index_keys import is_descending
 def key_bounds(
     index: Index, min_key: Mapping[str, Any] | None, max_key: Mapping[str, Any] | None
 ) -> tuple[bytes, bytes | None]:
-    """Where the stretch begins, and the key that ends it without being part of it."""
+    """The start of the range, and its end, which is excluded."""
     lower = b"" if not min_key else _key(index, min_key)
     upper = None if not max_key else _key(index, max_key)
     if upper is not None and lower >= upper and min_key:

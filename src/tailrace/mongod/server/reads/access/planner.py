@@ -1,8 +1,8 @@
-"""The choice of an access path for a query.
+"""Choose the access path of a query.
 
-There is no trial and no cache: a look-up by `_id` beats everything, then the index whose first fields are
-bound most tightly counts, then one that spares a sort, and a scan is always possible. The choice may cost
-time, never results: what an index cannot decide is decided by looking at the documents.
+There are no trial runs and no cache: a look-up by `_id` is best, then the index whose first fields have the
+tightest bounds, then one that makes a sort unnecessary, then a scan. The choice affects only speed:
+conditions that an index cannot decide are checked on the documents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,14 +49,14 @@ _MOST_RANGES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of an access path."""
+    """What an access path has to return."""
 
     query: Mapping[str, Any]
     sort: Mapping[str, Any] = field(default_factory=dict)
     ordering: Ordering | None = None
     """The compiled ``sort``; None without one, and for `$natural`."""
     hint: Any = None
-    """The name or the key pattern of an index, or `$natural`, as a client gives it."""
+    """The name or the key pattern of an index, or `$natural`."""
     collation: Collation | None = None
     min_key: Mapping[str, Any] | None = None
     max_key: Mapping[str, Any] | None = None
@@ -65,9 +65,9 @@ class Wanted:
 def choose_read(
     reader: Reader, collection: Collection, wanted: Wanted, *, raw_data: bool = False
 ) -> AccessPath:
-    """The best way to what a client calls the documents of a collection.
+    """The best path to the documents of a collection.
 
-    Those of a time series are measurements, unless it asks for the ``raw_data``: the buckets they are in.
+    Those of a time series are measurements, or with ``raw_data`` the buckets that contain them.
     """
     if not collection.is_timeseries or raw_data:
         return choose_access(reader, collection, wanted)
@@ -75,7 +75,7 @@ def choose_read(
 
 
 def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> AccessPath:
-    """The best way to the stored documents of a query."""
+    """The best path to the stored documents of a query."""
     conditions = comparisons_of(wanted.query)
     direction = _natural_direction(wanted)
     index = None if direction is not None else hinted_index(collection, wanted.hint)
@@ -102,7 +102,7 @@ def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> Acc
 
 
 def hinted_index(collection: Collection, hint: Any) -> Index | None:
-    """The index that a hint names or describes; None without one, and for the key of a cluster."""
+    """The index that a hint names or describes; None without a hint, and for a clustered key."""
     if hint is None:
         return None
     for index in collection.indexes:
@@ -125,7 +125,7 @@ def _fields(hint: Any) -> list[tuple[str, Any]]:
 
 
 def check_hint(hint: Any) -> None:
-    """Refuse what cannot be a hint, whether or not there is a collection."""
+    """Refuse an invalid hint, even if the collection does not exist."""
     if hint is not None and not isinstance(hint, str | Mapping):
         raise CommandError(ErrorCode.FailedToParse, "Hint must be a string or an object")
     if isinstance(hint, Mapping) and NATURAL in hint and (len(hint) > 1 or hint[NATURAL] not in (1, -1)):
@@ -142,7 +142,7 @@ def _natural_direction(wanted: Wanted) -> int | None:
 def _scan(
     collection: Collection, wanted: Wanted, conditions: Mapping[str, list[Condition]], direction: int | None
 ) -> AccessPath:
-    """A scan in natural order, cut to the part that the query is about if the record keys tell."""
+    """A scan in natural order, restricted to the part that can match if record keys decide that."""
     bounds = record_bounds(collection, conditions, record_keys(wanted.collation))
     reverse = direction is not None and direction < 0
     is_ordered = False
@@ -164,7 +164,7 @@ def _scan(
 
 
 def _is_all(query: Mapping[str, Any], path: str, covered: int) -> bool:
-    """Whether a filter says nothing but that many conditions on one path."""
+    """Whether a filter consists of that many conditions on one path."""
     if list(query) != [path]:
         return False
     value = query[path]
@@ -228,7 +228,7 @@ class _Candidate:
     index: Index
     is_multikey: bool
     bounds: tuple[FieldIntervals, ...]
-    """For the first fields of the index, as many as are bound."""
+    """For the first fields of the index that have bounds."""
     sort: Mapping[str, Any]
     keys: KeySpace
 
@@ -242,7 +242,7 @@ class _Candidate:
         *,
         is_forced: bool = False,
     ) -> "_Candidate | None":
-        """What an index can do for the query; None if nothing, or if it lacks documents that may match."""
+        """An index as a candidate; None if it is of no use, or lacks documents that may match."""
         if not _is_plain(index) or index.spec.get("hidden"):
             return None
         is_multikey = not index.is_id and reader.is_multikey(index)
@@ -251,24 +251,24 @@ class _Candidate:
         if index.spec.get("sparse") and not is_forced and (not bounds or bounds[0].finds_missing):
             return None
         partial = index.spec.get("partialFilterExpression")
-        # Under another collation strings may be equal to the query's, but not to the index's filter.
+        # With different collations, strings that match the query may not match the index's filter.
         if partial is not None and not (keys.has_strings and _implies(conditions, partial, keys.collation)):
             return None
         return cls(index, is_multikey, bounds, wanted.sort, keys)
 
     @property
     def score(self) -> tuple[tuple[int, ...], bool, bool]:
-        """Greater is better: how tightly each field is bound, then whether a sort is spared."""
+        """Greater is better: how tight each field's bounds are, then whether a sort is unnecessary."""
         return tuple(_tightness(bound) for bound in self.bounds), self.serves_sort, self.index.unique
 
     @property
     def serves_sort(self) -> bool:
-        """Whether the index has the order that is asked for."""
+        """Whether the index has the order of the query's sort."""
         return self.is_backward is not None
 
     @property
     def is_backward(self) -> bool | None:
-        """Whether the index is to be read backwards for the order asked for; None if it does not have it."""
+        """Whether the index has to be read backwards for the sort; None if it does not have that order."""
         if not self.sort or not self.keys.has_strings or (self.is_multikey and self.bounds):
             return None
         fixed = {
@@ -296,7 +296,7 @@ class _Candidate:
 
 
 def _is_plain(index: Index) -> bool:
-    """Whether an index holds the values of its fields in BSON order."""
+    """Whether an index stores the values of its fields in BSON order."""
     return all(not isinstance(direction, str) and "$**" not in path for path, direction in index.key)
 
 
@@ -309,7 +309,7 @@ def _field_bounds(
     for path, _ in index.key:
         root = path.partition(".")[0]
         if is_multikey and root in roots:
-            break  # two fields of one array's elements: a document may match by different elements
+            break  # two fields of one array's elements: different elements may satisfy the conditions
         roots.add(root)
         found = field_intervals(conditions.get(path, ()), keys, may_have_arrays=is_multikey)
         if found is None or ranges * len(found.intervals) > _MOST_RANGES:
@@ -366,7 +366,7 @@ def _order_of(index: Index, fixed: set[str], sort: Mapping[str, Any]) -> bool | 
 def _implies(
     conditions: Mapping[str, list[Condition]], partial: Mapping[str, Any], collation: Collation | None
 ) -> bool:
-    """Whether every document that meets the conditions is in a partial index, as far as it is easy to see."""
+    """Whether a partial index certainly contains every document that satisfies the conditions."""
     for path, condition in partial.items():
         if path.startswith("$"):
             return False
@@ -376,7 +376,7 @@ def _implies(
             continue
         values = [value for operator, value in given if operator == "$eq"]
         holds = compile_match({"value": condition}, collation=collation)
-        # Being equal to null is also true of documents without the field.
+        # Documents without the field also equal null.
         if not any(holds({"value": value}) and (value is not None or holds({})) for value in values):
             return False
     return True

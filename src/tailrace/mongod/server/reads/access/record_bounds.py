@@ -1,4 +1,4 @@
-"""Parts of a collection that are found by the record key alone: times of the oplog, `_id`s of some."""
+"""Ranges of record keys that decide conditions: times of the oplog, `_id`s of clustered collections."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tailrace.mongod.store.tables import pack_time
 from tailrace.query.match.conditions import Condition
 
 _TIME: Final = 9
-"""Bytes of a timestamp's KeyString: its type, and the time as the oplog's record keys have it"""
+"""Size of a timestamp's KeyString: its type, and the time as in the oplog's record keys."""
 _UUID_SIZE: Final = 16
 _IMAGE_SIZE: Final = _UUID_SIZE + 16
 _LAST_IMAGE: Final = (1 << 8 * _IMAGE_SIZE) - 1
@@ -27,17 +27,17 @@ _END: Final = bytes([layout.END])
 
 @dataclass(frozen=True, slots=True)
 class RecordBounds:
-    """Where to begin and to stop, in both directions; None is the collection's own end."""
+    """The range in both directions; None is the end of the collection."""
 
     path: str
-    """The field that the record key is made of."""
+    """The field that determines the record key."""
     after: bytes | None = None
     highest: bytes | None = None
     below: bytes | None = None
     lowest: bytes | None = None
     covered: int = 0
     is_exact: bool = False
-    """Whether the bounds let nothing through but what meets the conditions they cover."""
+    """Whether all records in the range satisfy the conditions."""
     is_empty: bool = False
     shown: Mapping[str, Any] | None = None
 
@@ -45,7 +45,7 @@ class RecordBounds:
 def record_bounds(
     collection: Collection, conditions: Mapping[str, list[Condition]], keys: KeySpace
 ) -> RecordBounds | None:
-    """What the conditions say about record keys; None if the keys say nothing about documents."""
+    """The range that the conditions allow; None if record keys do not depend on a field."""
     if collection.table == "oplog":
         path = "ts"
     elif collection.is_clustered:
@@ -59,7 +59,7 @@ def record_bounds(
         return RecordBounds(path)
     if not found.intervals:
         return RecordBounds(path, is_empty=True)
-    # Several points become one stretch from the first to the last; the filter drops what is between.
+    # Several points become one range from the first to the last; the filter drops the others.
     first, last = found.intervals[0], found.intervals[-1]
     is_exact = len(found.intervals) == 1
     if path == "ts":
@@ -97,7 +97,7 @@ def _times(first: Interval, last: Interval, covered: int) -> RecordBounds:
 
 
 def _images(conditions: Sequence[Condition]) -> RecordBounds:
-    """Pre-images are stored in the order of their identifiers: collection, time, index."""
+    """Bounds for pre-images, which are stored in the order of their identifiers: collection, time, index."""
     lowest, highest = 0, _LAST_IMAGE
     for operator, value in conditions:
         first, last = _image_key(value, 0), _image_key(value, _LAST_INDEX)
@@ -123,9 +123,9 @@ def _images(conditions: Sequence[Condition]) -> RecordBounds:
 
 
 def _image_key(identifier: Any, index: int) -> int | None:
-    """The record key of a pre-image as a number; None if this is not what identifiers look like.
+    """The record key of a pre-image as a number; None if this is no identifier.
 
-    ``index`` stands in for an `applyOpsIndex` that is beside all numbers, such as MaxKey.
+    ``index`` replaces an `applyOpsIndex` that is no number, such as MaxKey.
     """
     if not isinstance(identifier, Mapping) or tuple(identifier) != ("nsUUID", "ts", "applyOpsIndex"):
         return None
@@ -140,12 +140,12 @@ def _image_key(identifier: Any, index: int) -> int | None:
 
 
 def _time(key: bytes) -> int | None:
-    """The time of a KeyString; None for the end of the bracket, which is open for entries of the oplog."""
+    """The time of a KeyString; None for the end of the bracket, which is no bound for oplog entries."""
     return int.from_bytes(key[1:], "big") if len(key) == _TIME else None
 
 
 def _below(interval: Interval) -> bytes:
-    """A key that no record has, directly below the first one in the range."""
+    """A key directly below the first one in the range, which no record has."""
     if len(interval.lower) == 1:
         return bytes([interval.lower[0] - 1, 0xFF])
     return interval.lower + _JUST_BELOW_END

@@ -1,1 +1,1 @@
-"""Options of the read commands, parsed and checked."""
+"""The options of the read commands."""

@@ -18,8 +18,6 @@ _WITHOUT_EFFECT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AggregateRequest:
-    """What a client asks for."""
-
     named: str | None
     """The collection; None for `{aggregate: 1}`."""
     pipeline: list[dict[str, Any]]
@@ -34,7 +32,7 @@ class AggregateRequest:
 
     @classmethod
     def parse(cls, arguments: Arguments, *, is_explained: bool = False) -> "AggregateRequest":
-        """Read the fields of a command; one that is explained needs no `cursor`."""
+        """Read the fields of a command; with explain it needs no `cursor`."""
         named = arguments.value("aggregate")
         pipeline = arguments.array("pipeline")
         for stage in pipeline:

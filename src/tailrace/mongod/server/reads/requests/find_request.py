@@ -18,8 +18,6 @@ _WITHOUT_EFFECT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FindRequest:
-    """What a client asks for."""
-
     query: dict[str, Any] = field(default_factory=dict)
     sort: dict[str, Any] = field(default_factory=dict)
     projection: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +41,7 @@ class FindRequest:
 
     @classmethod
     def parse(cls, arguments: Arguments) -> "FindRequest":
-        """Read the fields of a command; the collection's name is the caller's."""
+        """Read the fields of a command, except the collection's name."""
         request = cls(
             query=arguments.document("filter", {}),
             sort=arguments.document("sort", {}),
@@ -72,7 +70,7 @@ class FindRequest:
 
     @classmethod
     def by_query(cls, arguments: Arguments) -> "FindRequest":
-        """The find that gives the documents which a `count` or `distinct` is about."""
+        """The find for the documents of a `count` or `distinct`."""
         return cls(
             query=arguments.document("query", {}),
             hint=arguments.value("hint", None) or None,
@@ -96,7 +94,7 @@ class FindRequest:
 
 
 def check_natural_sort(sort: Mapping[str, Any]) -> None:
-    """`$natural` stands alone, with 1 or -1."""
+    """Refuse `$natural` together with other fields, or with a value other than 1 and -1."""
     if NATURAL in sort and (len(sort) > 1 or sort[NATURAL] not in (1, -1)):
         raise _bad(
             "$natural sort cannot be set to a value other than -1 or 1, nor combined with other fields"

@@ -1,4 +1,4 @@
-"""What of reads is outside of the Stable API, and so refused to clients that asked for nothing else."""
+"""Refuse options and stages of reads that are not in the Stable API, for clients with `apiStrict`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ _UNSTABLE_STATISTICS: Final = ("latencyStats", "storageStats", "queryExecStats")
 
 
 def check_find_is_stable(command: Mapping[str, Any]) -> None:
-    """Refuse options of `find` that may change from release to release."""
+    """Refuse options of `find` that are not in the Stable API."""
     if command.get("apiStrict") is not True:
         return
     for name in _UNSTABLE_FIND_OPTIONS:
@@ -30,7 +30,7 @@ def check_find_is_stable(command: Mapping[str, Any]) -> None:
 
 
 def check_pipeline_is_stable(command: Mapping[str, Any], pipeline: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse stages that may change from release to release; those inside of others too."""
+    """Refuse stages that are not in the Stable API, also nested ones."""
     if command.get("apiStrict") is True:
         _check_stages(pipeline)
 

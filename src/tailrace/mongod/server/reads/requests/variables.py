@@ -11,9 +11,9 @@ from tailrace.query.variables import variables_at
 
 
 def read_variables(context: Context, let: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The times of the command, and what its `let` says."""
+    """The times of the command, and the variables of its `let`."""
     clock = context.node.states.clock
     wall = clock.wall.milliseconds()
-    # An idle deployment's newest cluster time may be seconds old; the next one will be of this second.
+    # An idle deployment's newest cluster time may be seconds old; the next one is of this second.
     cluster_time = max(clock.now, wall // 1000 << 32 | 1)
     return variables_at(DatetimeMS(wall), to_timestamp(cluster_time), let)

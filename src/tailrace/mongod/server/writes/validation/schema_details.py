@@ -1,4 +1,4 @@
-"""Which keywords of a `$jsonSchema` a value breaks, and how."""
+"""Explain which keywords of a `$jsonSchema` a value violates."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,15 +29,15 @@ _WITH_NEIGHBOURS: Final = {
     "additionalProperties": ("properties", "patternProperties"),
     "additionalItems": ("items",),
 }
-"""Keywords whose meaning depends on others beside them"""
+"""Keywords that depend on other keywords of the same schema."""
 _NO_RULE: Final = frozenset(
     {"exclusiveMinimum", "exclusiveMaximum", "title", "description", "encryptMetadata"}
 )
-"""Keywords that are no rule by themselves"""
+"""Keywords that are no rules."""
 
 
 def schema_details(schema: Mapping[str, Any], value: Any) -> list[dict[str, Any]]:
-    """One entry for each keyword that the value breaks.
+    """One entry for each keyword that the value violates.
 
     >>> schema_details({"required": ["a", "b"], "maxProperties": 5}, {"a": 1})
     [{'operatorName': 'required', 'specifiedAs': {'required': ['a', 'b']}, 'missingProperties': ['b']}]
@@ -55,7 +55,7 @@ def _holds(name: str, argument: Any, schema: Mapping[str, Any], value: Any) -> b
         if neighbour in schema:
             part[neighbour] = schema[neighbour]
     if name in ("additionalProperties", "additionalItems"):
-        # The neighbours say only what is additional; whether they hold is told under their own names.
+        # The other keywords define what is additional; their own violations have their own entries.
         part = {key: _anything(key, spec) if key != name else spec for key, spec in part.items()}
     return compile_schema(part)(value)
 

@@ -1,7 +1,7 @@
-"""Why a document fails the rules of its collection: the field `errInfo.details` of the error.
+"""Explain why a document fails validation: the field `errInfo.details` of the error.
 
-The rules are a filter. Each part that does not match is told with the operator, how it was written, the
-reason and the values that were looked at; a logical operator tells which of its clauses failed.
+The rules are a filter. Each part that does not match is shown with its operator, its specification, the
+reason and the values considered; a logical operator shows the clauses that failed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def validation_details(
     variables: Mapping[str, Any],
     collation: Collation | None,
 ) -> dict[str, Any]:
-    """What of the rules a document breaks."""
+    """The rules that a document violates."""
     return _Explainer(document, variables, collation).filter(rules)
 
 
@@ -65,7 +65,7 @@ class _Explainer:
         return {"operatorName": "$and", "clausesNotSatisfied": failed}
 
     def _clauses(self, rules: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The parts of a filter, the operators of one field apart."""
+        """The parts of a filter, with the operators of a field separated."""
         for name, value in rules.items():
             if name == "$comment":
                 continue

@@ -1,4 +1,4 @@
-"""Document validation: what a collection's validator says about a document that is to be stored."""
+"""Check documents against their collection's validator before they are stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from tailrace.query.match import compile_match
 
 
 class Validator:
-    """The rules of one collection, compiled."""
+    """The compiled rules of one collection."""
 
     def __init__(
         self, collection: Collection, rules: dict[str, Any], log: Logbook, variables: Mapping[str, Any]
@@ -32,9 +32,9 @@ class Validator:
 
     @classmethod
     def of(cls, collection: Collection, log: Logbook, variables: Mapping[str, Any]) -> "Validator | None":
-        """The validator of a collection; None if it has none, or one that is switched off.
+        """The validator of a collection; None if it has none, or if it is off.
 
-        ``variables`` are what its expressions can refer to with `$$`.
+        ``variables`` are those that its expressions can use with `$$`.
         """
         rules = collection.options.get("validator")
         if not rules or collection.options.get("validationLevel") == "off":
@@ -42,11 +42,11 @@ class Validator:
         return cls(collection, rules, log, variables)
 
     def check_insert(self, document: bytes) -> None:
-        """Refuse a new document that breaks the rules."""
+        """Refuse a new document that violates the rules."""
         self._check(decode(document))
 
     def check_update(self, before: dict[str, Any], after: dict[str, Any]) -> None:
-        """Refuse a change that breaks the rules; the moderate level allows it where they were broken."""
+        """Refuse a change that violates the rules, except, at the moderate level, if `before` does too."""
         if self._matches(after) or (self._is_moderate and not self._matches(before)):
             return
         self._check(after)
@@ -75,6 +75,5 @@ class Validator:
 
 
 def collation_of(collection: Collection) -> Collation | None:
-    """The collation that a collection was made with."""
     spec = collection.options.get("collation")
     return None if spec is None else Collation.parse(spec)
