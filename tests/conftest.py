@@ -1,4 +1,4 @@
-"""What tests of more than one folder share: one Spark session for each test process."""
+"""Fixtures shared by all tests: one Spark session per test process."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ _LONG = (
     "tests/testing/test_demo.py",
     "tests/laws/test_spark_engine.py",
 )
-"""Tests that wait more than they work: started first, they wait beside the others and not behind them"""
+"""Tests that mostly wait. They start first, so that they wait while the other tests run."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Spark needs a Java; `make test` installs one where that can be done."""
+    """Skip tests that need Java where there is none; `make test` installs one where it can."""
     sentence = missing_java()
     if sentence is not None:
         pytest.skip(sentence)
@@ -37,7 +37,7 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """Spark in this process, two cores; started by the first test that asks for it."""
+    """Spark in this process with two cores; started by the first test that uses it."""
     from tailrace.spark.session import LIGHT_JAVA, build_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -51,7 +51,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Spa
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
-            # A busy machine takes its time to start a Python process.
+            # Starting a Python process can take long on a busy machine.
             "spark.python.authenticate.socketTimeout": "120s",
         },
     )

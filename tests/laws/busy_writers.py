@@ -1,4 +1,4 @@
-"""Clients that write all the time, whatever becomes of the server meanwhile."""
+"""Clients that write all the time, even while the server is killed and restarted."""
 
 import random
 import threading
@@ -11,11 +11,11 @@ from pymongo.errors import OperationFailure, PyMongoError
 from tests.mongod.server.served import ServedProcess
 
 SECONDS = 240
-"""How long the last write may take"""
+"""How long the last write may take."""
 
 
 class Writer(threading.Thread):
-    """Inserts, batches, updates and transactions, until it is told to end."""
+    """Inserts, batches, updates and transactions, until `end` is called."""
 
     def __init__(self, name: str, seed: int, process: ServedProcess, pause: float) -> None:
         super().__init__(name=name)
@@ -59,7 +59,7 @@ class Writer(threading.Thread):
 
 @contextmanager
 def suppress_lost_connection() -> Iterator[None]:
-    """What a server that was killed leaves a client with; the write may be there or not."""
+    """Ignore the errors that a killed server causes; the write may have been stored or not."""
     try:
         yield
     except PyMongoError as error:
@@ -69,7 +69,7 @@ def suppress_lost_connection() -> Iterator[None]:
 
 @contextmanager
 def writing(process: ServedProcess, seed: int, pause: float = 0.05) -> Iterator[None]:
-    """Two of them for the time of a block, who pause at most so many seconds between writes."""
+    """Run two writers during a block; `pause` is the longest time between two writes, in seconds."""
     writers = [Writer(f"w{number}", seed + number, process, pause) for number in range(2)]
     for writer in writers:
         writer.start()

@@ -1,4 +1,4 @@
-"""Pipelines whose processes are killed (SIGKILL), with their server or without, while clients write."""
+"""Pipelines whose processes are killed (SIGKILL), with or without their server, while clients write."""
 
 import os
 import random
@@ -24,7 +24,7 @@ Driver = subprocess.Popen[bytes]
 
 
 @contextmanager
-def killed_beside_one_jvm(
+def job_under_kills(
     spark: SparkSession,
     source: OplogSource,
     process: ServedProcess,
@@ -34,9 +34,9 @@ def killed_beside_one_jvm(
     rounds: int,
     of_workers: float,
 ) -> Iterator[Warnings]:
-    """A job that still runs after its workers, its planner and its server were killed; its warnings.
+    """Run a job, kill its workers, planner and server, then run the block; yields the job's warnings.
 
-    The driver and its JVM stay. ``of_workers`` is the part of the kills that hit workers, not the server.
+    The driver and its JVM stay. ``of_workers`` is the share of the kills that hit workers, not the server.
     """
     rng = random.Random(seed)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
@@ -47,7 +47,7 @@ def killed_beside_one_jvm(
         try:
             with writing(process, seed):
                 for _ in range(rounds):
-                    wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: while it still recovers
+                    wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: during recovery
                     time.sleep(rng.uniform(0.0, 0.3))
                     victims = python_processes_below(jvm)
                     if victims and rng.random() < of_workers:
@@ -68,9 +68,9 @@ def killed_beside_one_jvm(
 def kill_drivers(
     process: ServedProcess, folder: Path, *, seed: int, rounds: int, first: Callable[[Driver], None]
 ) -> None:
-    """Kill drivers with all of their processes, each on what the last one left.
+    """Start drivers one after another on the same history, and kill each with all of its processes.
 
-    In half of the rounds something else is killed ``first``.
+    In half of the rounds ``first`` is called before the kill.
     """
     rng = random.Random(seed)
     with writing(process, seed, pause=0.2):
@@ -84,7 +84,7 @@ def kill_drivers(
 
 @contextmanager
 def driving(process: ServedProcess, folder: Path) -> Iterator[Driver]:
-    """`tailrace pipeline` from a server to the history in a folder; killed after the block, with its JVM."""
+    """Run `tailrace pipeline` into the history of a folder; kill it and its JVM after the block."""
     command = [sys.executable, "-m", "tailrace", "pipeline", "--source", process.uri]
     command += ["--history", str(folder / "history"), "--trigger", "0s", "--master", "local[2,4]"]
     with open(folder / "pipeline.log", "ab") as log:
@@ -98,7 +98,7 @@ def driving(process: ServedProcess, folder: Path) -> Iterator[Driver]:
 
 
 def python_processes_below(pid: int) -> list[int]:
-    """The Python processes that a process has started, and theirs."""
+    """Return the Python processes among the descendants of a process."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -116,15 +116,15 @@ def python_processes_below(pid: int) -> list[int]:
 
 
 def wait_for_commits(history: Path, more: int, job: RunningJob | None = None) -> None:
-    """Wait until the table has ``more`` batches than now; ``job`` builds them, if it runs in this process."""
+    """Wait until the table has ``more`` further batches; fail if ``job``, which builds them, has ended."""
     deadline = time.monotonic() + SECONDS
     while not HistoryTable.exists(history):
-        assert time.monotonic() < deadline, "no history appears"
+        assert time.monotonic() < deadline, "no history was created"
         time.sleep(0.05)
     table = HistoryTable.open(history)
     wanted = table.version + more
     while table.version < wanted:
         assert job is None or job.is_alive(), f"the job ended: {job.error!r}"
-        assert time.monotonic() < deadline, "the history does not go on"
+        assert time.monotonic() < deadline, "no batch was added to the history"
         time.sleep(0.02)
         table.refresh()

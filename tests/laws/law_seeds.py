@@ -1,6 +1,6 @@
-"""The seeds every law is checked with.
+"""The seeds that the laws are checked with.
 
-`TAILRACE_SEED` shifts them all. A failure names the call that makes its history again.
+`TAILRACE_SEED` shifts them all. A failure names the call that generates its history.
 """
 
 import os
@@ -25,10 +25,10 @@ _slow_chunks = [
     pytest.param(chunk, id=str(chunk.start), marks=pytest.mark.slow) for chunk in _chunks(_slow, SLOW_CHUNK)
 ]
 
-# With this scope pytest runs all laws on one chunk before the next, and its histories are made once.
+# With this scope pytest runs all laws on one chunk before the next, so its histories are generated once.
 over_seeds = pytest.mark.parametrize("seeds", _quick_chunks + _slow_chunks, scope="session")
 over_fewer_seeds = pytest.mark.parametrize(
     "seeds", _quick_chunks[: len(_quick_chunks) // 2] + _slow_chunks, scope="session"
 )
-"""For what follows from the laws, or refines them"""
+"""For tests that follow from the laws, or refine them."""
 over_slow_seeds = pytest.mark.parametrize("seeds", _slow_chunks, scope="session")

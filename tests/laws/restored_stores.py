@@ -1,4 +1,4 @@
-"""Stores with a generated history as their oplog, and what streams on their logs show of it."""
+"""Stores with a generated history as their oplog, and streams that read their logs."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ BEFORE_ALL_HISTORIES = 1_600_000_000
 
 @contextmanager
 def restored_store(folder: str) -> Iterator[Store]:
-    """A store that was initiated long before any history begins."""
+    """Open a store whose oplog begins before every generated history."""
     wall = WallClock()
     wall.advance(BEFORE_ALL_HISTORIES - wall.seconds())
     store = Store.open(Path(folder), wall=wall, map_size=1 << 26)
@@ -35,7 +35,7 @@ def restored_store(folder: str) -> Iterator[Store]:
 
 
 def restore(store: Store, entries: Sequence[bytes]) -> None:
-    """Put entries into the oplog as they are, one commit for all."""
+    """Write entries into the oplog unchanged, in one commit."""
 
     def work(unit: WriteUnit) -> None:
         state = unit.state
@@ -48,8 +48,12 @@ def restore(store: Store, entries: Sequence[bytes]) -> None:
     store.write_now(work)
 
 
+def lookups_of(history: History) -> Lookups:
+    return Lookups(history.entry, history.pre_image, history.document)
+
+
 def any_started_stream(history: History, rng: random.Random) -> Stream:
-    """Any stream that says where it starts; on a log, others would start at its end."""
+    """Return a random stream with a start; on a log, a stream without one would start at the end."""
     stream = any_stream(history, rng)
     if stream.spec.keys().isdisjoint(RESUME_OPTIONS):
         first = rng.choice(history.timestamps)
@@ -58,7 +62,7 @@ def any_started_stream(history: History, rng: random.Random) -> Stream:
 
 
 def run(stream: Stream, log: EventLog, lookups: Lookups, rng: random.Random) -> Outcome:
-    """Take everything a log has for a stream, in bites of any size."""
+    """Read a stream to the end of a log, in batches of random size."""
     plan = Plan.open(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
     shown = LogStream(plan, log, {"": lookups})
     outcome = Outcome()
@@ -74,6 +78,6 @@ def run(stream: Stream, log: EventLog, lookups: Lookups, rng: random.Random) -> 
     return outcome
 
 
-def seen(outcome: Outcome) -> tuple[list[bytes], bool, int | None]:
-    """What somebody who watches sees of it: the events, and how they end."""
+def observed(outcome: Outcome) -> tuple[list[bytes], bool, int | None]:
+    """Return what a client can observe: events, whether they end with invalidate, the error's code."""
     return outcome.events, outcome.invalidated, None if outcome.error is None else outcome.error.code

@@ -1,4 +1,4 @@
-"""Batching: how the entries are cut into batches makes no difference to what comes out."""
+"""Batching: the size of the batches of entries does not change the events."""
 
 import random
 
@@ -8,17 +8,17 @@ from tests.support.history import History
 from tests.support.seeds import check_histories
 
 
-def cut_any_way(history: History) -> None:
+def batches_of_every_size(history: History) -> None:
     stream = any_stream(history, random.Random(history.seed))
-    at_once = stream.run(track=True)
-    assert at_once.error is None
+    in_one_batch = stream.run(track=True)
+    assert in_one_batch.error is None
     for size in (1, 7):
         in_batches = stream.run(batch_size=size, track=True)
-        assert in_batches.events == at_once.events
-        assert in_batches.invalidated == at_once.invalidated
-        assert in_batches.positions[-1] == at_once.positions[-1]
+        assert in_batches.events == in_one_batch.events
+        assert in_batches.invalidated == in_one_batch.invalidated
+        assert in_batches.positions[-1] == in_one_batch.positions[-1]
 
 
 @over_fewer_seeds
-def test_batches_of_one_of_seven_and_of_everything_give_the_same(seeds: range) -> None:
-    check_histories(seeds, cut_any_way)
+def test_batches_of_one_seven_or_all_entries_give_the_same_events(seeds: range) -> None:
+    check_histories(seeds, batches_of_every_size)

@@ -1,14 +1,14 @@
 """The laws on sharded clusters: clients on two routers, ranges that move, collections that are resharded.
 
-A cluster of one, two or five shards is played with, and a replica set is asked for the same operations. What
-the streams of both tell of each document has to be the same; sharding itself may show on the cluster alone.
+The same random operations run on a cluster of one, two or five shards and on a replica set. The streams of
+both have to show the same changes of each document; only events of sharding itself may differ.
 """
 
 import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -16,14 +16,14 @@ from bson import Timestamp
 from pymongo.errors import OperationFailure
 
 from tailrace.bson import documents as bsondocs
+from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.scope import Scope
 from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
-from tests.laws.wire_streams import WireStream, note, oplog_of
+from tests.laws.wire_streams import WireStream, check_order, check_replay, note, oplog_of
 from tests.support.client_workload import COLLECTIONS, ClientWorkload
-from tests.support.folding import Fold
 from tests.support.history import Documents, History, identity, timestamp_of
 from tests.support.streams import Stream, cluster_time_of, operation_type, token_of
 
@@ -33,13 +33,13 @@ STEPS, OPERATIONS = 6, 20
 MOST_SHARDS = 6
 
 SPEC = {"showRawUpdateDescription": True, "showExpandedEvents": True}
-OF_SHARDING = frozenset({"shardCollection", "refineCollectionShardKey", "reshardCollection"})
+SHARDING_EVENTS = frozenset({"shardCollection", "refineCollectionShardKey", "reshardCollection"})
 ONCE_PER_SHARD = frozenset({"drop", "createIndexes", "dropIndexes", "modify"})
 
 
 @dataclass
 class Run:
-    """What was done with one seed, and what was true at some moments of it."""
+    """The operations of one seed, and the documents at some moments between them."""
 
     seed: int
     cluster: ShardedCluster
@@ -62,7 +62,7 @@ class Run:
 
 
 class Disturbance:
-    """What an administrator does to a cluster while clients work on it."""
+    """Random commands of an administrator, run while clients use the cluster."""
 
     def __init__(self, cluster: ShardedCluster, seed: int, databases: list[str]) -> None:
         self._rng = random.Random(seed)
@@ -70,8 +70,8 @@ class Disturbance:
         self._admin = cluster.client().admin
         self._databases = databases
 
-    def strike(self) -> str:
-        """Do something; its name, or why it was refused."""
+    def run_command(self) -> str:
+        """Run one command; return its name, and the error code if it was refused."""
         name, command = self._rng.choice(
             (
                 ("shard", self._shard),
@@ -88,7 +88,7 @@ class Disturbance:
             command()
         except OperationFailure as error:
             if error.code in (None, 1):
-                raise  # no refusal, but a fault
+                raise  # a fault of the server, not a refusal
             return f"{name} refused: {error.code}"
         return name
 
@@ -101,7 +101,7 @@ class Disturbance:
         return self._rng.choice(own) if own else {"_id": self._namespace(), "key": {"_id": 1}}
 
     def _shard(self) -> None:
-        # One that is not there would be created, which the replica set is not asked for.
+        # A missing collection would be created; on the replica set it would not.
         database = self._admin.client[self._rng.choice(self._databases)]
         names = sorted(database.list_collection_names(filter={"type": "collection"}))
         own = [name for name in names if not name.startswith("system.")]
@@ -148,56 +148,40 @@ class Disturbance:
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     shards, seed = request.param[0], BASE_SEED + request.param[1]
     with ShardedCluster(shards=shards, routers=2) as cluster, ReplicaSet() as reference:
-        client, alone = cluster.client(), reference.client()
+        client, reference_client = cluster.client(), reference.client()
         workload = ClientWorkload(client, seed, "law", for_comparison=True)
-        same = ClientWorkload(alone, seed, "law", for_comparison=True)
-        played = Run(seed, cluster, workload, note(client), reference, note(alone))
+        same = ClientWorkload(reference_client, seed, "law", for_comparison=True)
+        done = Run(seed, cluster, workload, note(client), reference, note(reference_client))
         disturbance = Disturbance(cluster, seed, workload.databases)
         for _ in range(STEPS):
             for _ in range(2):
                 workload.run(OPERATIONS // 2)
                 same.run(OPERATIONS // 2)
-                played.disturbances.append(disturbance.strike())
-            played.moments.append((note(client), workload.content()))
-            assert workload.content() == same.content(), played.disturbances
-        played.reference_end = note(alone)
-        yield played
+                done.disturbances.append(disturbance.run_command())
+            done.moments.append((note(client), workload.content()))
+            assert workload.content() == same.content(), done.disturbances
+        done.reference_end = note(reference_client)
+        yield done
 
 
 def test_most_operations_are_carried_out(run: Run) -> None:
-    """The laws would hold on a cluster that refused everything."""
+    """Otherwise the laws could hold because the cluster refused every operation."""
     assert run.workload.done.total() > STEPS * OPERATIONS * 0.5, run.workload.refused
     assert sum("refused" not in name for name in run.disturbances) >= STEPS / 2, run.disturbances
 
 
 def test_replay(run: Run) -> None:
     """Folding the events over nothing gives the documents that `find` gave, at every moment."""
-    fold = Fold({})
-    events = iter(run.stream().all_events(run.end))
-    event = next(events, None)
-    for moment, content in run.moments:
-        while event is not None and cluster_time_of(event) <= (moment.time << 32 | moment.inc):
-            fold.apply(event)
-            event = next(events, None)
-        assert fold.content() == content, run.disturbances
-    assert event is None
+    check_replay(run.stream().all_events(run.end), run.moments, run.disturbances)
 
 
 def test_order(run: Run) -> None:
-    """Tokens rise over all shards, and a position lies between the events around it."""
-    batches = run.stream().read(run.end)
-    events = [event for batch, _ in batches for event in batch]
-    tokens = [token_of(event)["_data"] for event in events]
-    assert all(earlier < later for earlier, later in pairwise(tokens))
-    passed = 0
-    for batch, position in batches:
-        passed += len(batch)
-        assert passed == 0 or tokens[passed - 1] <= position["_data"]
-        assert passed == len(tokens) or position["_data"] <= tokens[passed]
+    """Tokens increase over all shards, and a position is between the events around it."""
+    check_order(run.stream().read(run.end))
 
 
 def test_scope(run: Run) -> None:
-    """A collection's stream is the database's filtered, which is the cluster's filtered."""
+    """A collection's stream is its database's stream filtered, which is the cluster's stream filtered."""
     of_cluster = run.stream().all_events(run.end)
     for database in run.workload.databases:
         found = run.stream(database, router=1).all_events(run.end)
@@ -210,7 +194,7 @@ def test_scope(run: Run) -> None:
 
 
 def test_resume(run: Run) -> None:
-    """After an event, and from the position behind a batch, comes exactly the rest, on any router."""
+    """A stream resumed after an event, on another router, shows exactly the later events."""
     rng = random.Random(run.seed)
     for namespace in ("", run.workload.databases[0]):
         batches = run.stream(namespace).read(run.end)
@@ -222,29 +206,28 @@ def test_resume(run: Run) -> None:
                 assert rest == events[place + 1 :], place
 
 
-def test_the_oplogs_tell_the_same(run: Run) -> None:
-    """The local engine makes the same bytes of the shards' oplogs."""
+def test_the_local_engine_makes_the_same_events_of_the_shards_oplogs(run: Run) -> None:
     logs = [oplog_of(run.cluster.shard_client(name)) for name in run.cluster.shards]
     history = History(
         run.seed, sorted((entry for log in logs for entry in log), key=timestamp_of), [], {}, {}
     )
     spec = {**SPEC, "startAtOperationTime": run.start}
-    end = run.end.time << 32 | run.end.inc
+    end = from_timestamp(run.end)
     merged = Stream(history, Scope.cluster(), spec).events(logs)
     assert run.stream().events(run.end) == [event for event in merged if cluster_time_of(event) <= end]
 
 
 def test_a_cluster_shows_what_a_replica_set_shows(run: Run) -> None:
-    """Each document's story is the same, and so is what happened to collections and databases."""
+    """The same changes of each document, in the same order, and of collections and databases."""
     on_cluster = run.stream().events(run.end)
     spec = {**SPEC, "startAtOperationTime": run.reference_start}
-    alone = WireStream(run.reference.client(), "", spec).events(run.reference_end)
-    assert stories(on_cluster) == stories(alone), run.disturbances
-    assert of_collections(on_cluster) == of_collections(alone), run.disturbances
+    on_replica_set = WireStream(run.reference.client(), "", spec).events(run.reference_end)
+    assert histories_of_documents(on_cluster) == histories_of_documents(on_replica_set), run.disturbances
+    assert changes_of_collections(on_cluster) == changes_of_collections(on_replica_set), run.disturbances
 
 
-def stories(events: list[bytes]) -> dict[tuple[str, bytes], list[Any]]:
-    """What happened to each document, without what is of one deployment alone."""
+def histories_of_documents(events: list[bytes]) -> dict[tuple[str, bytes], list[Any]]:
+    """Return the changes of each document, without fields that differ between deployments."""
     found: dict[tuple[str, bytes], list[Any]] = defaultdict(list)
     for raw in events:
         event = bsondocs.decode(raw)
@@ -257,26 +240,26 @@ def stories(events: list[bytes]) -> dict[tuple[str, bytes], list[Any]]:
     return dict(found)
 
 
-def of_collections(events: list[bytes]) -> list[Any]:
-    """What happened to collections and databases; what each shard tells counts once.
+def changes_of_collections(events: list[bytes]) -> list[Any]:
+    """Return the changes of collections and databases; an event that every shard shows counts once.
 
-    One command can create or drop several collections, and a cluster does that shard by shard: the order
-    within a run of these is not compared.
+    One command can create or drop several collections, and a cluster does that shard by shard: the order of
+    consecutive events of one type is not compared.
     """
     found: list[Any] = []
     for raw in events:
         event = bsondocs.decode(raw)
         kind = event["operationType"]
-        if "documentKey" in event or kind in OF_SHARDING or is_for_sharding(event):
+        if "documentKey" in event or kind in SHARDING_EVENTS or is_for_sharding(event):
             continue
         shown = (kind, event["ns"], event.get("to"), kind != "create" and described(event))
         if kind not in ONCE_PER_SHARD or not found or found[-1] != shown:
             found.append(shown)
-    return [sorted(run, key=repr) for _, run in groupby(found, key=lambda shown: shown[0])]
+    return [sorted(group, key=repr) for _, group in groupby(found, key=lambda shown: shown[0])]
 
 
 def is_for_sharding(event: dict[str, Any]) -> bool:
-    """Whether it makes the index that a hashed shard key needs."""
+    """Return whether an event creates the index that a hashed shard key needs."""
     indexes = event.get("operationDescription", {}).get("indexes", [])
     return any("hashed" in index["key"].values() for index in indexes)
 

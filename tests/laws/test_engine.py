@@ -1,20 +1,15 @@
-"""Engine: a stream on the head of a store shows, byte for byte, what the local engine makes of its oplog."""
+"""Engine: a stream on a store's head shows the same bytes as the local engine on the store's oplog."""
 
 import random
 from tempfile import TemporaryDirectory
 
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.events.stages.lookups import Lookups
 from tailrace.log.head import Head
 from tests.laws.law_seeds import over_seeds
-from tests.laws.restored_stores import any_started_stream, restore, restored_store, run, seen
+from tests.laws.restored_stores import any_started_stream, lookups_of, observed, restore, restored_store, run
 from tests.support.choices import any_stream
 from tests.support.history import History
 from tests.support.seeds import check_histories
-
-
-def lookups_of(history: History) -> Lookups:
-    return Lookups(history.entry, history.pre_image, history.document)
 
 
 def compare(history: History) -> None:
@@ -26,7 +21,7 @@ def compare(history: History) -> None:
         restore(store, history.entries[cut:])
         for _ in range(3):
             stream = any_started_stream(history, rng)
-            assert seen(run(stream, head, lookups_of(history), rng)) == seen(stream.run())
+            assert observed(run(stream, head, lookups_of(history), rng)) == observed(stream.run())
 
 
 @over_seeds
@@ -35,7 +30,7 @@ def test_the_head_shows_what_the_local_engine_shows(seeds: range) -> None:
 
 
 def several_streams(history: History) -> None:
-    """However many streams are open, an entry is transformed at most once."""
+    """An entry is transformed at most once, no matter how many streams are open."""
     rng = random.Random(history.seed)
     with TemporaryDirectory() as folder, restored_store(folder) as store:
         head = Head(store)

@@ -1,6 +1,6 @@
-"""Images: what a stream shows as the document before and after a change is what was there.
+"""Images: the documents that a stream shows before and after a change are the real ones.
 
-The truth is the generator's own record of every change, not the recorded pre-images the stream works with.
+They are compared with the generator's record of every change, not with the pre-images that the stream reads.
 """
 
 import random
@@ -22,7 +22,7 @@ def truth_of(history: History) -> dict[tuple[int, int], Change]:
 
 
 def shown(event: bytes, name: bytes) -> bytes | None:
-    """A document the event shows, None for null; a missing field is a failure."""
+    """Return a document of an event, None for null; fail if the field is missing."""
     found = rawbson.field(event, name)
     assert found is not None, name
     return None if found == NULL else found[1]
@@ -60,7 +60,7 @@ def test_recorded_images_are_the_documents_before_and_after(seeds: range) -> Non
 
 
 @over_fewer_seeds
-def test_required_images_are_there_where_every_collection_records_them(seeds: range) -> None:
+def test_required_images_are_shown_where_every_collection_records_them(seeds: range) -> None:
     always = replace(EVERYTHING, images="always")
     check_histories(seeds, lambda history: check_images(history, "required"), always)
 
@@ -83,5 +83,5 @@ def namespace_of(event: bytes) -> str:
 
 
 @over_fewer_seeds
-def test_update_lookup_shows_the_documents_as_they_are_now(seeds: range) -> None:
+def test_update_lookup_shows_the_current_documents(seeds: range) -> None:
     check_histories(seeds, current_documents)

@@ -1,4 +1,4 @@
-"""Order: tokens strictly increase as bytes, and shards merged give what one log would have given."""
+"""Order: tokens strictly increase as bytes, and a merge of shards gives the events of the unsplit log."""
 
 import random
 from itertools import pairwise
@@ -11,7 +11,7 @@ from tests.support.seeds import check_histories
 from tests.support.streams import token_of
 
 
-def rising_tokens(history: History) -> None:
+def increasing_tokens(history: History) -> None:
     stream = any_stream(history, random.Random(history.seed))
     outcome = stream.run(batch_size=3, track=True)
     assert outcome.error is None
@@ -25,11 +25,11 @@ def rising_tokens(history: History) -> None:
 
 
 @over_seeds
-def test_tokens_rise_and_the_streams_position_lies_between_its_events(seeds: range) -> None:
-    check_histories(seeds, rising_tokens)
+def test_tokens_increase_and_the_streams_position_is_between_its_events(seeds: range) -> None:
+    check_histories(seeds, increasing_tokens)
 
 
-def merged_is_unsplit(history: History) -> None:
+def merge_of_shards(history: History) -> None:
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     expected = stream.events()
@@ -37,10 +37,10 @@ def merged_is_unsplit(history: History) -> None:
     assert merged.error is None
     assert merged.events == expected
     tokens = [token_of(event)["_data"] for event in expected]
-    for count, position in merged.positions:  # none passes an event that is still to come
+    for count, position in merged.positions:  # no position is after an event that was not shown yet
         assert count == len(tokens) or bsondocs.decode(position)["_data"] <= tokens[count]
 
 
 @over_seeds
-def test_three_shards_merged_give_the_events_of_the_unsplit_log(seeds: range) -> None:
-    check_histories(seeds, merged_is_unsplit)
+def test_a_merge_of_three_shards_gives_the_events_of_the_unsplit_log(seeds: range) -> None:
+    check_histories(seeds, merge_of_shards)

@@ -1,9 +1,9 @@
-"""Replay: folding a stream's events over the documents as they were gives the documents as they are.
+"""Replay: applying a stream's events to the documents at its start gives the documents at its end.
 
-Byte for byte where the stream shows the server's own diff (`showRawUpdateDescription`). An ordinary
-`updateDescription` does not tell where a field stands in its document, so there the documents are compared
-without the order of their fields; and where one dotted name stands for two paths nobody could apply it, so
-the document is taken from the history.
+The bytes are the same where the stream shows the server's diff (`showRawUpdateDescription`). An ordinary
+`updateDescription` does not contain the place of a field in its document, so there the documents are compared
+without the order of their fields. Where one dotted name means two paths, it cannot be applied: the document
+is taken from the history.
 """
 
 import random
@@ -36,7 +36,7 @@ def only(documents: Documents, visible: Visible) -> Documents:
 def follow(
     history: History, events: Iterable[bytes], start: int, visible: Visible, *, migrated: bool = False
 ) -> None:
-    """Fold events and compare with the truth whenever the cluster time moves on."""
+    """Fold events, and compare with the generated changes at every new cluster time."""
     fold = Fold(only(history.documents_at(start - 1, migrated=migrated), visible))
     truth = Fold(fold.documents)
     changes = [c for c in history.changes if c.timestamp >= start and visible(c.namespace)]
@@ -48,7 +48,7 @@ def follow(
             position = advance(truth, changes, position, time)
             assert fold.content() == truth.content(), to_timestamp(time)
             time = cluster_time_of(event)
-            # Documents may change without an event only between two events, and then not at all.
+            # No change between two events is without an event.
             assert position == len(changes) or changes[position].timestamp >= time, to_timestamp(time)
         fold.apply(event)
     advance(truth, changes, position, history.timestamps[-1])
@@ -68,7 +68,7 @@ def advance(truth: Fold, changes: list[Change], position: int, time: int) -> int
 
 
 def some_start(history: History) -> int:
-    """The time of any entry, the first one more often than others."""
+    """Return the time of a random entry, most often the first."""
     rng = random.Random(history.seed)
     return rng.choice((history.timestamps[0], rng.choice(history.timestamps)))
 
@@ -97,14 +97,14 @@ def complete_replay(history: History) -> None:
 
 
 @over_fewer_seeds
-def test_with_every_kind_of_event_shown_the_replay_includes_migrations_and_system_collections(
+def test_a_stream_of_all_events_replays_migrations_and_system_collections_too(
     seeds: range,
 ) -> None:
     check_histories(seeds, complete_replay)
 
 
 def collection_replay(history: History) -> None:
-    """A collection's stream, up to what ends it."""
+    """Replay a collection's stream up to the event that invalidates it."""
     rng = random.Random(history.seed)
     namespaces = [namespace for namespace in history.namespaces if is_users(namespace)]
     if not namespaces:
@@ -132,7 +132,7 @@ def test_a_collection_stream_replays_to_the_same_bytes(seeds: range) -> None:
 
 
 def described_replay(history: History) -> None:
-    """A database's stream with ordinary update descriptions, restarted after every invalidation."""
+    """Replay a database's stream with ordinary update descriptions, restarted after every invalidation."""
     rng = random.Random(history.seed)
     databases = sorted({namespace.partition(".")[0] for namespace in filter(is_users, history.namespaces)})
     if not databases:
@@ -155,7 +155,7 @@ def document_after(history: History, event: bytes) -> bytes:
     for change in history.changes:
         if (change.timestamp, change.position, change.key) == place and change.after is not None:
             return change.after
-    raise AssertionError("an update event of a document that did not change")
+    raise AssertionError("an update event for a document that did not change")
 
 
 def comparable(documents: Documents) -> Documents:
@@ -166,5 +166,7 @@ def comparable(documents: Documents) -> Documents:
 
 
 @over_fewer_seeds
-def test_update_descriptions_replay_to_the_same_documents_but_for_the_order_of_fields(seeds: range) -> None:
+def test_update_descriptions_replay_to_the_same_documents_except_for_field_order(
+    seeds: range,
+) -> None:
     check_histories(seeds, described_replay)

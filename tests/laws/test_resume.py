@@ -1,4 +1,4 @@
-"""Resume: after any event, and from any position between events, a stream yields exactly the rest."""
+"""Resume: after any event, and from any position between events, a stream shows exactly the later events."""
 
 import random
 from dataclasses import replace
@@ -25,8 +25,8 @@ def after_every_event(history: History, at_most: int | None = None) -> None:
         event = events[position]
         if operation_type(event) == "invalidate":
             rest = stream.resumed(startAfter=token_of(event)).events()
-            behind = to_timestamp(cluster_time_of(event) + 1)
-            assert rest == stream.resumed(startAtOperationTime=behind).events()
+            later = to_timestamp(cluster_time_of(event) + 1)
+            assert rest == stream.resumed(startAtOperationTime=later).events()
         else:
             option = rng.choice(("resumeAfter", "startAfter"))
             rest = stream.resumed(**{option: token_of(event)}).events()
@@ -38,23 +38,23 @@ def after_some_events(history: History) -> None:
 
 
 @over_seeds
-def test_after_an_event_comes_exactly_the_rest(seeds: range) -> None:
-    """All events of a short stream, eight of a long one; `make test-slow` takes all of every stream."""
+def test_a_stream_resumed_after_an_event_shows_exactly_the_later_ones(seeds: range) -> None:
+    """Up to eight events of each stream; `make test-slow` checks all events of every stream."""
     check_histories(seeds, after_some_events)
 
 
 @over_slow_seeds
-def test_after_every_event_comes_exactly_the_rest(seeds: range) -> None:
+def test_a_stream_resumed_after_every_event_shows_exactly_the_later_ones(seeds: range) -> None:
     check_histories(seeds, after_every_event)
 
 
 def from_positions(history: History) -> None:
-    """The positions a stream reports between batches: tokens of events, and high-water marks."""
+    """Resume from the positions between batches: tokens of events, and high-water marks."""
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     outcome = stream.run(batch_size=1, track=True)
     if outcome.invalidated:
-        del outcome.positions[-1]  # the invalidation's token: see above
+        del outcome.positions[-1]  # the invalidation's token: see `after_every_event`
     for count, position in rng.sample(outcome.positions, min(6, len(outcome.positions))):
         option = rng.choice(("resumeAfter", "startAfter"))
         rest = stream.resumed(**{option: bsondocs.decode(position)}).events()
@@ -62,12 +62,12 @@ def from_positions(history: History) -> None:
 
 
 @over_fewer_seeds
-def test_the_position_of_a_stream_leads_to_exactly_the_rest(seeds: range) -> None:
+def test_a_stream_resumed_from_a_position_shows_exactly_the_later_events(seeds: range) -> None:
     check_histories(seeds, from_positions)
 
 
 def from_any_time(history: History) -> None:
-    """A cluster time, as such or as a high-water mark of either version, is where the stream goes on."""
+    """Start at a cluster time, given as a timestamp or as a high-water mark of either version."""
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     events = stream.events()
@@ -76,18 +76,18 @@ def from_any_time(history: History) -> None:
         mark = ResumeToken.high_water_mark(time, rng.choice((1, 2))).to_bson()
         expected = [event for event in events if cluster_time_of(event) >= time]
         if not expected and events and operation_type(events[-1]) == "invalidate":
-            continue  # the stream had ended by then
+            continue  # the stream ended before this time
         assert stream.resumed(startAtOperationTime=to_timestamp(time)).events() == expected
         assert stream.resumed(resumeAfter=bsondocs.decode(mark)).events() == expected
 
 
 @over_fewer_seeds
-def test_a_time_between_events_leads_to_what_comes_at_it_or_later(seeds: range) -> None:
+def test_a_stream_started_at_a_time_shows_the_events_at_it_and_later(seeds: range) -> None:
     check_histories(seeds, from_any_time)
 
 
 def in_version_1(event: bytes) -> bytes:
-    """The event's token as an older server would have written it."""
+    """Return the event's token in the format of older servers."""
     token = ResumeToken.parse(rawbson.subdocument(event, b"_id") or b"")
     is_classic = operation_type(event) in CLASSIC_TYPES
     identifier = rawbson.subdocument(event, b"documentKey") if is_classic else token.identifier
@@ -95,7 +95,7 @@ def in_version_1(event: bytes) -> bytes:
 
 
 def after_old_tokens(history: History) -> None:
-    """A token of version 1 finds its event; what it leads to has tokens of version 2."""
+    """Resume with a token of version 1; the later events have tokens of version 2."""
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     events = stream.events()
@@ -106,23 +106,22 @@ def after_old_tokens(history: History) -> None:
         old = in_version_1(event)
         rest = stream.resumed(resumeAfter=bsondocs.decode(old)).events()
         assert rest == [
-            with_token(later, in_version_1(later)) if shares_place(later, event) else later
+            with_token(later, in_version_1(later)) if is_of_same_operation(later, event) else later
             for later in events[position + 1 :]
         ]
 
 
-def shares_place(later: bytes, event: bytes) -> bool:
-    """Whether an event belongs to the same operation: an invalidation and its cause."""
+def is_of_same_operation(later: bytes, event: bytes) -> bool:
+    """Return whether `later` is the invalidation that `event` caused."""
     return operation_type(later) == "invalidate" and cluster_time_of(later) == cluster_time_of(event)
 
 
 @over_fewer_seeds
-def test_tokens_of_version_1_lead_to_the_rest_in_version_2(seeds: range) -> None:
+def test_a_stream_resumed_with_a_token_of_version_1_shows_tokens_of_version_2(seeds: range) -> None:
     check_histories(seeds, after_old_tokens)
 
 
 def across_shards(history: History) -> None:
-    """Three shards merged resume like one log."""
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     logs = history.split(3, history.seed)
@@ -135,12 +134,12 @@ def across_shards(history: History) -> None:
 
 
 @over_fewer_seeds
-def test_shards_merged_resume_like_one_log(seeds: range) -> None:
+def test_a_merge_of_three_shards_resumes_like_one_log(seeds: range) -> None:
     check_histories(seeds, across_shards)
 
 
 def through_a_filter(history: History) -> None:
-    """A stream with stages of its own resumes behind every event it lets through."""
+    """Resume a stream with user stages after events that it shows."""
     rng = random.Random(history.seed)
     stages: list[dict[str, Any]] = [
         {
@@ -157,5 +156,5 @@ def through_a_filter(history: History) -> None:
 
 
 @over_fewer_seeds
-def test_a_filtered_stream_resumes_behind_every_event_it_shows(seeds: range) -> None:
+def test_a_filtered_stream_resumes_after_every_event_it_shows(seeds: range) -> None:
     check_histories(seeds, through_a_filter)

@@ -1,7 +1,7 @@
 """Scope: a collection stream is the database stream filtered, which is the cluster stream filtered.
 
-Narrower streams add `invalidate` and end there; started again behind it, they go on. So the whole of a
-narrow stream, invalidations left out, is the wider one filtered.
+Narrower streams add `invalidate` and end there; they can be restarted after it. All events of a narrow stream
+and its restarts, without the invalidations, are the events of the wider stream, filtered.
 """
 
 import random
@@ -26,7 +26,7 @@ INVALIDATING = {
 
 
 def without_invalidations(scope: Scope, events: list[bytes]) -> list[bytes]:
-    """The events but for `invalidate`, which has to stand behind what invalidates and nowhere else."""
+    """Drop `invalidate`, after checking that it follows the events that invalidate, and no others."""
     kinds = [operation_type(event) for event in events]
     for position, kind in enumerate(kinds):
         follows = kinds[position + 1] if position + 1 < len(kinds) else ""
@@ -35,7 +35,7 @@ def without_invalidations(scope: Scope, events: list[bytes]) -> list[bytes]:
 
 
 def touches(event: bytes, **watched: str) -> bool:
-    """Whether an event's namespace, or a rename's target, is the one watched."""
+    """Return whether an event's namespace, or a rename's target, is the watched one."""
     fields = bsondocs.decode(event)
     places: list[dict[str, Any]] = [fields["ns"], fields.get("to", {})]
     return any(watched.items() <= place.items() for place in places)
@@ -66,18 +66,18 @@ def test_each_scope_is_the_wider_one_filtered(seeds: range) -> None:
 
 
 def filtered_by_user(history: History) -> None:
-    """A `$match` keeps what it accepts of the stream without it, wherever the engine evaluates it."""
+    """A `$match` filters the stream's events, no matter in which stage the engine evaluates it."""
     rng = random.Random(history.seed)
     stream = any_stream(history, rng)
     everything = stream.events()
     for _ in range(2):
         condition = any_filter(everything, rng)
         accepts = compile_match(condition)
-        kept = replace(stream, pipeline=[{"$match": condition}]).run()
-        assert kept.error is None
-        assert kept.events == [event for event in everything if accepts(bsondocs.decode(event))], condition
+        shown = replace(stream, pipeline=[{"$match": condition}]).run()
+        assert shown.error is None
+        assert shown.events == [event for event in everything if accepts(bsondocs.decode(event))], condition
 
 
 @over_fewer_seeds
-def test_a_match_keeps_what_it_accepts(seeds: range) -> None:
+def test_a_match_shows_exactly_the_events_it_accepts(seeds: range) -> None:
     check_histories(seeds, filtered_by_user)

@@ -1,7 +1,7 @@
-"""Engine, on Spark: its events are, byte for byte, those of the local engine.
+"""Engine, on Spark: its events have the same bytes as those of the local engine.
 
-Files and deployments, one piece and many, batch and streaming, one process and a cluster. A job on Spark
-costs a second, so many cases go into one.
+With files and deployments, one piece and many, batch and streaming, one process and a cluster. A Spark job
+takes about a second, so one job runs many cases.
 """
 
 import os
@@ -50,7 +50,7 @@ EXPANDED = {"showExpandedEvents": True}
 
 @dataclass(frozen=True)
 class Case:
-    """A stream on archived files, and what the local engine makes of it."""
+    """A stream on archived files, and the events that the local engine makes of it."""
 
     name: str
     job: ReplayJob
@@ -136,7 +136,7 @@ def check(case: Case, pieces: Sequence[PieceLines]) -> None:
     for piece in pieces:
         lines += piece.lines.decode().splitlines()
         if piece.has_failed:
-            # The rest is done by the local engine, which says what is wrong.
+            # The caller then runs the local engine for the rest, which raises the error.
             assert case.failed, case.name
             assert lines == expected[: len(lines)], case.name
             return
@@ -148,7 +148,7 @@ def check(case: Case, pieces: Sequence[PieceLines]) -> None:
 
 
 def check_all(spark: SparkSession, cases: Sequence[Case], piece_bytes: int) -> None:
-    """One job for all cases and all of their pieces."""
+    """Run one job for all cases and all their pieces, and check each case."""
     work = [
         (number, case.job, piece)
         for number, case in enumerate(cases)
@@ -162,7 +162,7 @@ def check_all(spark: SparkSession, cases: Sequence[Case], piece_bytes: int) -> N
         check(case, pieces)
 
 
-def test_vectors_and_histories_in_one_piece_and_in_many(spark: SparkSession, tmp_path: Path) -> None:
+def test_vectors_and_histories_in_one_and_in_many_pieces(spark: SparkSession, tmp_path: Path) -> None:
     cases = [vector_case(number, case, tmp_path) for number, case in enumerate(CASES)]
     cases += [history_case(seed, tmp_path) for seed in SEEDS]
     assert sum(len(case.events) for case in cases) > 500
@@ -175,16 +175,16 @@ def events_of(frame: DataFrame) -> list[bytes]:
 
 
 def streamed_events(spark: SparkSession, frame: DataFrame, folder: Path) -> tuple[list[bytes], int]:
-    """What a streaming query delivers until there is no more, and in how many batches."""
+    """Return all events that a streaming query delivers, and the number of its batches."""
     found: list[bytes] = []
     batches: list[int] = []
 
-    def keep(batch: DataFrame, number: int) -> None:
+    def collect(batch: DataFrame, number: int) -> None:
         batches.append(number)
         found.extend(bytes(row.event) for row in batch.orderBy("token").collect())
 
     query = (
-        frame.writeStream.foreachBatch(keep)
+        frame.writeStream.foreachBatch(collect)
         .option("checkpointLocation", str(folder))
         .trigger(availableNow=True)
         .start()
@@ -194,7 +194,7 @@ def streamed_events(spark: SparkSession, frame: DataFrame, folder: Path) -> tupl
 
 
 def local_events(entries: Sequence[bytes]) -> list[bytes]:
-    """What the local engine makes of one oplog."""
+    """Return the events that the local engine makes of one oplog."""
     engine = LocalEngine(Plan.open(Scope.cluster(), {"allChangesForCluster": True, **EXPANDED}))
     engine.push("", list(entries))
     return engine.drain()
@@ -248,7 +248,7 @@ def test_batch_and_streaming_from_a_deployment(spark: SparkSession, tmp_path: Pa
 
 @contextmanager
 def spark_process(folder: Path, main: str, *arguments: str) -> Iterator["Queue[str]"]:
-    """A daemon of a standalone cluster; the lines of its log."""
+    """Run a daemon of a standalone cluster; yields the lines of its log."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
@@ -286,7 +286,7 @@ def wait_for(lines: "Queue[str]", pattern: str) -> str:
 
 
 def test_a_standalone_cluster(tmp_path: Path, java: None) -> None:
-    """The command as a user calls it, on a master and two workers."""
+    """The command line on a master and two workers."""
     history = generate(BASE_SEED + 8, operations=200)
     shards = write_archive(tmp_path / "archive", history.split(2, 3))
     arguments = [text for name, (path,) in shards.items() for text in ("--shard", f"{name}={path}")]
@@ -302,9 +302,9 @@ def test_a_standalone_cluster(tmp_path: Path, java: None) -> None:
             for log in (first, second):
                 wait_for(log, r"(Successfully registered with master)")
             command = [sys.executable, "-m", "tailrace", "replay", *arguments, "--master", master]
-            near = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+            environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
             found = subprocess.run(
-                [*command, "--engine", "spark"], capture_output=True, check=False, env=near
+                [*command, "--engine", "spark"], capture_output=True, check=False, env=environment
             )
     expected = tailrace("replay", *arguments, "--engine", "local")
     assert (found.returncode, found.stderr) == (0, b"")

@@ -1,11 +1,11 @@
-"""Once, with the history: whatever is killed at whatever moment, no row is missing and none is there twice.
+"""Once, with the history: after kills at random moments, no row is missing and none is stored twice.
 
 Clients write all the time. The processes of the pipeline and the server are killed (SIGKILL) at moments drawn
-from a seed, and come back. In the end the history has to be, byte for byte, what a stream shows that was
-never disturbed. One comparison judges all kills before it: a row lost or doubled by any would still show.
+from a seed, and restarted. At the end the history has to contain the same bytes as an undisturbed stream. One
+comparison covers all kills before it, because a row that any of them lost or doubled would still differ.
 
-Workers, planner and server are killed beside one JVM that stays; a driver takes its JVM along, and starting
-one takes seconds, so few of the runs are of that kind. `make test-slow` has more of both.
+Workers, planner and server are killed while the JVM keeps running. Killing a driver ends its JVM, and
+starting one takes seconds, so few runs do that. `make test-slow` runs more of both.
 """
 
 import signal
@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace.sources.deployments.deployment import DeploymentSource
-from tests.laws.killed_pipelines import driving, kill_drivers, killed_beside_one_jvm
+from tests.laws.killed_pipelines import driving, job_under_kills, kill_drivers
 from tests.laws.law_seeds import BASE_SEED
 from tests.mongod.server.served import ServedProcess, served
 from tests.spark.pipeline_runs import SECONDS, events_of, holds, newest_time, streamed
@@ -34,15 +34,15 @@ def compare(process: ServedProcess, history: Path) -> None:
 def kill_workers_and_server(spark: SparkSession, seed: int, rounds: int, folder: Path) -> None:
     history = folder / "history"
     with served(folder, "--log-level", "error") as process, DeploymentSource(process.uri) as source:
-        with killed_beside_one_jvm(
+        with job_under_kills(
             spark, source, process, history, seed=seed, rounds=rounds, of_workers=0.85
         ) as log:
             compare(process, history)
-        assert log.messages, "no kill has ever hit the query"
+        assert log.messages, "no kill has interrupted the query"
 
 
 def kill_drivers_or_jvms(seed: int, rounds: int, folder: Path) -> None:
-    """Kill the driver, its JVM, or both, and start the pipeline again on what they left."""
+    """Kill the driver, its JVM, or both, and restart the pipeline on the same history."""
     with served(folder, "--log-level", "error") as process:
         kill_drivers(process, folder, seed=seed, rounds=rounds, first=subprocess.Popen.kill)
         with driving(process, folder) as driver:
@@ -61,10 +61,10 @@ def test_a_driver_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 4))
-def test_more_is_killed(spark: SparkSession, seed: int, tmp_path: Path) -> None:
+def test_workers_and_server_are_killed_often(spark: SparkSession, seed: int, tmp_path: Path) -> None:
     kill_workers_and_server(spark, seed, 150, tmp_path)
 
 
 @pytest.mark.slow
-def test_more_drivers_are_killed(tmp_path: Path) -> None:
+def test_drivers_are_killed_often(tmp_path: Path) -> None:
     kill_drivers_or_jvms(BASE_SEED + 1, 30, tmp_path)

@@ -1,8 +1,7 @@
-"""Engine, on Spark, of a sharded cluster: its events are, byte for byte, those of a router's stream.
+"""Engine, on Spark, of a sharded cluster: its events have the same bytes as those of a router's stream.
 
-Clients and an administrator play with clusters of one, two and five shards; shards join while a pipeline runs
-and leave. Directly from the oplogs, batch and streaming, and through the history, Spark shows what a router
-does.
+Clients write and an administrator moves data on clusters of one, two and five shards; shards join and leave
+while a pipeline runs. Spark reads the oplogs directly, in batch and streaming, and through the history.
 """
 
 from pathlib import Path
@@ -32,32 +31,32 @@ RUNS = [(1, 0), (2, 1), (5, 2)]
 SLOW_RUNS = [(shards, 10 + number) for number in range(10) for shards in (1, 2, 5)]
 
 
-def play(cluster: ShardedCluster, seed: int, operations: int) -> Timestamp:
-    """Clients work, an administrator disturbs them; the time behind it."""
+def run_workload(cluster: ShardedCluster, seed: int, operations: int) -> Timestamp:
+    """Run operations of clients and commands of an administrator; return a time after all of them."""
     client = cluster.client()
     workload = ClientWorkload(client, seed, "law")
     disturbance = Disturbance(cluster, seed, workload.databases)
     for _ in range(6):
         workload.run(operations // 6)
-        disturbance.strike()
+        disturbance.run_command()
     assert workload.done.total() > operations // 2, workload.refused
     return note(client)
 
 
 def micro_batches(frame: DataFrame, checkpoint: Path) -> list[list[bytes]]:
-    """What a streaming query delivers until there is no more."""
+    """Return the events of each batch of a streaming query."""
     batches: list[list[bytes]] = []
 
-    def keep(batch: DataFrame, _: int) -> None:
+    def collect(batch: DataFrame, _: int) -> None:
         batches.append([bytes(row.event) for row in batch.orderBy("token").collect()])
 
-    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
+    writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     return batches
 
 
 def transaction_of(event: bytes) -> tuple[bytes, int] | None:
-    """What tells transactions apart; None for an event of none."""
+    """Return the identity of an event's transaction, None for an event without one."""
     found = bsondocs.decode(event)
     return (bytes(found["lsid"]["id"]), found["txnNumber"]) if "lsid" in found else None
 
@@ -72,7 +71,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
     with ShardedCluster(shards=shards, routers=2) as cluster:
         client = cluster.client()
         options = {**SPEC, "startAtOperationTime": note(client)}
-        end = play(cluster, seed, 120)
+        end = run_workload(cluster, seed, 120)
         expected = WireStream(cluster.client(0), "", options).all_events(end)
         assert len(expected) > 60, seed
 
@@ -93,7 +92,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
 
 
 def remove_shard(cluster: ShardedCluster, name: str) -> None:
-    """Ask until the shard has left."""
+    """Repeat the command until the shard is removed."""
     admin = cluster.client(0).admin
     deadline = monotonic() + SECONDS
     while admin.command("removeShard", name)["state"] != "completed":
@@ -101,7 +100,7 @@ def remove_shard(cluster: ShardedCluster, name: str) -> None:
 
 
 def test_shards_join_and_leave_while_the_pipeline_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """Against a stream that was open all the time, for none can be opened on times when others were there."""
+    """Compare with a stream that was open all the time: later ones cannot start before a shard left."""
     history = tmp_path / "history"
     with ShardedCluster(shards=2) as cluster, DeploymentSource(cluster.uri) as source:
         client = cluster.client(0)

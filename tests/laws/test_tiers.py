@@ -1,8 +1,8 @@
-"""Engine and Resume across tiers: history, seam and head show what the local engine and the oplog show.
+"""Engine and Resume across tiers: history and head show the events that the local engine and the oplog show.
 
-Histories are generated and built into a table in commits of any size; the oplog is then cut at any place
-that the table covers. Over the wire, every stream is read once from the oplog, and resumed behind its events
-when the oplog is gone.
+Generated histories are built into a table in commits of random size; the oplog is then truncated at a random
+time that the table covers. Over the wire, every stream is read once from the oplog, and resumed after its
+events when they are no longer in the oplog.
 """
 
 import random
@@ -26,7 +26,7 @@ from tailrace.mongod.store.store import Store
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED, over_seeds
-from tests.laws.restored_stores import any_started_stream, restore, restored_store, run, seen
+from tests.laws.restored_stores import any_started_stream, lookups_of, observed, restore, restored_store, run
 from tests.laws.wire_streams import WireStream, note
 from tests.support.client_workload import ClientWorkload
 from tests.support.history import History
@@ -40,7 +40,7 @@ def compare(history: History) -> None:
 
 
 def _compare(history: History, store: Store, path: Path, rng: random.Random) -> None:
-    everything = Lookups(history.entry, history.pre_image, history.document)
+    everything = lookups_of(history)
     restore(store, history.entries)
     builder = HistoryBuilder(store, path, everything)
     for through in sorted(rng.sample(history.timestamps, rng.randrange(3))):
@@ -56,12 +56,12 @@ def _compare(history: History, store: Store, path: Path, rng: random.Random) -> 
         tiers = Tiers(head, log)
         for _ in range(3):
             stream = any_started_stream(history, rng)
-            expected = seen(stream.run())
-            assert seen(run(stream, tiers, everything, rng)) == expected
+            expected = observed(stream.run())
+            assert observed(run(stream, tiers, everything, rng)) == expected
             if is_whole:
-                # Images come from the rows; there is nothing else to look them up in.
+                # Images are read from the rows: these lookups have none.
                 of_rows = Lookups(history.entry, document=history.document)
-                assert seen(run(stream, log, of_rows, rng)) == expected
+                assert observed(run(stream, log, of_rows, rng)) == expected
     finally:
         log.release()
 
@@ -79,8 +79,8 @@ SHOWN: Any = {
 PIPELINE = ({"$match": {"operationType": {"$ne": "delete"}}},)
 
 
-class Play:
-    """Random operations of clients, and what streams showed of them while the oplog had everything."""
+class TieredRun:
+    """Random operations of clients, and the events that streams showed while the oplog had all entries."""
 
     def __init__(self, seed: int, client: "MongoClient[Any]") -> None:
         self.seed = seed
@@ -98,7 +98,7 @@ class Play:
         self.expected = [stream.all_events(end) for stream in self.streams]
 
     def check_resume(self, client: "MongoClient[Any]", end: Timestamp, rng: random.Random) -> None:
-        """Every stream from its start, and behind some of its events: the same bytes as from the oplog."""
+        """Every stream, from its start and after some events, shows the same bytes as from the oplog."""
         for stream, expected in zip(self.streams, self.expected, strict=True):
             again = replace(stream, client=client)
             assert again.all_events(end) == expected
@@ -108,7 +108,7 @@ class Play:
 
 @pytest.mark.parametrize("seed", range(BASE_SEED, BASE_SEED + 3))
 def test_resume_from_every_tier(seed: int, tmp_path: Path) -> None:
-    """Behind events older than the oplog, at the seam and in the head; after a restart; without a head."""
+    """Resume after events of the history and of the oplog; also after a restart, and without a head."""
     rng = random.Random(seed)
     options: Any = {
         "data": tmp_path / "data",
@@ -117,34 +117,34 @@ def test_resume_from_every_tier(seed: int, tmp_path: Path) -> None:
     }
     with ReplicaSet(**options) as replica_set:
         client = replica_set.client()
-        play = Play(seed, client)
+        played = TieredRun(seed, client)
         builder = HistoryBuilder(replica_set.server.store, tmp_path / "history")
-        play.workload.run(60)
+        played.workload.run(60)
         builder.build()
-        play.workload.run(40)
+        played.workload.run(40)
         seam = builder.build()
-        play.workload.run(40)
+        played.workload.run(40)
         end = note(client)
-        play.note_expected(end)
-        assert min(len(expected) for expected in play.expected) > 20
-        replica_set.call(_look(replica_set))
+        played.note_expected(end)
+        assert min(len(expected) for expected in played.expected) > 20
+        replica_set.call(_refresh_history(replica_set))
         replica_set.truncate_oplog(to_timestamp(seam))
-        replica_set.advance_clock(1)  # what images the oplog no longer needs are removed
+        replica_set.advance_clock(1)  # remove the images that the oplog no longer needs
         assert replica_set.server.store.oldest == seam
-        play.check_resume(client, end, rng)
+        played.check_resume(client, end, rng)
         replica_set.restart()
-        play.check_resume(client, end, rng)
-        # The newest events too, now that the history has them.
+        played.check_resume(client, end, rng)
+        # Now the history has the newest events too.
         HistoryBuilder(replica_set.server.store, tmp_path / "history").build()
-        replica_set.call(_look(replica_set))
+        replica_set.call(_refresh_history(replica_set))
         replica_set.truncate_oplog()
         assert replica_set.server.store.oldest > seam
-        play.check_resume(client, end, rng)
+        played.check_resume(client, end, rng)
     with ReplicaSet(head=False, **options) as replica_set:
-        play.check_resume(replica_set.client(), end, rng)
+        played.check_resume(replica_set.client(), end, rng)
 
 
-async def _look(replica_set: ReplicaSet) -> None:
+async def _refresh_history(replica_set: ReplicaSet) -> None:
     history = replica_set.server.history
     assert history is not None
     await history.look()

@@ -1,12 +1,11 @@
-"""The laws over the wire: random operations of clients, streams read from a socket, compared to the byte.
+"""The laws over the wire: random operations of clients, streams read from a socket, bytes compared.
 
-A run is played once for each seed and looked at by every law. `TAILRACE_SEED` shifts the seeds.
+The operations run once for each seed, and every law is checked on them. `TAILRACE_SEED` shifts the seeds.
 """
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,15 +13,15 @@ from bson import Timestamp
 from pymongo import MongoClient
 
 from tailrace.bson import documents as bsondocs
+from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope
 from tailrace.query.match import compile_match
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_scope import touches, without_invalidations
-from tests.laws.wire_streams import WireStream, note, oplog_of, time_of
+from tests.laws.wire_streams import WireStream, check_order, check_replay, note, oplog_of, time_of
 from tests.support.client_workload import COLLECTIONS, ClientWorkload
-from tests.support.folding import Fold
 from tests.support.history import Documents, History
 from tests.support.streams import Stream, cluster_time_of, operation_type, token_of
 
@@ -34,7 +33,7 @@ SPEC = {"showRawUpdateDescription": True, "showExpandedEvents": True}
 
 @dataclass
 class Run:
-    """What was done with one seed, and what was true at some moments of it."""
+    """The operations of one seed, and the documents at some moments between them."""
 
     seed: int
     client: "MongoClient[Any]"
@@ -74,56 +73,37 @@ def run(request: pytest.FixtureRequest, replica_set: ReplicaSet) -> Iterator[Run
     seed = request.param
     client = replica_set.client()
     workload = ClientWorkload(client, seed, f"law_{seed}")
-    played = Run(seed, client, workload, note(client))
+    done = Run(seed, client, workload, note(client))
     for _ in range(STEPS):
         workload.run(OPERATIONS)
-        played.moments.append((note(client), workload.content()))
-    yield played
+        done.moments.append((note(client), workload.content()))
+    yield done
     for name in workload.databases:
         client.drop_database(name)
     client.close()
 
 
 def test_most_operations_are_carried_out(run: Run) -> None:
-    """The laws would hold on a server that refused everything."""
+    """Otherwise the laws could hold because the server refused every operation."""
     assert run.workload.done.total() > STEPS * OPERATIONS * 0.5, run.workload.refused
     assert len(run.workload.done) >= 12
 
 
 def test_replay(run: Run) -> None:
     """Folding the events over nothing gives the documents that `find` gave, at every moment."""
-    fold = Fold({})
-    events = iter(run.stream().all_events(run.end))
-    event = next(events, None)
-    for moment, content in run.moments:
-        while event is not None and cluster_time_of(event) <= number_of(moment):
-            fold.apply(event)
-            event = next(events, None)
-        assert fold.content() == content
-    assert event is None
-
-
-def number_of(time: Timestamp) -> int:
-    return time.time << 32 | time.inc
+    check_replay(run.stream().all_events(run.end), run.moments)
 
 
 def test_order(run: Run) -> None:
-    """Tokens rise, cluster times do not fall, and a position lies between the events around it."""
+    """Tokens increase, cluster times never decrease, and a position is between the events around it."""
     batches = run.stream().read(run.end)
-    events = [event for batch, _ in batches for event in batch]
-    tokens = [token_of(event)["_data"] for event in events]
-    assert all(earlier < later for earlier, later in pairwise(tokens))
-    times = [cluster_time_of(event) for event in events]
+    check_order(batches)
+    times = [cluster_time_of(event) for batch, _ in batches for event in batch]
     assert times == sorted(times)
-    passed = 0
-    for batch, position in batches:
-        passed += len(batch)
-        assert passed == 0 or tokens[passed - 1] <= position["_data"]
-        assert passed == len(tokens) or position["_data"] <= tokens[passed]
 
 
 def test_scope(run: Run) -> None:
-    """A collection's stream is the database's filtered, which is the cluster's filtered."""
+    """A collection's stream is its database's stream filtered, which is the cluster's stream filtered."""
     spec = random.Random(run.seed).choice(
         ({}, {"fullDocumentBeforeChange": "whenAvailable"}, {"fullDocument": "whenAvailable"})
     )
@@ -140,7 +120,7 @@ def test_scope(run: Run) -> None:
 
 
 def test_resume(run: Run) -> None:
-    """After an event, and from the position behind a batch, comes exactly the rest."""
+    """A stream resumed after an event, or from the position after a batch, shows exactly the later events."""
     rng = random.Random(run.seed)
     for namespace in (
         "",
@@ -167,8 +147,8 @@ def is_invalidation(position: dict[str, Any]) -> bool:
     return ResumeToken.parse(bsondocs.encode(position)).from_invalidate
 
 
-def test_resume_behind_an_invalidation(run: Run) -> None:
-    """What comes then is what a stream shows that begins one tick later."""
+def test_resume_after_an_invalidation(run: Run) -> None:
+    """The stream then shows the same events as one that starts one tick later."""
     for name in COLLECTIONS:
         stream = run.stream(f"{run.workload.databases[1]}.{name}")
         events = stream.events(run.end)
@@ -178,20 +158,19 @@ def test_resume_behind_an_invalidation(run: Run) -> None:
             assert stream.after(events[-1]).events(run.end) == later.events(run.end)
 
 
-def test_the_oplog_tells_the_same(run: Run) -> None:
-    """The local engine makes the same bytes of the oplog that a driver reads from the server."""
+def test_the_local_engine_makes_the_same_events_of_the_oplog(run: Run) -> None:
     entries = oplog_of(run.client, run.start)
     history = History(run.seed, entries, [], {}, {})
     spec = {**SPEC, "startAtOperationTime": run.start}
     expected = [
         event
         for event in Stream(history, Scope.cluster(), spec).events()
-        if cluster_time_of(event) <= number_of(run.end)
+        if cluster_time_of(event) <= from_timestamp(run.end)
     ]
     assert run.stream().events(run.end) == expected
 
 
-def test_a_match_keeps_what_it_accepts(run: Run) -> None:
+def test_a_match_shows_exactly_the_events_it_accepts(run: Run) -> None:
     rng = random.Random(run.seed)
     everything = run.stream().events(run.end)
     conditions: list[dict[str, Any]] = [
@@ -203,5 +182,5 @@ def test_a_match_keeps_what_it_accepts(run: Run) -> None:
     for condition in conditions:
         accepts = compile_match(condition)
         stream = WireStream(run.client, "", run.stream().spec, [{"$match": condition}], sizes=(5,))
-        kept = stream.events(run.end)
-        assert kept == [event for event in everything if accepts(bsondocs.decode(event))], condition
+        shown = stream.events(run.end)
+        assert shown == [event for event in everything if accepts(bsondocs.decode(event))], condition

@@ -1,8 +1,8 @@
 """Once: the server is killed at any moment; nothing acknowledged is lost, no event is missing or doubled.
 
-Clients write all the time through PyMongo, which repeats what it got no answer for; a watcher goes on with
-the token it has. In the end the events that it saw, those of a stream from the beginning, the events that
-the local engine makes of the oplog, and the documents must all tell the same.
+Clients write all the time through PyMongo, which retries writes without an answer; a watcher resumes with
+its last token. At the end the events that it read, those of a stream from the beginning, the events that the
+local engine makes of the oplog, and the documents have to agree.
 """
 
 import random
@@ -36,7 +36,7 @@ SINGLE, BATCHES, LEFT, RIGHT, COUNTERS = "single", "batches", "left", "right", "
 
 
 class Journal:
-    """What the writers know of their writes."""
+    """The writes that clients tried, and those that the server acknowledged."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, list[str]] = {SINGLE: [], BATCHES: [], LEFT: [], RIGHT: []}
@@ -54,14 +54,14 @@ class Journal:
             self._changed.notify_all()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more writes were acknowledged."""
+        """Wait until `more` further writes are acknowledged."""
         with self._changed:
             wanted = self._number + more
-            assert self._changed.wait_for(lambda: self._number >= wanted, SECONDS), "nobody gets an answer"
+            assert self._changed.wait_for(lambda: self._number >= wanted, SECONDS), "no write is acknowledged"
 
 
 class Writer(threading.Thread):
-    """Writes until it is told to end; every write has a name of its own."""
+    """Writes until `end` is called; every write has its own name."""
 
     def __init__(self, name: str, seed: int, process: ServedProcess, journal: Journal) -> None:
         super().__init__(name=name)
@@ -105,7 +105,7 @@ class Writer(threading.Thread):
         self._journal.acknowledge(**{BATCHES: names})
 
     def _count(self, client: "MongoClient[Document]", _name: str) -> None:
-        """An increment that is carried out twice would show."""
+        """Increment a counter, which shows a write that was executed twice."""
         try:
             client.once[COUNTERS].update_one({"_id": self.name}, {"$inc": {"n": 1}}, upsert=True)
         except PyMongoError as error:
@@ -133,13 +133,13 @@ class Writer(threading.Thread):
 
 
 def _must_be_lost_connection(error: PyMongoError) -> None:
-    """A server that answers has no reason to refuse anything here; but a commit may be told too late."""
+    """Raise errors of a server that answers, except for a transaction whose server was killed."""
     if isinstance(error, OperationFailure) and not error.has_error_label("TransientTransactionError"):
         raise error
 
 
 class Watcher(threading.Thread):
-    """Reads the cluster's stream, and goes on with its token whenever it lost the server."""
+    """Reads the cluster's stream, and resumes with its token after every lost connection."""
 
     def __init__(self, seed: int, process: ServedProcess, start: Timestamp) -> None:
         super().__init__(name="watcher")
@@ -152,7 +152,7 @@ class Watcher(threading.Thread):
         self.error: BaseException | None = None
 
     def finish(self, end: Timestamp) -> None:
-        """Return from `run` when everything up to this time was read."""
+        """Let `run` return when everything up to this time is read."""
         self._end = end
 
     def run(self) -> None:
@@ -170,7 +170,7 @@ class Watcher(threading.Thread):
         return self._end is not None and token is not None and time_of(_decoded(token)) >= self._end
 
     def _follow(self, client: "MongoClient[Any]", token: Any) -> Any:
-        """Read until the connection is lost or all is read; the token to go on with."""
+        """Read until the connection is lost or everything is read; return the token to resume with."""
         start = {"start_at_operation_time": self._start_time} if token is None else {"resume_after": token}
         size = self._rng.choice((1, 10, None))
         try:
@@ -180,7 +180,7 @@ class Watcher(threading.Thread):
                     event = stream.try_next()
                     if event is not None:
                         self.events.append(bytes(event.raw))
-                    # Now and then the event's own token, otherwise the position, which may lie further on.
+                    # With size 1 the event's token, otherwise the position, which may be later.
                     token = event["_id"] if event is not None and size == 1 else stream.resume_token or token
         except PyMongoError as error:
             if isinstance(error, OperationFailure):
@@ -192,8 +192,8 @@ def _decoded(token: Any) -> Document:
     return bsondocs.decode(bytes(token.raw))
 
 
-def play(seed: int, rounds: int, folder: Path, shards: int = 0) -> None:
-    """Kill the server as often as wanted, then compare."""
+def kill_and_compare(seed: int, rounds: int, folder: Path, shards: int = 0) -> None:
+    """Kill the server `rounds` times, then compare."""
     rng = random.Random(seed)
     journal = Journal()
     cluster = ("--shards", str(shards)) if shards else ()
@@ -225,7 +225,7 @@ def play(seed: int, rounds: int, folder: Path, shards: int = 0) -> None:
         assert not any(thread.is_alive() for thread in threads)
         with process.client() as client:
             compare(client, journal, watcher, start)
-            if not shards:  # a shard whose port was taken meanwhile has begun a term in vain
+            if not shards:  # a shard whose port was taken has begun another term
                 assert client.admin.command("replSetGetStatus")["term"] == rounds + 1
         assert process.stop() == 0
         assert process.faults() == []
@@ -263,7 +263,7 @@ def compare(client: "MongoClient[Any]", journal: Journal, watcher: Watcher, star
 
 
 def shard_uris(client: "MongoClient[Any]") -> list[str]:
-    """The shards of a cluster, or the one replica set."""
+    """Return the addresses of a cluster's shards, or of the replica set."""
     if "setName" in client.admin.command("hello"):
         host, port = client.address or ("", 0)
         return [f"mongodb://{host}:{port}/?directConnection=true"]
@@ -284,21 +284,21 @@ def documents_of(client: "MongoClient[Any]") -> Documents:
     return found
 
 
-def test_a_server_that_is_killed_forgets_and_doubles_nothing(tmp_path: Path) -> None:
-    play(BASE_SEED, 5, tmp_path)
+def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    kill_and_compare(BASE_SEED, 5, tmp_path)
 
 
-def test_a_cluster_that_is_killed_forgets_and_doubles_nothing(tmp_path: Path) -> None:
-    play(BASE_SEED, 4, tmp_path, shards=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 6))
-def test_a_cluster_that_is_killed_often_forgets_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
-    play(seed, 30, tmp_path, shards=3)
+def test_a_killed_cluster_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    kill_and_compare(BASE_SEED, 4, tmp_path, shards=3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 6))
-def test_a_server_that_is_killed_often_forgets_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
-    play(seed, 30, tmp_path)
+def test_a_cluster_killed_often_loses_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
+    kill_and_compare(seed, 30, tmp_path, shards=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 6))
+def test_a_server_killed_often_loses_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
+    kill_and_compare(seed, 30, tmp_path)

@@ -1,7 +1,8 @@
-"""Streams over the wire, command by command: what is read is the very bytes that a server sent."""
+"""Streams over the wire, command by command, that return the exact bytes of the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from time import monotonic
 from typing import Any
 
@@ -11,11 +12,17 @@ from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 
 from tailrace.bson import documents as bsondocs
+from tailrace.events.cluster_time import from_timestamp, to_timestamp
 from tailrace.events.resume_token import ResumeToken
 from tests.support.client_workload import RAW_OPTIONS
-from tests.support.streams import RESUME_OPTIONS, operation_type, token_of
+from tests.support.folding import Fold
+from tests.support.history import Documents
+from tests.support.streams import RESUME_OPTIONS, cluster_time_of, operation_type, token_of
 
 SECONDS = 30
+
+Batch = tuple[list[bytes], dict[str, Any]]
+"""Events, and the position after them."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +37,26 @@ class WireStream:
     """Batch sizes, used in turn."""
 
     def resumed(self, **start: Any) -> "WireStream":
-        """The same stream from another point."""
+        """Return the same stream with another start."""
         kept = {name: value for name, value in self.spec.items() if name not in RESUME_OPTIONS}
         return replace(self, spec={**kept, **start})
 
     def after(self, event: bytes) -> "WireStream":
-        """The same stream behind an event; behind an invalidation that needs `startAfter`."""
+        """Return the same stream resumed after an event; after an invalidation that needs `startAfter`."""
         option = "startAfter" if operation_type(event) == "invalidate" else "resumeAfter"
         return self.resumed(**{option: token_of(event)})
 
-    def read(self, end: Timestamp) -> "list[tuple[list[bytes], dict[str, Any]]]":
-        """Every batch up to a cluster time or the stream's end, each with the position behind it."""
+    def read(self, end: Timestamp) -> list[Batch]:
+        """Return the batches up to a cluster time or the stream's end, each with the position after it."""
         with self.client.start_session() as session:
             return self._read(end, session)
 
     def events(self, end: Timestamp) -> list[bytes]:
-        """The events of all batches."""
+        """Return the events of all batches."""
         return [event for batch, _ in self.read(end) for event in batch]
 
     def all_events(self, end: Timestamp) -> list[bytes]:
-        """The events up to a time; behind an invalidation the stream is started anew."""
+        """Return the events up to a time; the stream is restarted after every invalidation."""
         events = self.events(end)
         seen = list(events)
         while events and operation_type(events[-1]) == "invalidate":
@@ -57,7 +64,7 @@ class WireStream:
             seen += events
         return seen
 
-    def _read(self, end: Timestamp, session: ClientSession) -> "list[tuple[list[bytes], dict[str, Any]]]":
+    def _read(self, end: Timestamp, session: ClientSession) -> list[Batch]:
         database, _, collection = self.namespace.partition(".")
         spec = dict(self.spec) if database else {**self.spec, "allChangesForCluster": True}
         target = self.client[database or "admin"]
@@ -72,7 +79,7 @@ class WireStream:
         batches = [_batch(reply, "firstBatch")]
         deadline = monotonic() + SECONDS
         while (cursor_id := reply["cursor"]["id"]) and (batches[-1][0] or time_of(batches[-1][1]) < end):
-            assert monotonic() < deadline, f"the stream does not get to {end}: {batches[-1][1]}"
+            assert monotonic() < deadline, f"the stream does not reach {end}: {batches[-1][1]}"
             reply = target.command(
                 "getMore",
                 Int64(cursor_id),
@@ -89,26 +96,51 @@ class WireStream:
         return batches
 
 
-def _batch(reply: RawBSONDocument, name: str) -> tuple[list[bytes], dict[str, Any]]:
+def _batch(reply: RawBSONDocument, name: str) -> Batch:
     cursor = reply["cursor"]
     events = [bytes(event.raw) for event in cursor[name]]
     return events, bsondocs.decode(bytes(cursor["postBatchResumeToken"].raw))
 
 
 def time_of(token: Mapping[str, Any]) -> Timestamp:
-    """The cluster time that a token names."""
-    time = ResumeToken.parse(bsondocs.encode(token)).cluster_time
-    return Timestamp(time >> 32, time & 0xFFFFFFFF)
+    """Return the cluster time of a token."""
+    return to_timestamp(ResumeToken.parse(bsondocs.encode(token)).cluster_time)
 
 
 def note(client: "MongoClient[Any]") -> Timestamp:
-    """Let the time move on by an entry that no stream shows; its time."""
+    """Write an oplog entry that no stream shows; return its time, which is after all earlier writes."""
     time: Timestamp = client.admin.command("appendOplogNote", data={"law": 1})["operationTime"]
     return time
 
 
 def oplog_of(client: "MongoClient[Any]", start: Timestamp | None = None) -> list[bytes]:
-    """The oplog's entries as a driver reads them, from a time on."""
+    """Return the oplog's entries since a time, as a driver reads them."""
     oplog = client.local.get_collection("oplog.rs", RAW_OPTIONS)
     condition = {} if start is None else {"ts": {"$gte": start}}
     return [bytes(entry.raw) for entry in oplog.find(condition)]
+
+
+def check_replay(
+    events: Iterable[bytes], moments: Iterable[tuple[Timestamp, Documents]], context: object = None
+) -> None:
+    """Fold events over nothing; compare with the documents at every moment; a failure shows `context`."""
+    fold = Fold({})
+    rest = iter(events)
+    event = next(rest, None)
+    for moment, content in moments:
+        while event is not None and cluster_time_of(event) <= from_timestamp(moment):
+            fold.apply(event)
+            event = next(rest, None)
+        assert fold.content() == content, context
+    assert event is None
+
+
+def check_order(batches: Sequence[Batch]) -> None:
+    """Check that tokens increase, and that the position after a batch is between the events around it."""
+    tokens = [token_of(event)["_data"] for batch, _ in batches for event in batch]
+    assert all(earlier < later for earlier, later in pairwise(tokens))
+    passed = 0
+    for batch, position in batches:
+        passed += len(batch)
+        assert passed == 0 or tokens[passed - 1] <= position["_data"]
+        assert passed == len(tokens) or position["_data"] <= tokens[passed]
