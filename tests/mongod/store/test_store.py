@@ -20,6 +20,7 @@ from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import index_keys
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.tables import pack_time
+from tailrace.mongod.store.validation import Validation
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.mongod.store.opening import opened
 
@@ -287,3 +288,22 @@ def test_blocks_at_the_end_of_a_collection_have_full_size(store: Store) -> None:
         block = snapshot.block(collection, None, None, count=60, size=60_000)
     assert len(block.documents) == 40
     assert block.is_last
+
+
+def test_validation_reports_a_record_without_id(store: Store) -> None:
+    collection = store.write_now(lambda unit: unit.create_collection("shop", "c"))
+
+    def damage(unit: WriteUnit) -> None:
+        key = unit.insert(collection, documents.encode({"_id": 1}))
+        unit.end_group()
+        record = collection.prefix + key
+        unit.state.transaction.put(record, documents.encode({"a": 1}), db=unit.state.tables.records)
+
+    store.write_now(damage)
+    with store.snapshot() as snapshot:
+        validation = Validation(snapshot, collection)
+        for _ in validation.steps():
+            pass
+        assert not validation.valid
+        assert validation.broken_indexes == {"_id_"}
+        assert [(entry["indexName"], entry["key"]) for entry in validation.missing_entries] == [("_id_", "")]
