@@ -28,7 +28,7 @@ def test_members_of_an_older_release(tmp_path: Path) -> None:
     [
         (["--server-version", "3.6"], "3.6 is not a server version that can be presented"),
         (["--members", "0"], "a set has 1 to 50 members, not 0"),
-        (["--members", "2", "--standalone"], "a standalone server has no further members"),
+        (["--members", "2", "--standalone"], "a standalone server has one member"),
         (["--members", "2", "--advertise", "a:1"], "name 2 of them"),
         (["--members", "2", "--advertise", "a:1,b"], "--advertise takes HOST:PORT, not b"),
     ],

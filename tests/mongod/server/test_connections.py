@@ -18,7 +18,7 @@ from tailrace.testing.replica_set import ReplicaSet
 from tests.mongod.server.raw_client import raw_client
 from tests.mongod.server.running import Document, RunningServer, connected, running, wait_for
 
-BROKEN = "Connection closed because it broke the protocol"
+BROKEN = "Connection closed because it violated the protocol"
 
 
 def header(length: int, code: int = 2013) -> bytes:

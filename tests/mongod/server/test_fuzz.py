@@ -166,7 +166,7 @@ def test_a_malformed_connection_logs_one_line_and_disturbs_no_other(fuzzed: Runn
             assert raw.is_closed()
         assert other.call({"ping": 1})["ok"] == 1.0
         (line,) = fuzzed.log()[before:]
-        assert "broke the protocol" in line["msg"]
+        assert "violated the protocol" in line["msg"]
 
 
 def test_connections_that_stop_in_the_middle(fuzzed: RunningServer) -> None:

@@ -460,9 +460,9 @@ def test_members_use_the_next_ports() -> None:
     [
         ({"members": 0}, "a set has 1 to 50 members"),
         ({"members": 51}, "a set has 1 to 50 members"),
-        ({"members": 2, "replica_set": None}, "a standalone server has no further members"),
+        ({"members": 2, "replica_set": None}, "a standalone server has one member"),
         ({"members": 3, "advertise": "a:1,b:2"}, "name 3 of them"),
-        ({"members": 3, "port": 65534}, "there are not 3 ports from 65534 on"),
+        ({"members": 3, "port": 65534}, "there are fewer than 3 ports from 65534 on"),
     ],
 )
 def test_impossible_options_are_refused_in_one_sentence(options: Any, reason: str) -> None:

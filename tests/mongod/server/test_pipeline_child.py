@@ -64,7 +64,7 @@ def test_a_child_is_watched_restarted_and_ended() -> None:
         assert child.status()["state"] == "off"
         said = [line["msg"] for line in lines(log)]
         assert said.count("Progress") == 2
-        assert "The pipeline ended and is started again" in said
+        assert "The pipeline ended and is restarted" in said
         assert {"text": "a line of Java"} in [line["attr"] for line in lines(log)]
 
     asyncio.run(play())

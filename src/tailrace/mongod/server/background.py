@@ -66,7 +66,7 @@ class Background:
         try:
             await job.work()
         except CommandError as error:
-            self._log.warning("CONTROL", "A background job could not be done", job.name, error=str(error))
+            self._log.warning("CONTROL", "A background job could not be run", job.name, error=str(error))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             self._log.error("CONTROL", "A background job failed", job.name, error=reason)

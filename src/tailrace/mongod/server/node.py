@@ -1,10 +1,10 @@
 """A node that serves clients: a member of a replica set, or a router.
 
-A node is the parts that its commands may use; `Context.node` is the one that runs a command. What members and
-routers share is built here. A member (`replica_set/member.py`) adds its store and its set, a router
-(`cluster/router.py`) the cluster behind it; a command that needs these says so by the type of its context.
-The parts get what they need when they are built, never the node itself, except those that are about whole
-nodes: the dispatcher, elections, currentOp, serverStatus.
+A node consists of the parts that its commands may use; `Context.node` is the node that runs a command. What
+members and routers share is built here. A member (`replica_set/member.py`) adds its store and its set, a
+router (`cluster/router.py`) its cluster; a command that needs these declares it by the type of its context.
+Parts get what they need in their constructors, never the node, except those that are about whole nodes: the
+dispatcher, elections, currentOp, serverStatus.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _SECONDS_TO_FINISH: Final = 5.0
 
 
 class Node(ABC):
-    """The parts of a node, and how it begins and ends to serve clients."""
+    """The parts of a node; `serve` and `end` start and stop what it does for clients."""
 
     is_router: ClassVar[bool] = False
     kind_of_context: ClassVar[type[Context]] = Context
@@ -63,7 +63,7 @@ class Node(ABC):
     """States that are kept for the read concern `snapshot`."""
     transactions: Transactions
     results: ResultWriter
-    """Writes what `$out` and `$merge` get."""
+    """Writes the results of `$out` and `$merge`."""
     cluster_parameters: ClusterParameters
     default_concerns: DefaultConcerns
     tailable_store: Store | None = None
@@ -94,7 +94,7 @@ class Node(ABC):
         self.sessions = Sessions(wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])
         self.cursors = Cursors(self.sessions, wall, self.parameters)
         self.operations: dict[int, Context] = {}
-        """Commands under way, by operation id."""
+        """Running commands, by operation id."""
         self.background = Background(log)
         self.dispatcher = Dispatcher(self, self.kind_of_context)
         self.listener = Listener(
@@ -110,12 +110,12 @@ class Node(ABC):
         self.background.start()
 
     async def stop_accepting(self) -> None:
-        """Take no new connections, and refuse new commands."""
+        """Accept no new connections, and refuse new commands."""
         await self.listener.stop_accepting()
         self.replication.shut_down()
 
     async def end(self) -> None:
-        """End what the node does for its clients and in the background, and close all connections."""
+        """End all commands and background jobs, and close all connections."""
         await self.background.stop()
         await self._end_operations()
         await self.listener.close()
@@ -182,7 +182,7 @@ class Node(ABC):
 
     @property
     def members(self) -> "Sequence[Node]":
-        """All members of the set, this one included; a router is alone."""
+        """All members of the set, including this one; a router is its only member."""
         return (self,)
 
     @property
@@ -191,7 +191,7 @@ class Node(ABC):
         return {}
 
     def holding(self, shard: str | None) -> "Node":
-        """The node that has a shard's part of the data; itself where there are no shards."""
+        """The node that has a shard's part of the data; itself if there are no shards."""
         return self if shard is None else self.shards[shard]
 
     # -- address --------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class ServerOptions:
             raise UsageError("the shards of a cluster have one member each; leave out the number of members")
         ports = self.routers + 1 + self.shards
         if self.port + ports > _PORTS:
-            raise UsageError(f"there are not {ports} ports from {self.port} on; choose a lower one")
+            raise UsageError(f"there are fewer than {ports} ports from {self.port} on; choose a lower port")
 
     def check_members(self) -> None:
         """Raise `UsageError` for options that no replica set can have."""
@@ -76,14 +76,16 @@ class ServerOptions:
             raise UsageError(f"a set has 1 to {MAX_MEMBERS} members, not {self.members}")
         if self.advertise is not None and self.advertise.count(",") != self.members - 1:
             raise UsageError(
-                "the set is to be known under an address for each member, HOST:PORT,HOST:PORT and so on; "
+                "every member needs an address to advertise, HOST:PORT,HOST:PORT and so on; "
                 f"name {self.members} of them, in the order of the ports"
             )
         if self.members == 1:
             return
         if self.replica_set is None:
             raise UsageError(
-                "a standalone server has no further members; be a replica set or have one member"
+                "a standalone server has one member; start a replica set, or leave out the number of members"
             )
         if self.port + self.members > _PORTS:
-            raise UsageError(f"there are not {self.members} ports from {self.port} on; choose a lower one")
+            raise UsageError(
+                f"there are fewer than {self.members} ports from {self.port} on; choose a lower port"
+            )

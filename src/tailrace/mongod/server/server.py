@@ -98,7 +98,7 @@ class Server(Stoppable):
             self.log.startup_warning(
                 "CONTROL",
                 "Access control is not enabled, and the server listens on more than the loopback address. "
-                "Whoever can connect to it can read and change all data",
+                "Everybody who can connect can read and change all data",
             )
 
     async def _stop(self) -> None:

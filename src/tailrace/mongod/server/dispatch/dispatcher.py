@@ -286,7 +286,7 @@ class Dispatcher:
         reason = f"{type(error).__name__}: {error}"
         self._node.log.error(
             "COMMAND",
-            "A command failed for a reason inside of the server",
+            "A command failed because of a fault of the server",
             client.name,
             command=request.name,
             error=reason,

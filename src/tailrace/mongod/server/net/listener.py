@@ -208,7 +208,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             except WireError as fault:
                 if self._transport is not None:
                     self._listener.log.warning(
-                        "NETWORK", "Connection closed because it broke the protocol", self.client.name,
+                        "NETWORK", "Connection closed because it violated the protocol", self.client.name,
                         remote=self.client.address, error=str(fault),
                     )  # fmt: skip
                 self.shut()
@@ -236,7 +236,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         except Exception as error:
             self._task = None
             self._listener.log.error(
-                "NETWORK", "A connection failed for a reason inside of the server", self.client.name,
+                "NETWORK", "A connection failed because of a fault of the server", self.client.name,
                 error=f"{type(error).__name__}: {error}",
             )  # fmt: skip
             self.shut()

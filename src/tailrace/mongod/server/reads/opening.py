@@ -1,4 +1,4 @@
-"""What find and aggregate have in common: the first batch, and the cursor behind it."""
+"""Run a planned find or aggregation up to its first batch, and register its cursor."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -12,7 +12,7 @@ from tailrace.mongod.store.catalog import Index
 
 
 class Planned(Protocol):
-    """A read whose plan is made."""
+    """A planned read."""
 
     @property
     def summary(self) -> str:
@@ -30,7 +30,7 @@ PlannedRead = TypeVar("PlannedRead", bound=Planned)
 
 
 def count_index_use(context: Context, index: Index | None) -> None:
-    """Note for `$indexStats` that a read is about to use an index."""
+    """Count the use of an index, for `$indexStats`."""
     if index is not None:
         context.node.counters.index_uses[index.ident] += 1
 
@@ -43,7 +43,7 @@ async def open_cursor(
     single_batch: bool = False,
     no_timeout: bool = False,
 ) -> bytes:
-    """Plan a read, run it up to its first batch, and keep the rest behind a cursor; the reply."""
+    """Plan a read and run it up to its first batch; returns the reply, with a cursor for the rest."""
     state = await ReadState.of(context)
     cursor: Cursor | None = None
     try:

@@ -1,4 +1,4 @@
-"""`$out` and `$merge`: results that are written instead of sent."""
+"""Write the results of a pipeline to a collection: `$out` and `$merge`."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ _MERGE: Final = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
 
 
 def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
-    """Refuse a collection that results cannot be written to, before anything is computed."""
+    """Refuse an invalid target, before anything is computed."""
     namespace = Namespace(target.database, target.collection)
     collection = existing_collection(catalog, namespace)
     if isinstance(target, MergeTarget):
@@ -46,7 +46,7 @@ def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
 
 
 class ResultWriter(ABC):
-    """Writes the results of a pipeline where `$out` or `$merge` wants them."""
+    """Writes the results of a pipeline to the target of `$out` or `$merge`."""
 
     @abstractmethod
     async def write(
@@ -57,7 +57,7 @@ class ResultWriter(ABC):
         *,
         bypasses_validation: bool,
     ) -> None:
-        """Write them as the stage demands."""
+        """Write the results; ``context`` is the aggregation's."""
 
 
 class StoreResultWriter(ResultWriter):
@@ -89,7 +89,7 @@ async def write_out(
     *,
     bypasses_validation: bool,
 ) -> None:
-    """Replace a collection by the results, all at once; its options and indexes stay."""
+    """Replace the documents of a collection by the results, in one commit; options and indexes stay."""
 
     def work(unit: WriteUnit) -> None:
         check_output(unit.catalog, target)
@@ -114,7 +114,7 @@ async def write_out(
 
 
 def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
-    """A collection like the one to be replaced, without its documents."""
+    """Create an empty collection with the options and indexes of the one to be replaced."""
     name = f"tmp.agg_out.{uuid.uuid4()}"
     options = {} if replaced is None else dict(replaced.options)
     made = unit.create_collection(target.database, name, in_catalog_order({"temp": True, **options}))
@@ -125,7 +125,7 @@ def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) 
 
 
 def _replace_timeseries(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> None:
-    """A time series cannot be renamed; the old one is dropped in the same moment instead."""
+    """Drop and create a time series, which cannot be renamed, in the same commit."""
     options: Mapping[str, Any] = {"timeseries": dict(target.timeseries or {})}
     if replaced is not None:
         unit.check_unused(replaced)
@@ -144,7 +144,7 @@ async def write_merge(
     *,
     bypasses_validation: bool,
 ) -> None:
-    """Write each result onto the document it belongs to; what came before a failing one stays written."""
+    """Merge each result into its document; results before one that fails stay written."""
     for start in range(0, len(documents), _MERGED_AT_ONCE):
         batch = documents[start : start + _MERGED_AT_ONCE]
 
@@ -185,7 +185,7 @@ def _merge(
 
 
 def identified(target: MergeTarget, document: dict[str, Any]) -> dict[str, Any]:
-    """A result with an `_id`, a new one if it has none and is found by it."""
+    """A result with an `_id`; if `on` needs it and there is none, a new one."""
     if "_id" not in document and "_id" in target.on:
         return {"_id": ObjectId(), **document}
     return document
@@ -207,7 +207,7 @@ def _update_spec(target: MergeTarget, document: dict[str, Any]) -> UpdateSpec:
 
 
 def _joined_value(document: Mapping[str, Any], path: str) -> Any:
-    """The value by which a result finds the document it belongs to."""
+    """The value of an `on` field of a result."""
     value: Any = document
     for name in path.split("."):
         value = value.get(name, MISSING) if isinstance(value, Mapping) else MISSING
@@ -221,7 +221,7 @@ def _joined_value(document: Mapping[str, Any], path: str) -> Any:
 
 
 def _check_unique(collection: Collection | None, target: MergeTarget, namespace: Namespace) -> None:
-    """A result must belong to one document at most: a unique index has to be on the fields."""
+    """Refuse fields without a unique index: a result must match one document at most."""
     if set(target.on) == {"_id"}:
         return
     for index in () if collection is None else collection.indexes:

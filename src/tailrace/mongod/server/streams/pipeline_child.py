@@ -78,7 +78,9 @@ class PipelineChild:
             if code == CANNOT_WORK:
                 self.state = "failed"
                 self._log.warning(
-                    COMPONENT, "The pipeline cannot run; going on without it", reason=self._sentence
+                    COMPONENT,
+                    "The pipeline cannot run; the server continues without it",
+                    reason=self._sentence,
                 )
                 return
             if time.monotonic() - began > _STABLE_SECONDS:
@@ -86,7 +88,7 @@ class PipelineChild:
             self.state = "waiting"
             self._log.warning(
                 COMPONENT,
-                "The pipeline ended and is started again",
+                "The pipeline ended and is restarted",
                 exitCode=code,
                 reason=self._sentence,
                 pauseSeconds=pause,
@@ -150,7 +152,7 @@ class PipelineChild:
             if line.startswith(_ERROR_PREFIX):
                 self._sentence = line.removeprefix(_ERROR_PREFIX)
             elif line:
-                self._log.debug(COMPONENT, "Spark says", text=line)
+                self._log.debug(COMPONENT, "Output of Spark", text=line)
             return
         if "rows" in parsed.attributes:
             self.state = "running"
