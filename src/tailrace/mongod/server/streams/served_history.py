@@ -64,7 +64,7 @@ class ServedHistory:
         if is_too_large and not self._has_warned:
             self._logbook.warning(
                 "HISTORY",
-                "The oplog exceeds its size because the history lacks its entries; check that the pipeline runs",
+                "The oplog exceeds its size because the history lags; check that the pipeline runs",
                 timesItsSize=round(outgrown, 1),
                 historyThrough=in_words(self.through),
             )
