@@ -1,7 +1,7 @@
-"""What happens in a deployment besides the users' work: no-ops, chunk migrations, resharding, buckets.
+"""Log what a deployment does in the background: no-ops, chunk migrations, resharding, buckets.
 
 Most of it must stay invisible to an ordinary stream. A migrated document is an orphan here: it belongs to
-another shard, comes and goes with `fromMigrate`, and no user operation touches it.
+another shard, is inserted and deleted with `fromMigrate`, and no user operation touches it.
 """
 
 from typing import Any, Final
@@ -19,11 +19,11 @@ INTERNAL_NAMESPACES: Final = (
     ("config", "transactions"), ("admin", "things"), ("local", "replset.x"),
 )  # fmt: skip
 METRICS: Final = "metrics"
-"""The name of every timeseries collection, so that tests can tell them from others."""
+"""The name of every timeseries collection, so that tests can recognise them."""
 
 
 class BackgroundMaker:
-    """Logs what nobody asked for."""
+    """Logs background operations at random."""
 
     def __init__(self, deployment: Deployment, statements: StatementMaker, commands: CommandMaker) -> None:
         self._deployment = deployment
@@ -39,7 +39,7 @@ class BackgroundMaker:
         self._note({"msg": "new primary"})
 
     def no_op(self) -> bool:
-        """A no-op that means nothing to a stream."""
+        """A no-op that no stream shows."""
         kind = self._rng.randrange(5)
         if kind == 0:
             self._note({"note": "from a client", "n": 1})
@@ -112,7 +112,7 @@ class BackgroundMaker:
     # -- chunk migration ----------------------------------------------------------------------------
 
     def migrate(self) -> bool:
-        """A document of another shard arrives or is cleaned up."""
+        """A document of another shard is copied here, or deleted."""
         rng, deployment = self._rng, self._deployment
         collections = deployment.user_collections()
         if not collections:
@@ -130,7 +130,7 @@ class BackgroundMaker:
         return True
 
     def clone_collection(self) -> bool:
-        """A shard gets its first chunk: collection and index are made with `fromMigrate`."""
+        """A shard gets its first chunk: collection and index are created with `fromMigrate`."""
         collection = self._commands.new_collection()
         if collection is None:
             return False
@@ -141,7 +141,7 @@ class BackgroundMaker:
         return True
 
     def reshard(self) -> bool:
-        """Copy a collection to a new one with another shard key and let that take its place."""
+        """Copy a collection to a new one with another shard key, which replaces it."""
         rng, deployment = self._rng, self._deployment
         settled = deployment.user_collections(settled=True)
         if not settled:
@@ -180,11 +180,11 @@ class BackgroundMaker:
         timestamp = deployment.oplog.write(operation)
         deployment.remove(temporary, timestamp)
         kept, old.documents = old.documents, {}
-        deployment.remove(old, timestamp)  # journals the orphans alone: the documents are the copies
+        deployment.remove(old, timestamp)  # journals only the orphans: the documents remain
         old.documents, old.orphans = kept, {}
         deployment.collections[old.namespace] = old
 
-    # -- collections that are not the users' ----------------------------------------------------------
+    # -- system collections ---------------------------------------------------------------------------
 
     def internal_write(self) -> bool:
         """A write to `admin`, `config`, `local`, or to a system collection."""

@@ -19,7 +19,7 @@ _KNOWN: Final = 1000
 def generate_bulk(seed: int, count: int) -> Iterator[bytes]:
     """``count`` entries: 60 % inserts of about 300 bytes, 30 % diff updates, 10 % deletes.
 
-    Every hundredth entry is a transaction of four inserts. Nothing is kept but the last thousand `_id`s, so
+    Every hundredth entry is a transaction of four inserts. Only the last thousand `_id`s are stored, so
     memory does not grow with ``count``.
     """
     rng = random.Random(seed)

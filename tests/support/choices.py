@@ -1,4 +1,4 @@
-"""Random choices a test makes about a history: which stream to open on it, with which options."""
+"""Choose a stream over a history at random: its scope, its options, its `$match`."""
 
 import random
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ _FLAGS: Final = ("showExpandedEvents", "showSystemEvents", "showMigrationEvents"
 
 
 def is_users(namespace: str) -> bool:
-    """Whether an ordinary stream shows what happens in a namespace."""
+    """Whether an ordinary stream shows the changes of a namespace."""
     database, _, name = namespace.partition(".")
     return database not in INTERNAL_DATABASES and not name.startswith("system.") and name != METRICS
 
 
 def any_scope(history: History, rng: random.Random) -> Scope:
-    """The cluster, or a database or collection in which something happened; each one time in three."""
+    """The cluster, or a database or collection with changes; each one time in three."""
     users = [namespace for namespace in history.namespaces if is_users(namespace)]
     kind = rng.randrange(3)
     if not users or not kind:
@@ -35,7 +35,7 @@ def any_scope(history: History, rng: random.Random) -> Scope:
 
 
 def any_spec(history: History, rng: random.Random) -> dict[str, Any]:
-    """Options of a stream from the beginning of the history on."""
+    """Options of a stream that begins with the history."""
     spec: dict[str, Any] = {flag: True for flag in _FLAGS if rng.random() < 0.4}
     if rng.random() < 0.5:
         spec["fullDocument"] = rng.choice(("updateLookup", "whenAvailable"))
@@ -45,7 +45,6 @@ def any_spec(history: History, rng: random.Random) -> dict[str, Any]:
 
 
 def any_stream(history: History, rng: random.Random) -> Stream:
-    """A stream over the history."""
     scope = any_scope(history, rng)
     return Stream(history, scope, any_spec(history, rng), raw_data=rng.random() < 0.3)
 

@@ -1,8 +1,8 @@
-"""Seeded random operations through PyMongo: what clients of a server do to it.
+"""Seeded random operations of clients, sent to a server through PyMongo.
 
-`workload.py` writes oplogs by itself; here a server has to. The same seed asks for the same operations as
-long as the server answers the same. What a server refuses is part of the game and is counted; an internal
-error is not.
+`workload.py` writes oplogs; here a server does. The same seed sends the same operations as long as the server
+returns the same replies. Operations that the server refuses are expected, and counted; an internal error is
+raised.
 """
 
 import random
@@ -28,7 +28,7 @@ Raw = RawBSONDocument
 RAW_OPTIONS: Final = CodecOptions(
     document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_MS
 )
-"""Documents as the bytes they are; looking into one copes with every date."""
+"""Documents stay bytes; dates outside of Python's range can be decoded."""
 COLLECTIONS: Final = ("orders", "stock", "users")
 RENAMED: Final = ("archive", "old")
 _ATTEMPTS: Final = 3
@@ -36,14 +36,14 @@ _NOT_A_REFUSAL: Final = frozenset({int(ErrorCode.InternalError), None})
 
 
 class ClientWorkload:
-    """Operations on databases of its own, whose names begin with a prefix."""
+    """Operations on two databases, whose names begin with a prefix."""
 
     def __init__(
         self, client: "MongoClient[Any]", seed: int, prefix: str, *, for_comparison: bool = False
     ) -> None:
-        """Made ``for_comparison``, it does the same to a replica set and to a sharded cluster.
+        """With ``for_comparison`` the operations have the same effect on a replica set and a sharded cluster.
 
-        There is no unique index then, as a sharded collection cannot have every one, and no use of the time.
+        They then create no unique indexes, of which a sharded collection allows few, and do not use the time.
         """
         self._rng = rng = random.Random(seed)
         self._unique_indexes = not for_comparison
@@ -52,9 +52,9 @@ class ClientWorkload:
         self._modifiers = ModifierMaker(rng, self._documents, repeatable=for_comparison)
         self.databases = [f"{prefix}_a", f"{prefix}_b"]
         self.done: Counter[str] = Counter()
-        """How often each kind of operation was carried out."""
+        """How often each kind of operation succeeded."""
         self.refused: Counter[int] = Counter()
-        """Error codes of what the server did not want."""
+        """How often the server refused an operation, by error code."""
         self._writes: list[tuple[int, Callable[[ClientSession | None], object]]] = [
             (24, self._insert), (8, self._insert_many), (24, self._update), (8, self._update_by_pipeline),
             (6, self._update_many), (8, self._replace), (5, self._upsert), (9, self._delete),
@@ -67,7 +67,7 @@ class ClientWorkload:
         ]  # fmt: skip
 
     def run(self, operations: int) -> None:
-        """Carry out that many operations, some of which are several writes."""
+        """Run operations; some of them are several writes."""
         table: list[tuple[int, Callable[[], object]]] = [
             *((weight, lambda write=write: write(None)) for weight, write in self._writes),
             *self._others,
@@ -79,7 +79,7 @@ class ClientWorkload:
                 self.done[names[number].removeprefix("_")] += 1
 
     def content(self) -> Documents:
-        """The documents that are there now, as `find` gives them; collections without any are left out."""
+        """The present documents, as `find` returns them; empty collections are left out."""
         found: Documents = {}
         for name in self.databases:
             database = self._client[name]
@@ -101,7 +101,7 @@ class ClientWorkload:
             return False
         return True
 
-    # -- what to work on ------------------------------------------------------------------------------
+    # -- collections and documents to use -------------------------------------------------------------
 
     def _database(self) -> "Database[Any]":
         return self._client[self._rng.choice(self.databases)]
@@ -110,7 +110,7 @@ class ClientWorkload:
         return self._database().get_collection(self._rng.choice(COLLECTIONS), RAW_OPTIONS)
 
     def _existing(self, session: ClientSession | None) -> "tuple[Collection[Raw], dict[str, Any]] | None":
-        """Some collection and one of its documents."""
+        """A random collection and one of its documents."""
         for _ in range(_ATTEMPTS):
             collection = self._collection()
             found = list(collection.find(session=session).sort("_id").limit(30))
@@ -121,7 +121,7 @@ class ClientWorkload:
     def _new(self) -> Raw:
         return _raw(self._documents.stored(self._documents.identifier()))
 
-    # -- writes, alone or in a transaction ------------------------------------------------------------
+    # -- writes, inside or outside of a transaction ---------------------------------------------------
 
     def _insert(self, session: ClientSession | None) -> None:
         self._collection().insert_one(self._new(), session=session)
@@ -285,7 +285,7 @@ class ClientWorkload:
 
 
 def _raw(document: Mapping[str, Any]) -> Raw:
-    """A document that PyMongo sends as it is: its own types would lose some of BSON's."""
+    """A document that PyMongo sends unchanged: its own types cannot represent all of BSON."""
     return RawBSONDocument(bsondocs.encode(document), RAW_OPTIONS)
 
 

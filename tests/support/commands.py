@@ -1,7 +1,7 @@
-"""Commands in the oplog: collections and indexes made, changed, renamed and dropped; views.
+"""Log commands: create, change, rename and drop collections, indexes and views.
 
-Each method logs what it does and returns whether it did something; an index build is a generator, because
-other operations come between its start and its end.
+Each method logs its command and returns whether it did something; an index build is a generator, because
+other operations may be logged between its start and its end.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tailrace.events.entry_bytes import command
 from tests.support.deployment import Collection, Deployment, uuid_value
 from tests.support.statements import StatementMaker
 
-# One name is a prefix of another, some hold characters that mean something in a regular expression.
+# One name is a prefix of another, some have special characters of regular expressions.
 DATABASES: Final = ("shop", "shopping", "a+b", "s(1)", "Shop")
 COLLECTIONS: Final = (
     "orders", "orders.items", "order", "systemx", "system", "a.system.b", "x$y", "köln", "[q]", "Orders",
@@ -65,7 +65,6 @@ class CommandMaker:
             options["clusteredIndex"] = {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}
 
     def create(self) -> bool:
-        """Create a collection."""
         collection = self.new_collection()
         if collection is None:
             return False
@@ -73,7 +72,7 @@ class CommandMaker:
         return True
 
     def drop(self, collection: Collection | None = None) -> bool:
-        """Drop a collection, a given one or any."""
+        """Drop a given collection, or a random one."""
         chosen = collection or self._settled()
         if chosen is None:
             return False
@@ -194,7 +193,7 @@ class CommandMaker:
         return spec
 
     def drop_index(self) -> bool:
-        """Drop an index that is there."""
+        """Drop an existing index."""
         collection = self._settled()
         if collection is None or not collection.indexes:
             return False
@@ -207,7 +206,7 @@ class CommandMaker:
     # -- views --------------------------------------------------------------------------------------
 
     def change_view(self) -> bool:
-        """Make, change or drop a view: a write to the database's `system.views`."""
+        """Create, change or drop a view: a write to the database's `system.views`."""
         rng, deployment = self._rng, self._deployment
         database = rng.choice(self.databases)
         views = self.system_collection(database, "system.views")
@@ -227,7 +226,7 @@ class CommandMaker:
         return True
 
     def system_collection(self, database: str, name: str) -> Collection:
-        """A system collection, created when it is not there."""
+        """A system collection, created if it is missing."""
         found = self._deployment.collections.get(f"{database}.{name}")
         if found is None:
             found = Collection(database, name, self._deployment.oplog.new_uuid())

@@ -1,8 +1,8 @@
-"""The simulated deployment: databases, collections, documents, sessions, and the journal of what happened.
+"""The simulated deployment: databases, collections, documents, sessions, and the journal of all changes.
 
-Nothing here is random but the identifiers; what happens is decided by `tests.support.workload` and its
-siblings. Long operations (transactions, index builds) run beside others, so a collection knows how many of
-them need it to stay (`pins`) and which documents they have locked.
+Only the identifiers are random here; `tests.support.workload` and the modules that it uses decide what
+happens. Transactions and index builds run concurrently with other operations, so a collection counts those
+that need it unchanged (`pins`), and has the set of documents that they have locked.
 """
 
 import random
@@ -35,24 +35,23 @@ class Collection:
     indexes: dict[str, dict[str, Any]] = field(default_factory=dict)
     documents: dict[bytes, bytes] = field(default_factory=dict)
     orphans: dict[bytes, bytes] = field(default_factory=dict)
-    """Documents of another shard, passing through by chunk migration."""
+    """Documents of another shard, copied here by chunk migration."""
     locked: set[bytes] = field(default_factory=set)
     """Documents that an open transaction has written."""
     pins: int = 0
-    """Open operations that need the collection to stay as it is."""
+    """Number of open operations that need the collection unchanged."""
 
     @property
     def namespace(self) -> str:
-        """`database.name`."""
         return f"{self.database}.{self.name}"
 
     @property
     def is_system(self) -> bool:
-        """Whether it is not a user's: a system collection, or one in an internal database."""
+        """Whether it is a system collection, or in an internal database."""
         return self.name.startswith("system.") or self.database in INTERNAL_DATABASES
 
     def document_key(self, raw: bytes) -> bytes:
-        """Shard-key fields in the order of the key, then `_id`; a field that is missing is left out."""
+        """Shard-key fields in the order of the key, then `_id`; missing fields are left out."""
         names = self.shard_key if "_id" in self.shard_key else (*self.shard_key, "_id")
         parts = []
         for name in names:
@@ -62,11 +61,11 @@ class Collection:
         return rawbson.document(*parts)
 
     def is_taken(self, key: bytes) -> bool:
-        """Whether an `_id` is in use, be it by another shard's document or in an open transaction."""
+        """Whether an `_id` is in use, also by another shard's document or in an open transaction."""
         return key in self.documents or key in self.orphans or key in self.locked
 
     def free_keys(self) -> list[bytes]:
-        """The documents no open transaction holds."""
+        """The documents that no open transaction has locked."""
         return [key for key in self.documents if key not in self.locked]
 
 
@@ -82,7 +81,7 @@ def _resolve(raw: bytes, path: str) -> tuple[int, bytes] | None:
 
 @dataclass(slots=True)
 class Statement:
-    """One document write: what is logged, and what it does to the collection."""
+    """One document write: the logged operation, and its effect on the collection."""
 
     collection: Collection
     operation: Operation
@@ -100,7 +99,7 @@ class Deployment:
         self.oplog = OplogWriter(rng)
         self.collections: dict[str, Collection] = {}
         self.reserved: set[str] = set()
-        """Names that an open transaction is about to create."""
+        """Names of collections that an open transaction creates."""
         self.changes: list[Change] = []
         self.pre_images: dict[PreImageKey, bytes] = {}
         self.image_times: dict[int, int] = {}
@@ -109,7 +108,7 @@ class Deployment:
     # -- catalog ------------------------------------------------------------------------------------
 
     def user_collections(self, *, settled: bool = False) -> list[Collection]:
-        """Ordinary collections; ``settled`` leaves out those an open operation needs."""
+        """Ordinary collections; ``settled`` leaves out those that an open operation needs."""
         return [
             collection
             for collection in self.collections.values()
@@ -117,7 +116,7 @@ class Deployment:
         ]
 
     def is_free(self, namespace: str) -> bool:
-        """Whether a collection of that name could be created."""
+        """Whether a collection with this name could be created."""
         return namespace not in self.collections and namespace not in self.reserved
 
     def create(self, collection: Collection, *, from_migrate: bool | None = None) -> int:
@@ -127,7 +126,7 @@ class Deployment:
         return timestamp
 
     def remove(self, collection: Collection, timestamp: int) -> None:
-        """Journal that a collection went with all its documents."""
+        """Journal the end of a collection and all its documents."""
         del self.collections[collection.namespace]
         self._forget(collection, timestamp)
 
@@ -138,7 +137,7 @@ class Deployment:
             )
 
     def move(self, collection: Collection, name: str, timestamp: int) -> None:
-        """Journal that a collection got another name, within its database."""
+        """Journal that a collection was renamed within its database."""
         self.remove(collection, timestamp)
         collection.name = name
         self.collections[collection.namespace] = collection
@@ -150,7 +149,7 @@ class Deployment:
     # -- documents ----------------------------------------------------------------------------------
 
     def apply(self, statement: Statement, timestamp: int, index: int = 0) -> None:
-        """Do what a logged statement says, and journal it as seen at ``timestamp``."""
+        """Apply a logged statement, and journal it as visible at ``timestamp``."""
         collection = statement.collection
         target = collection.orphans if statement.migrated else collection.documents
         if statement.after is None:
@@ -164,7 +163,7 @@ class Deployment:
         self.changes.append(change)
 
     def record_image(self, statement: Statement, timestamp: int, index: int = 0) -> None:
-        """Keep the pre-image of a statement logged in the entry at ``timestamp``."""
+        """Store the pre-image of a statement that is logged in the entry at ``timestamp``."""
         if self._wants_image(statement):
             assert statement.before is not None
             self.pre_images[statement.collection.uuid, timestamp, index] = statement.before
@@ -175,7 +174,7 @@ class Deployment:
         return statement.collection.records_images and statement.before is not None and not statement.migrated
 
     def write(self, statement: Statement, *, session: Session | None = None, statement_id: int = 0) -> None:
-        """Log a statement as an entry of its own, as a retryable write when there is a session."""
+        """Log a statement as one entry; with a session, as a retryable write."""
         if session is None:
             timestamp = self.oplog.write(statement.operation)
         else:
@@ -187,7 +186,7 @@ class Deployment:
     # -- sessions -----------------------------------------------------------------------------------
 
     def take_session(self) -> Session:
-        """A session nobody uses at the moment, with its next transaction number."""
+        """An unused session, with its next transaction number."""
         if self._sessions and self.rng.random() < 0.7:
             session = self._sessions.pop(self.rng.randrange(len(self._sessions)))
         else:
@@ -197,16 +196,15 @@ class Deployment:
         return session
 
     def give_back(self, session: Session) -> None:
-        """The session may be used again."""
+        """Make a session available again."""
         self._sessions.append(session)
 
     def history(self, seed: int) -> History:
-        """Everything so far."""
         return History(seed, self.oplog.entries, self.changes, self.pre_images, self.image_times)
 
 
 def create_operation(collection: Collection, *, from_migrate: bool | None = None) -> Operation:
-    """The `create` command of a collection; the options are in catalog order already."""
+    """The `create` command of a collection; the options are already in catalog order."""
     o = {"create": collection.name, **collection.options}
     if "clusteredIndex" not in collection.options:
         o["idIndex"] = ID_INDEX

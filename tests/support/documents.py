@@ -1,8 +1,8 @@
-"""Random values, `_id`s and documents that reach the corners of BSON.
+"""Make random values, `_id`s and documents of all BSON types, edge cases included.
 
-Everything comes from the one `random.Random` handed in, so a seed gives the same documents on every machine.
-What a server would refuse to store is not made: an `_id` is never an array, a regular expression or
-undefined, and no field below `_id` begins with a dollar sign.
+Everything is drawn from one `random.Random`, so a seed gives the same documents on every machine. The
+documents can be stored by a server: an `_id` is never an array, a regular expression or undefined, and no
+field below `_id` begins with a dollar sign.
 """
 
 import random
@@ -14,7 +14,7 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 
 PLAIN_NAMES: Final = ("a", "b", "c", "d", "qty", "tags", "nested", "u", "i", "s", "l", "naïve")
-# Names that need care on their way into an update description or a diff.
+# Names that are special in an update description or a diff.
 ODD_NAMES: Final = ("a.b", "a.0", "0", "1", "10", "01", "", "$x", "$set", "sa", " ", "_id")
 
 _INT32: Final = (0, 1, 2, 3, -1, 127, 128, 2**31 - 1, -(2**31))
@@ -33,8 +33,6 @@ _SHORTENED_TO_NOTHING = 0.3
 
 
 class DocumentMaker:
-    """Makes values out of a random generator."""
-
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._identifier_kinds: tuple[Callable[[], Any], ...] = (
@@ -56,7 +54,7 @@ class DocumentMaker:
         return rng.choice(self._common_kinds if rng.random() < 0.6 else self._all_kinds)()
 
     def key_scalar(self) -> Any:
-        """A scalar that may stand in a shard key: no regular expression, no undefined."""
+        """A scalar that is allowed in a shard key: no regular expression, no undefined."""
         return self._rng.choice(self._identifier_kinds[:-2])()
 
     def value(self, depth: int = 2) -> Any:
@@ -78,7 +76,7 @@ class DocumentMaker:
         return [self.value(depth) for _ in range(size)]
 
     def document(self, depth: int = 1) -> dict[str, Any]:
-        """An embedded document; now and then a deep one, or one that looks like a DBRef."""
+        """An embedded document; sometimes a deep one, or one that looks like a DBRef."""
         rng = self._rng
         roll = rng.random()
         if roll < 0.03:
@@ -88,12 +86,12 @@ class DocumentMaker:
         return {self.name(): self.value(depth) for _ in range(rng.randrange(4))}
 
     def name(self) -> str:
-        """A field name, one in four of them an odd one."""
+        """A field name; one in four is unusual."""
         rng = self._rng
         return rng.choice(PLAIN_NAMES if rng.random() < 0.75 else ODD_NAMES)
 
     def stored(self, identifier: Any) -> dict[str, Any]:
-        """A document as a collection holds it: `_id` first."""
+        """A document as a collection stores it: `_id` first."""
         rng = self._rng
         document = {"_id": identifier}
         for _ in range(rng.randrange(1, 6)):
@@ -103,13 +101,13 @@ class DocumentMaker:
         return document
 
     def identifier(self) -> Any:
-        """A value that may be an `_id`; small enough a choice that values come back in another type."""
+        """A value that may be an `_id`; there are so few that equal values of different types occur."""
         return self._rng.choice(self._identifier_kinds)()
 
     # -- changes ------------------------------------------------------------------------------------
 
     def changed(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document as a pipeline update might leave it; `_id` stays first and as it is."""
+        """The document as a pipeline update might change it; `_id` stays first and unchanged."""
         rest = {name: value for name, value in document.items() if name != "_id"}
         for _ in range(self._rng.randrange(1, 4)):
             rest = self._changed_document(rest)

@@ -1,9 +1,9 @@
-"""What a consumer of a change stream does with it: keep a copy of the collections up to date.
+"""Apply the events of a change stream to a copy of the collections, as a consumer does.
 
-`Fold` starts from the documents as they were and applies events one by one. How it applies an update is up to
-the stream: with `showRawUpdateDescription` it has the server's own diff and gets the same bytes; with an
-ordinary `updateDescription` it has the new values but not the order of fields, so `unordered` is what two
-documents can be compared by.
+`Fold` begins with the documents at the start of the stream and applies events one by one. With
+`showRawUpdateDescription` an update has the server's diff and gives the same bytes. An ordinary
+`updateDescription` has the new values but not the order of fields, so documents are then compared by
+`unordered`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,27 +16,27 @@ from tests.support.history import Documents, identity
 
 
 class FoldError(AssertionError):
-    """An event that does not fit the documents it should apply to."""
+    """An event that does not fit the documents."""
 
 
 class _AmbiguousDescription(Exception):  # noqa: N818 - a signal inside this file, not an error
-    """One dotted name stands for two different paths."""
+    """One dotted name means two different paths."""
 
 
 class Fold:
-    """Collections, kept up to date by events."""
+    """Collections to which events are applied."""
 
     def __init__(self, documents: Documents, look_up: Callable[[bytes], bytes] | None = None) -> None:
-        """Start from ``documents``; ``look_up`` answers for an update event that cannot be applied.
+        """Begin with ``documents``; ``look_up`` returns the document after an update that cannot be applied.
 
-        That is one in whose description a dotted name stands for two different paths: MongoDB writes such
-        descriptions, and a consumer has to read the document anew.
+        In the description of such an update one dotted name means two different paths: MongoDB writes such
+        descriptions, and a consumer has to read the document again.
         """
         self.documents: Documents = {namespace: dict(content) for namespace, content in documents.items()}
         self._look_up = look_up
 
     def apply(self, event: bytes) -> None:
-        """Take one event in; types that change no document are passed over."""
+        """Apply one event; types that change no document are skipped."""
         kind = _text(event, b"operationType")
         if kind in ("insert", "update", "replace", "delete"):
             self._write(kind, event)
@@ -72,7 +72,7 @@ class Fold:
             return self._look_up(event)
 
     def content(self) -> Documents:
-        """The collections that hold something."""
+        """The collections that are not empty."""
         return {namespace: content for namespace, content in self.documents.items() if content}
 
 
@@ -85,7 +85,7 @@ def updated(document: bytes, event: bytes) -> bytes:
 
 
 def unordered(document: bytes) -> bytes:
-    """A form of the document that is equal for documents that differ in the order of fields alone.
+    """A form of the document that is equal for documents that differ only in the order of fields.
 
     >>> unordered(bsondocs.encode({"b": 1, "a": {"y": 1, "x": 2}})) == unordered(
     ...     bsondocs.encode({"a": {"x": 2, "y": 1}, "b": 1}))
@@ -109,14 +109,14 @@ Path = Sequence[str | int]
 
 def _described(document: dict[str, Any], description: bytes) -> dict[str, Any]:
     """Apply an `updateDescription` that has `disambiguatedPaths`."""
-    told = bsondocs.decode(_document(description, b"disambiguatedPaths"))
+    paths = bsondocs.decode(_document(description, b"disambiguatedPaths"))
     seen: set[str] = set()
 
     def path_of(name: str) -> Path:
         if name in seen:
             raise _AmbiguousDescription(name)
         seen.add(name)
-        components: list[str | int] = told[name] if name in told else list(name.split("."))
+        components: list[str | int] = paths[name] if name in paths else list(name.split("."))
         return components
 
     # Every name is resolved before the first change, so that an ambiguous description changes nothing.

@@ -1,7 +1,7 @@
-"""A generated history: the oplog, what was true at every moment, and the look-ups an engine asks for.
+"""A generated history: the oplog, the documents at every time, and the look-ups of an engine.
 
-The documents are kept beside the oplog and not computed from it. That is what makes a history a judge of the
-pipeline: whatever the oplog's events say, `History` knows independently.
+The documents are stored with the oplog and not computed from it. So a history can decide whether the events
+that the pipeline computes are right.
 """
 
 import random
@@ -24,10 +24,10 @@ PreImageKey = tuple[bytes, int, int]
 
 
 class Change(NamedTuple):
-    """One document's step from ``before`` to ``after``, None where there is no document."""
+    """The change of one document from ``before`` to ``after``; None means no document."""
 
     timestamp: int
-    """When a reader sees it: a transaction's changes have the time of its commit."""
+    """When it becomes visible: changes of a transaction have the time of its commit."""
     position: int
     """Position within its transaction or batch, 0 otherwise."""
     namespace: str
@@ -37,13 +37,13 @@ class Change(NamedTuple):
     migrated: bool = False
     """Logged with `fromMigrate`: the document belongs to another shard."""
     is_write: bool = True
-    """False where a drop, rename or other command took the document along."""
+    """False if a drop, rename or other command removed or moved the document."""
     has_image: bool = False
     """Its collection records pre-images."""
 
 
 def identity(raw: bytes) -> bytes:
-    """The `_id` of a document or document key, equal for `_id`s that MongoDB holds equal.
+    """The `_id` of a document or document key, equal for `_id`s that MongoDB considers equal.
 
     >>> from bson import Int64, encode
     >>> identity(encode({"_id": 1})) == identity(encode({"x": 2, "_id": Int64(1)}))
@@ -65,13 +65,12 @@ class History:
     """The oplog in order of `ts`."""
     changes: list[Change]
     pre_images: dict[PreImageKey, bytes]
-    """What `config.system.preimages` holds, by the parts of its `_id`."""
+    """The content of `config.system.preimages`, by the parts of its `_id`."""
     image_times: dict[int, int] = field(repr=False)
     """Wall clock in milliseconds of the entries that have images."""
 
     @cached_property
     def timestamps(self) -> list[int]:
-        """The entries' times."""
         return [timestamp_of(entry) for entry in self.entries]
 
     @cached_property
@@ -84,10 +83,10 @@ class History:
         return to_timestamp(self.timestamps[0])
 
     def documents_at(self, timestamp: int, *, migrated: bool = False) -> Documents:
-        """Every collection as a reader at ``timestamp`` sees it.
+        """Every collection as a reader sees it at ``timestamp``.
 
-        ``migrated`` adds the documents that came and went by chunk migration: a stream shows them only with
-        `showMigrationEvents`. Collections without documents are left out.
+        ``migrated`` adds the documents of chunk migrations: a stream shows them only with
+        `showMigrationEvents`. Empty collections are left out.
         """
         state: Documents = {}
         for change in self.changes:
@@ -109,10 +108,10 @@ class History:
 
     @cached_property
     def namespaces(self) -> list[str]:
-        """Every namespace that ever held a document, in order of appearance."""
+        """Every namespace that ever had a document, in order of appearance."""
         return list(dict.fromkeys(change.namespace for change in self.changes))
 
-    # -- what an engine looks up --------------------------------------------------------------------
+    # -- look-ups of an engine ----------------------------------------------------------------------
 
     def entry(self, timestamp: int, term: int) -> bytes | None:
         """The entry with exactly this time and term."""
@@ -129,7 +128,7 @@ class History:
         return self.final_documents.get(namespace, {}).get(identity(document_key))
 
     def pre_image_documents(self) -> list[bytes]:
-        """The content of `config.system.preimages`, as a dump of that collection holds it."""
+        """The content of `config.system.preimages`, as in a dump of that collection."""
         return [
             _pre_image_document(key, self.image_times[key[1]], image)
             for key, image in sorted(self.pre_images.items())
@@ -138,9 +137,9 @@ class History:
     # -- other shapes of the same history -----------------------------------------------------------
 
     def split(self, shards: int, seed: int = 0) -> list[list[bytes]]:
-        """The oplog dealt out to several shards; the first entry, which opens a log, goes to each.
+        """Distribute the oplog over several shards; each gets the first entry.
 
-        A transaction's entries stay together: its chain is followed within one log.
+        A transaction's entries stay together: its chain is read from one oplog.
         """
         rng = random.Random(seed)
         logs: list[list[bytes]] = [[self.entries[0]] for _ in range(shards)]
@@ -188,5 +187,5 @@ def _pre_image_document(key: PreImageKey, wall: int, image: bytes) -> bytes:
 
 
 def dump(entries: Iterable[bytes]) -> bytes:
-    """Entries one after the other: the form of a `mongodump` file."""
+    """The entries as a `mongodump` file contains them: one after another."""
     return b"".join(entries)

@@ -1,7 +1,7 @@
-"""Random modifier updates that fit a document: `$set`, `$inc`, `$push` and their kin.
+"""Make random modifier updates that fit a document: `$set`, `$inc`, `$push` and others.
 
-The specification is made from paths the document really has, so that most of them do something. Those that
-MongoDB would refuse are refused by the update compiler; the caller then does something else.
+An update uses paths that the document has, so that most updates change something. The update compiler refuses
+those that MongoDB would refuse; the caller then does something else.
 """
 
 import random
@@ -13,14 +13,12 @@ from bson import Decimal128, Int64
 from tests.support.documents import DocumentMaker
 
 Path = tuple[str, Any]
-"""(dotted path, value there)"""
+"""Dotted path, and the value there."""
 
 
 class ModifierMaker:
-    """Makes update specifications."""
-
     def __init__(self, rng: random.Random, documents: DocumentMaker, *, repeatable: bool = False) -> None:
-        """A ``repeatable`` update does the same whenever it is done: none asks what time it is."""
+        """A ``repeatable`` update has the same effect at any time: none uses the current date."""
         self._rng = rng
         self._documents = documents
         self._kinds: tuple[Callable[[list[Path]], dict[str, Any] | None], ...] = (
@@ -126,7 +124,7 @@ class ModifierMaker:
 
 
 def _paths(value: Any, prefix: str, depth: int = 0) -> Iterator[Path]:
-    """Every path below ``value`` that a dotted name can reach, `_id` left out."""
+    """Every path below ``value`` that a dotted name can reach, without `_id`."""
     if depth > 4:
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)

@@ -1,4 +1,4 @@
-"""The oplog of a simulated deployment: gives operations their time and keeps the entries in order."""
+"""Write the oplog of a simulated deployment: assign times to operations and store the entries."""
 
 import random
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ FIRST_SECOND: Final = 1_700_000_000
 
 @dataclass(slots=True)
 class Session:
-    """A logical session: where its retryable writes and transactions stand."""
+    """A logical session, with its last transaction number and entry."""
 
     uuid: bytes
     user_hash: bytes
@@ -26,8 +26,6 @@ class Session:
 
 @dataclass(slots=True)
 class OplogWriter:
-    """Gives operations their time and keeps the entries."""
-
     rng: random.Random
     entries: list[bytes] = field(default_factory=list)
     term: int = 1
@@ -36,7 +34,7 @@ class OplogWriter:
 
     @property
     def now(self) -> int:
-        """The last timestamp given out."""
+        """The last timestamp."""
         return self._seconds << 32 | self._increment
 
     @property
@@ -46,11 +44,11 @@ class OplogWriter:
 
     @property
     def wall(self) -> int:
-        """Milliseconds; near the cluster time, and not always in its order, as on a server."""
+        """Wall clock in milliseconds; near the cluster time, and not always in its order, as on a server."""
         return self._seconds * 1000 + self._increment % 7 * 100
 
     def tick(self) -> int:
-        """The next timestamp; slots are sometimes left unused, seconds sometimes pass."""
+        """Return the next timestamp; some are left unused, and sometimes seconds pass."""
         rng = self.rng
         if rng.random() < 0.2:
             self._seconds += rng.choice((1, 1, 2, 10))
@@ -83,7 +81,7 @@ class OplogWriter:
         return timestamp
 
     def new_uuid(self) -> bytes:
-        """Sixteen random bytes with the marks of a version 4 UUID."""
+        """A random UUID of version 4."""
         data = bytearray(self.rng.randbytes(16))
         data[6] = data[6] & 0x0F | 0x40
         data[8] = data[8] & 0x3F | 0x80

@@ -1,4 +1,4 @@
-"""Checking a statement on many generated histories, and saying which one broke it."""
+"""Check a law on many generated histories, and report the seed of a failure."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -16,7 +16,7 @@ def history_of(seed: int, features: Features = EVERYTHING) -> History:
 def check_histories(
     seeds: Iterable[int], law: Callable[[History], None], features: Features = EVERYTHING
 ) -> None:
-    """Check a law on the history of every seed; a failure carries the seed that makes it again."""
+    """Check a law on the history of every seed; a failure has a note with the seed."""
     for seed in seeds:
         try:
             law(history_of(seed, features))

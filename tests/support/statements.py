@@ -1,7 +1,7 @@
-"""Document writes: an insert, update, replacement or delete, and the entry that logs it.
+"""Make document writes: inserts, updates, replacements and deletes, with the operations that log them.
 
-A statement is made against a document as the writer sees it, which inside a transaction includes the
-transaction's own writes. Making one changes nothing; `Deployment` applies it when it becomes visible.
+A statement is made for a document as the writer sees it, which inside a transaction includes the
+transaction's own writes. To make one changes nothing; `Deployment` applies it when it becomes visible.
 """
 
 import random
@@ -28,8 +28,6 @@ _ATTEMPTS: Final = 20
 
 
 class StatementMaker:
-    """Makes statements out of random documents."""
-
     def __init__(self, rng: random.Random, oplog: OplogWriter) -> None:
         self._rng = rng
         self._oplog = oplog
@@ -49,13 +47,12 @@ class StatementMaker:
         return None
 
     def inserted(self, collection: Collection, raw: bytes, *, migrated: bool = False) -> Statement:
-        """The insert of this very document."""
+        """The insert of a given document."""
         document_key = collection.document_key(raw)
         operation = self._operation("i", collection, raw, document_key, migrated)
         return Statement(collection, operation, identity(raw), None, raw, migrated)
 
     def delete(self, collection: Collection, raw: bytes, *, migrated: bool = False) -> Statement:
-        """A delete of a document."""
         operation = self._operation("d", collection, collection.document_key(raw), None, migrated)
         return Statement(collection, operation, identity(raw), raw, None, migrated)
 
@@ -68,7 +65,7 @@ class StatementMaker:
         return self._replaced(collection, raw, bsondocs.encode(document))
 
     def replaced(self, collection: Collection, raw: bytes, after: bytes) -> Statement:
-        """The replacement of one document by this other one."""
+        """The replacement of a document by a given one."""
         operation = self._operation("u", collection, after, collection.document_key(raw), migrated=False)
         return Statement(collection, operation, identity(raw), raw, after)
 
@@ -80,7 +77,7 @@ class StatementMaker:
         return self._modify(collection, raw) if self._rng.random() < 0.5 else self._compute(collection, raw)
 
     def modified(self, collection: Collection, raw: bytes, update: dict[str, Any]) -> Statement | None:
-        """The update of a document by these modifiers; None if it changes nothing."""
+        """The update of a document by given modifiers; None if it changes nothing."""
         result = compile_update(update).apply(
             bsondocs.decode(raw),
             now=DatetimeMS(self._oplog.wall),
@@ -107,7 +104,7 @@ class StatementMaker:
         return self.delta(collection, raw, diff, after)
 
     def delta(self, collection: Collection, raw: bytes, diff: bytes, after: bytes) -> Statement:
-        """The update of a document that is logged as this diff."""
+        """The update of a document that is logged as a given diff."""
         o = rawbson.document(_DELTA_VERSION, rawbson.element(rawbson.DOCUMENT, b"diff", diff))
         operation = self._operation("u", collection, o, collection.document_key(raw), migrated=False)
         return Statement(collection, operation, identity(raw), raw, after)
@@ -121,7 +118,7 @@ class StatementMaker:
         )  # fmt: skip
 
     def _set_shard_key(self, document: dict[str, Any], path: str) -> None:
-        """Give the document a shard-key value, or leave it out, which is allowed."""
+        """Set a shard-key field to a random value, or remove it, which is allowed."""
         head, _, rest = path.partition(".")
         if head == "_id":
             return
@@ -132,7 +129,7 @@ class StatementMaker:
 
 
 def keeps_shard_key(collection: Collection, document: dict[str, Any]) -> bool:
-    """Whether every shard-key field still has a value it may have."""
+    """Whether every shard-key field has an allowed value."""
     for path in collection.shard_key:
         value: Any = document
         for name in path.split("."):

@@ -1,7 +1,6 @@
-"""Streams over a generated history: open one, feed it the oplog, look at what comes out.
+"""Run a stream over a generated history: open it, push the oplog, collect the events.
 
-The laws of a change stream are statements about these outcomes; this is the one place that knows how an
-engine is fed.
+The laws of a change stream are statements about these outcomes.
 """
 
 from bisect import bisect_right
@@ -25,18 +24,18 @@ RESUME_OPTIONS = ("resumeAfter", "startAfter", "startAtOperationTime")
 
 @dataclass(slots=True)
 class Outcome:
-    """What a stream gave until its input ended."""
+    """The result of a stream until the end of its input."""
 
     events: list[bytes] = field(default_factory=list)
     invalidated: bool = False
     error: CommandError | None = None
     positions: list[tuple[int, bytes]] = field(default_factory=list)
-    """If asked for: how many events were out after each batch, and the stream's resume token then."""
+    """With ``track``: the number of events and the stream's resume token after each batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream's definition, to be run over logs as often as a test likes."""
+    """The definition of a stream, which can be run any number of times."""
 
     history: History
     scope: Scope
@@ -50,7 +49,7 @@ class Stream:
         return Stream(self.history, self.scope, kept | start, self.pipeline, self.raw_data)
 
     def after(self, token: Mapping[str, Any]) -> "Stream":
-        """The same stream behind a token; the token of an invalidation needs `startAfter`."""
+        """The same stream after a token; the token of an invalidate event needs `startAfter`."""
         invalidated = ResumeToken.parse(bsondocs.encode(token)).from_invalidate
         return self.resumed(**{"startAfter" if invalidated else "resumeAfter": token})
 
@@ -61,7 +60,7 @@ class Stream:
         *,
         track: bool = False,
     ) -> Outcome:
-        """Push every log to its end, shard after shard in batches, and drain after each batch.
+        """Push every log to its end, in batches of one shard after another, and drain after each batch.
 
         With ``track`` the outcome has the stream's position after every batch.
         """
@@ -103,7 +102,7 @@ class Stream:
         return outcome.events
 
     def all_events(self) -> list[bytes]:
-        """The events to the end of the history: behind an invalidation the stream is started anew."""
+        """The events up to the end of the history: after an invalidate event the stream is started again."""
         events = self.events()
         seen = list(events)
         while events and operation_type(events[-1]) == "invalidate":
@@ -123,7 +122,7 @@ class Stream:
 
 
 def _from(log: Sequence[bytes], start: int) -> Sequence[bytes]:
-    """The log from the last entry at or before ``start`` on: where a reader of a long log would begin."""
+    """The log from the last entry at or before ``start``, where a reader of a long log begins."""
     return log[max(bisect_right(log, start, key=timestamp_of) - 1, 0) :]
 
 
@@ -155,12 +154,12 @@ def cluster_time_of(event: bytes) -> int:
 
 
 def transaction_index_of(event: bytes) -> int:
-    """The position in its transaction that an event's token names."""
+    """An event's position in its transaction, from its token."""
     return ResumeToken.parse(rawbson.subdocument(event, b"_id") or rawbson.EMPTY).txn_op_index
 
 
 def with_token(event: bytes, token: bytes) -> bytes:
-    """The event under another token."""
+    """The event with another token."""
     parts = []
     for kind, name, start, end in rawbson.elements(event):
         value = token if name == b"_id" else event[start:end]

@@ -1,6 +1,6 @@
-"""Operations logged as `applyOps`: transactions of every shape, batched deletes, vectored inserts.
+"""Log operations as `applyOps`: transactions of all kinds, batched deletes, vectored inserts.
 
-A transaction is a generator: it yields where other operations may come between its entries, and becomes
+A transaction is a generator: it yields where other operations may be logged between its entries, and becomes
 visible as a whole when it commits. Until then its documents are locked and its collections pinned.
 """
 
@@ -16,7 +16,7 @@ from tests.support.oplog_writer import Session
 from tests.support.statements import StatementMaker, keeps_shard_key
 
 Part = Sequence["Statement | Operation"]
-"""What one entry carries: document writes and commands."""
+"""The content of one entry: document writes and commands."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Draft:
     pinned: list[Collection] = field(default_factory=list)
 
     def add(self, statement: Statement) -> None:
-        """Take a write in: lock its document, pin its collection, see its result."""
+        """Add a write: lock its document, pin its collection, make its result visible to the transaction."""
         collection = statement.collection
         if collection not in self.pinned:
             self.pinned.append(collection)
@@ -47,13 +47,13 @@ class Draft:
 
     @property
     def is_migration(self) -> bool:
-        """Whether every operation moves documents between shards: only then its entries say so."""
+        """Whether every operation moves documents between shards: only then entries have `fromMigrate`."""
         return bool(self.operations) and all(
             isinstance(operation, Statement) and operation.migrated for operation in self.operations
         )
 
     def release(self) -> None:
-        """Give up locks, pins and reserved names."""
+        """Release locks, pins and reserved names."""
         for collection in self.created:
             self.deployment.reserved.discard(collection.namespace)
         for collection in self.pinned:
@@ -63,8 +63,6 @@ class Draft:
 
 
 class TransactionMaker:
-    """Makes everything that is logged in `applyOps`."""
-
     def __init__(self, deployment: Deployment, statements: StatementMaker, *, migrations: bool) -> None:
         self._deployment = deployment
         self._statements = statements
@@ -154,7 +152,7 @@ class TransactionMaker:
             updated = statements.replace(collection, raw)
         else:
             draft.add(statements.delete(collection, raw))
-            if roll > 0.9:  # a changed shard key: the document leaves and comes back under its `_id`
+            if roll > 0.9:  # a changed shard key: the document is deleted and inserted with the same `_id`
                 again = statements.documents.changed(bsondocs.decode(raw))
                 if keeps_shard_key(collection, again):
                     draft.add(statements.inserted(collection, bsondocs.encode(again)))
@@ -163,14 +161,14 @@ class TransactionMaker:
             draft.add(updated)
 
     def _visible(self, draft: Draft, collection: Collection) -> list[bytes]:
-        """What the transaction may write: free documents and its own."""
+        """The documents that the transaction may write: free ones and its own."""
         own = {key: raw for (owner, key), raw in draft.view.items() if owner is collection}
         found = [collection.documents[key] for key in collection.free_keys()]
         migrated = {s.key for s in draft.operations if isinstance(s, Statement) and s.migrated}
         return found + [raw for key, raw in own.items() if raw is not None and key not in migrated]
 
     def _cut(self, operations: list[Statement | Operation]) -> list[Part]:
-        """Spread operations over entries; some entries may stay empty."""
+        """Distribute operations over entries; some entries may be empty."""
         rng = self._rng
         pieces = rng.choice((1, 1, 1, 2, 2, 3, 4))
         cuts = sorted(rng.randrange(len(operations) + 1) for _ in range(pieces - 1))
@@ -212,7 +210,7 @@ class TransactionMaker:
         if rng.random() < 0.6:
             session = deployment.take_session()
             multi_op_type = rng.choice((1, 1, 2))
-            # A second round has a prevOpTime that leads to another batch, not to a transaction's chain.
+            # In a second round prevOpTime refers to another batch, not to the chain of a transaction.
             rounds = rng.choice((1, 2)) if multi_op_type == 1 else 1
         statement_id = 0
         for _ in range(rounds):

@@ -1,7 +1,7 @@
 """Seeded random histories of a deployment, in MongoDB's oplog format.
 
-`generate` plays a deployment forward operation by operation and returns the oplog together with what was
-true at every moment. The same seed and options give the same bytes everywhere.
+`generate` simulates a deployment operation by operation and returns the oplog together with the documents at
+every time. The same seed and options give the same bytes everywhere.
 
 >>> history = generate(7, operations=5)
 >>> history.entries == generate(7, operations=5).entries
@@ -22,18 +22,18 @@ from tests.support.statements import StatementMaker
 from tests.support.transactions import TransactionMaker
 
 _CONTINUES: Final = 0.35
-"""How readily an open operation goes on, rather than another one beginning."""
+"""Probability that an open operation continues before the next one begins."""
 _RETRYABLE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a history may contain besides documents written one by one."""
+    """What a history may contain besides single writes of documents."""
 
     batches: bool = True
     transactions: bool = True
     commands: bool = True
-    """Collections dropped and renamed, databases dropped, indexes, views, `collMod`."""
+    """Drops, renames, indexes, views, `collMod`."""
     background: bool = True
     """No-ops, sharding notices, writes to internal namespaces, timeseries."""
     migrations: bool = True
@@ -75,7 +75,7 @@ class _Workload:
         self._weights = [weight for weight, _ in table]
 
     def _table(self) -> list[tuple[int, Callable[[], object]]]:
-        """What may happen, and how often."""
+        """The operations with their weights."""
         features, commands, background = self._features, self._commands, self._background
         table: list[tuple[int, Callable[[], object]]] = [
             (24, self._insert), (30, self._update), (6, self._replace), (9, self._delete), (4, self._create),
@@ -103,10 +103,10 @@ class _Workload:
         rng = self._rng
         for action in rng.choices(self._actions, self._weights, k=operations):
             if self._open and rng.random() < _CONTINUES:
-                self._go_on(rng.randrange(len(self._open)))
+                self._continue(rng.randrange(len(self._open)))
             action()
         while self._open:
-            self._go_on(rng.randrange(len(self._open)))
+            self._continue(rng.randrange(len(self._open)))
         return self._deployment.history(self._seed)
 
     # -- documents ----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class _Workload:
             self._log(self._statements.delete(*found), may_return_image=True)
 
     def _log(self, statement: Statement | None, *, may_return_image: bool = False) -> None:
-        """Write a statement, now and then as a retryable one."""
+        """Write a statement, sometimes as a retryable one."""
         if statement is None:
             return
         if not self._features.batches or self._rng.random() > _RETRYABLE:
@@ -140,7 +140,7 @@ class _Workload:
             return
         session = self._deployment.take_session()
         if may_return_image and self._rng.random() < 0.4:
-            self._deployment.oplog.tick()  # the slot a findAndModify keeps for its image
+            self._deployment.oplog.tick()  # the time that a findAndModify reserves for its image
             statement.operation.needs_retry_image = self._rng.choice(("preImage", "postImage"))
         self._deployment.write(statement, session=session)
         follow_up = self._statements.insert(statement.collection) if self._rng.random() < 0.3 else None
@@ -155,7 +155,7 @@ class _Workload:
         self._transactions.vectored_insert(self._collection())
 
     def _collection(self) -> Collection:
-        """Any collection of a user; created by the write itself if there is none."""
+        """A random collection of a user; created if there is none."""
         collections = self._deployment.user_collections()
         if collections:
             return self._rng.choice(collections)
@@ -172,7 +172,7 @@ class _Workload:
         collection = self._rng.choice(collections)
         return collection, collection.documents[self._rng.choice(collection.free_keys())]
 
-    # -- operations that take more than one entry -----------------------------------------------------
+    # -- operations of more than one entry ------------------------------------------------------------
 
     def _create(self) -> None:
         self._commands.create()
@@ -190,11 +190,11 @@ class _Workload:
 
     def _begin(self, operation: Iterator[None]) -> None:
         self._open.append(operation)
-        self._go_on(len(self._open) - 1)
+        self._continue(len(self._open) - 1)
         while self._open and self._open[-1] is operation and self._rng.random() < _CONTINUES:
-            self._go_on(len(self._open) - 1)
+            self._continue(len(self._open) - 1)
 
-    def _go_on(self, position: int) -> None:
+    def _continue(self, position: int) -> None:
         try:
             next(self._open[position])
         except StopIteration:
