@@ -22,7 +22,6 @@ _SAMPLED_FIRST: Final = 16
 _SAMPLED_THEN: Final = 484
 _SAMPLED_BYTES: Final = 1 << 20
 """After so many entries or bytes the others are assumed to be like them."""
-_LAST_INCREMENT: Final = 0xFFFFFFFF
 
 
 class Planner:
@@ -172,7 +171,7 @@ def cuts_by_rate(
 
 def _in_second(second: int, after: int, through: int, ask: Callable[[int], int | None]) -> int:
     """About how many entries of the interval a shard logged in one second."""
-    found = ask(min(cluster_time(second, _LAST_INCREMENT), through))
+    found = ask(min(cluster_time(second + 1) - 1, through))
     if found is None or found <= after or seconds_of(found) != second:
         return 0
     return found - max(after, cluster_time(second))

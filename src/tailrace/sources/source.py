@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tailrace.events.cluster_time import BEGINNING, ClusterTime
+from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.batch_boundaries import COMMITS, Commit, commits_among
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
@@ -83,14 +85,14 @@ class OplogSource(ShardMembership, ABC):
         """Return what tells this deployment from others and never changes."""
 
     @abstractmethod
-    def oldest(self, shard: str | None = None) -> int:
+    def oldest(self, shard: str | None = None) -> ClusterTime:
         """Return the cluster time since which every entry is there; 0 if the oplogs were never truncated.
 
         Of all shards together, unless one is named.
         """
 
     @abstractmethod
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """Return the cluster time up to which every shard is complete."""
 
     @abstractmethod
@@ -125,9 +127,9 @@ class OplogSource(ShardMembership, ABC):
         """Return how far a shard has entries, up to a cluster time; one that has left has no later ones."""
         return through
 
-    def beginning(self, shard: str | None = None) -> int:
+    def beginning(self, shard: str | None = None) -> ClusterTime:
         """Return where the interval of everything there is begins, right before `oldest`."""
-        return max(self.oldest(shard) - 1, 0)
+        return ClusterTime(max(self.oldest(shard) - 1, BEGINNING))
 
     def close(self) -> None:
         """Close what this process opened; the source can still be used and opens it again."""

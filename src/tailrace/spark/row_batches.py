@@ -11,6 +11,7 @@ from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.cluster_time import seconds_of
 from tailrace.events.stages.stage import Row
 from tailrace.log.shared_output import AnyRow
 from tailrace.pipeline.rows.schema import (
@@ -147,7 +148,7 @@ class RowBatches:
             record = self._event(raw, row)
             record[CHANGE_TYPE] = change
             record[COMMIT_VERSION] = row.cluster_time
-            record[COMMIT_TIMESTAMP] = (row.cluster_time >> 32) * _MICROSECONDS
+            record[COMMIT_TIMESTAMP] = seconds_of(row.cluster_time) * _MICROSECONDS
             yield record
 
 

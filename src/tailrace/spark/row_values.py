@@ -40,6 +40,7 @@ from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import seconds_of
 from tailrace.pipeline.rows.variant import uuid_text, variant_of
 
 Converter: TypeAlias = Callable[[bytes, int, int, int], Any]
@@ -230,7 +231,7 @@ def _boolean(raw: bytes, kind: int, start: int, _end: int) -> bool:
 
 def _milliseconds(raw: bytes, kind: int, start: int) -> int:
     if kind == rawbson.TIMESTAMP:
-        return int(rawbson.UINT64_LE.unpack_from(raw, start)[0] >> 32) * 1000
+        return seconds_of(rawbson.UINT64_LE.unpack_from(raw, start)[0]) * 1000
     _expect(kind, rawbson.DATE)
     milliseconds = int(rawbson.INT64_LE.unpack_from(raw, start)[0])
     if not FIRST_DATE <= milliseconds <= LAST_DATE:

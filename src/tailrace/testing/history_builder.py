@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tailrace.events.cluster_time import ClusterTime
 from tailrace.events.interval import Interval
+from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
@@ -46,13 +48,13 @@ class StoreSource(OplogSource):
         """The id of the replica set or the cluster."""
         return self._identity
 
-    def oldest(self, shard: str | None = None) -> int:
+    def oldest(self, shard: str | None = None) -> ClusterTime:
         stores = self._stores.values() if shard is None else [self._stores[shard]]
-        return max(0 if has_entries_from(store, 0) else store.oldest for store in stores)
+        return ClusterTime(max(0 if has_entries_from(store, 0) else store.oldest for store in stores))
 
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """The newest time that is on disk and that streams have seen."""
-        return self._promised()
+        return Promise(ClusterTime(self._promised()))
 
     def entries(
         self,

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import DamagedInputError
+from tailrace.events.cluster_time import END_OF_TIME
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.sources.archives.byte_streams import looks_like_gzip
 from tailrace.sources.archives.documents import known_suffix, read_documents
@@ -27,7 +28,6 @@ from tailrace.sources.source import BATCH_BYTES
 
 _UNPACKED: Final = 8
 """About how much larger entries are than their compressed form."""
-_FOREVER: Final = (1 << 64) - 1
 
 
 class ArchivedFile(ABC):
@@ -174,13 +174,13 @@ class PlainFile(ArchivedFile):
                 last = piece.last_time
                 position += piece.taken
 
-    def _end_of_chain(self, position: int, enough: int = _FOREVER) -> tuple[int, int]:
+    def _end_of_chain(self, position: int, enough: int = END_OF_TIME) -> tuple[int, int]:
         """Return where the entries end that follow each other from a position on, and the last one's time.
 
         The search ends after ``enough`` bytes.
         """
         start, time = position, -1
-        for piece in self._pieces(position, -1, _FOREVER):
+        for piece in self._pieces(position, -1, END_OF_TIME):
             position += piece.taken
             time = piece.last_time
             if position - start > enough:
@@ -233,7 +233,7 @@ class PlainFile(ArchivedFile):
         if after < self.first_time:
             return 0
         low, high = 0, self._size
-        earliest, latest = self.first_time, _FOREVER
+        earliest, latest = self.first_time, int(END_OF_TIME)
         while high - low > NEAR:
             # Near the middle; elsewhere if the time found there is not between those found before.
             probes = (boundary(data, low + (high - low) * part // 4, high) for part in (2, 1, 3))
@@ -268,7 +268,7 @@ class WholeFile(ArchivedFile):
         """See `ArchivedFile`; this reads the file."""
         last = self.first_time
         try:
-            for entries in self.batches(0, _FOREVER):
+            for entries in self.batches(0, END_OF_TIME):
                 last = entry_time(entries[-1])
         except DamagedInputError:
             return last  # reported when the entries are read
@@ -303,7 +303,7 @@ class WholeFile(ArchivedFile):
         """Return the entries that a later one may refer to."""
         spool = EntrySpool()
         try:
-            for entries in self.batches(0, _FOREVER):
+            for entries in self.batches(0, END_OF_TIME):
                 spool.add(entries)
         except DamagedInputError:
             return spool  # reported when the entries are read

@@ -4,14 +4,13 @@ This is the innermost loop of reading archived files.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
-from tailrace.events.cluster_time import in_words
+from tailrace.events.cluster_time import END_OF_TIME, in_words
 from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_SIZE
 from tailrace.events.layout.template import TIME
 from tailrace.lake.bulk.plain_entries import has_tail
@@ -19,7 +18,6 @@ from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.splicing import Positions, items
 from tailrace.sources.archives.entries import entry_time
 
-_LAST: Final = (1 << 64) - 1
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 
@@ -44,7 +42,7 @@ def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
     if count < len(stops):
         start = int(stops[count - 1]) if count else 0
         damage = _fault(buffer[start : int(stops[count])])
-    is_late = np.flatnonzero(times[:count] > np.uint64(min(through, _LAST)))
+    is_late = np.flatnonzero(times[:count] > np.uint64(min(through, END_OF_TIME)))
     is_over = len(is_late) > 0
     if is_over:
         count, damage = int(is_late[0]), None

@@ -13,6 +13,8 @@ from typing import Final
 from uuid import uuid4
 
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import ClusterTime
+from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.archives.document_files import DocumentFiles
 from tailrace.sources.archives.entries import entry_time
@@ -68,16 +70,16 @@ class FilesSource(OplogSource):
             digest.update(files.first_entry)
         return digest.hexdigest()[:32]
 
-    def oldest(self, shard: str | None = None) -> int:
+    def oldest(self, shard: str | None = None) -> ClusterTime:
         shards = self._shards.values() if shard is None else (self._shards[shard],)
         return max(files.oldest for files in shards)
 
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         return self._last
 
     @cached_property
-    def _last(self) -> int:
-        return max(files.last_time for files in self._shards.values())
+    def _last(self) -> Promise:
+        return Promise(max(files.last_time for files in self._shards.values()))
 
     @property
     def size(self) -> int:

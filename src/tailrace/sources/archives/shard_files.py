@@ -5,7 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tailrace.errors import DamagedInputError, UsageError
-from tailrace.events.cluster_time import in_words
+from tailrace.events.cluster_time import BEGINNING, ClusterTime, in_words
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
@@ -25,16 +25,16 @@ class ShardFiles:
         return self._files[0].first if self._files else b""
 
     @property
-    def oldest(self) -> int:
+    def oldest(self) -> ClusterTime:
         """See `OplogSource.oldest`."""
         if not self._files:
-            return 0
+            return BEGINNING
         entry = parse_entry(self.first_entry)
-        return 0 if is_first_entry(entry) else entry.ts
+        return BEGINNING if is_first_entry(entry) else ClusterTime(entry.ts)
 
     @property
-    def last_time(self) -> int:
-        return self._files[-1].last_time if self._files else 0
+    def last_time(self) -> ClusterTime:
+        return ClusterTime(self._files[-1].last_time) if self._files else BEGINNING
 
     @property
     def size(self) -> int:

@@ -12,6 +12,8 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import BEGINNING, ClusterTime
+from tailrace.events.promise import Promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.batch_boundaries import Commit, commits_of, torn_at
@@ -44,7 +46,7 @@ class DeploymentSource(OplogSource):
         self._is_routed = False
         self._list = ShardList()
         self._identity = ""
-        self._newest_promise = 0
+        self._newest_promise = Promise(BEGINNING)
         if not self._fixed:
             self._discover()
 
@@ -131,14 +133,15 @@ class DeploymentSource(OplogSource):
 
     # -- times --------------------------------------------------------------------------------------------
 
-    def oldest(self, shard: str | None = None) -> int:
+    def oldest(self, shard: str | None = None) -> ClusterTime:
         """See `OplogSource`; the entries of shards that left before they were read are lost."""
         if shard is not None:
             return self._oplog(shard).oldest()
-        unknown = self._list.unknown_through + 1 if self._list.unknown_through else 0
+        through = self._list.unknown_through
+        unknown = ClusterTime(through + 1) if through else BEGINNING
         return max(unknown, *(self._oplog(name).oldest() for name in self._present()))
 
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """Return the newest majority committed time of all shards, after each has reached it."""
         while True:
             hellos = self._hellos()
@@ -155,7 +158,7 @@ class DeploymentSource(OplogSource):
             promise = min([newest, *reached])
             if len(hellos) > 1:
                 promise = self._whole(promise)
-            self._newest_promise = max(self._newest_promise, promise)
+            self._newest_promise = max(self._newest_promise, Promise(ClusterTime(promise)))
         return self._newest_promise
 
     def _hello(self) -> Hello:

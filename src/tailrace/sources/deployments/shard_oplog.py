@@ -12,7 +12,7 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 
-from tailrace.events.cluster_time import ClusterTime, from_timestamp, to_timestamp
+from tailrace.events.cluster_time import BEGINNING, ClusterTime, from_timestamp, to_timestamp
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
@@ -56,10 +56,10 @@ class ShardOplog:
                 return parse_entry(raw)
         return None
 
-    def oldest(self) -> int:
+    def oldest(self) -> ClusterTime:
         """See `OplogSource.oldest`."""
         entry = self.first()
-        return 0 if entry is None or is_first_entry(entry) else entry.ts
+        return BEGINNING if entry is None or is_first_entry(entry) else ClusterTime(entry.ts)
 
     def reach(self, time: int, clock: Mapping[str, Any]) -> int:
         """Ask the shard to reach a cluster time; return what it promises then.
