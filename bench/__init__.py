@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured within one run, because machines are shared and noisy."""
+"""Benchmarks: ratios within one run, because machines differ and are shared."""

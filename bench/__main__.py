@@ -1,7 +1,7 @@
 """``python -m bench [--profile DIR] [--full] [NAME...]``: run the benchmarks and print their figures.
 
-With a folder, the servers of the benchmarks run under cProfile and leave their profiles there. The full run
-of the benchmarks on Spark takes millions of entries.
+With ``--profile`` the servers of the benchmarks run under cProfile, which writes a profile for each to the
+folder. With ``--full`` the benchmarks of the history use millions of entries.
 """
 
 import os

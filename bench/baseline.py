@@ -1,7 +1,7 @@
-"""What a straightforward program would do: decode each entry, build the event as a dict, encode it.
+"""The plain loop to compare with: decode each entry, build the event as a dict, encode it.
 
-Written with PyMongo's `bson` and the project's own token encoder; for the benchmark's oplog it gives the
-same bytes as the engine, which `engine.py` checks before it measures.
+It uses PyMongo's `bson` and the project's token encoder. For the benchmark's oplog it returns the same bytes
+as the engine, which `engine.py` checks before it measures.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """200,000 events through one change stream cursor, against a `find` of the same documents.
 
-Both are read by PyMongo: as raw batches, where it is the server that is measured; by a plain cursor, where
-the client decodes, and an event is several times as much as its document; and by `watch`, which does some
-work of its own for each event. Rounds take turns, so that all meet the same machine.
+PyMongo reads both: as raw batches, which measures the server; by a plain cursor, where the client decodes,
+and an event is several times as large as its document; and by `watch`, which does more work for each event.
+The ways to read alternate, so that other load on the machine affects all of them.
 """
 
 import struct
@@ -26,7 +26,7 @@ _read_length = struct.Struct("<i").unpack_from
 
 
 def sample(number: int) -> Document:
-    """A document like many: some 200 bytes, with the `_id` that the driver gives it."""
+    """A document of about 200 bytes; the driver adds the `_id`."""
     return {
         "number": number,
         "customer": f"customer-{number % 1000:04}",
@@ -38,7 +38,7 @@ def sample(number: int) -> Document:
 
 
 def fill(collection: Collection[Document]) -> Timestamp:
-    """Insert the documents; the time to start from."""
+    """Insert the documents; return the time to start from."""
     with collection.database.client.start_session() as session:
         collection.insert_one({"_id": "first"}, session=session)
         started = session.operation_time
@@ -50,7 +50,7 @@ def fill(collection: Collection[Document]) -> Timestamp:
 
 
 def count_raw(batches: Iterable[object], wanted: int) -> int:
-    """How many documents there are in raw batches, up to a number."""
+    """Count the documents in raw batches, up to ``wanted``."""
     count = 0
     for batch in batches:
         assert isinstance(batch, bytes)
@@ -77,7 +77,7 @@ def main() -> None:
     with serving("drain", "--oplog-size", "1024") as server:
         collection = server.client.bench.drain
         started = fill(collection)
-        # The entries at and behind the first insert: that insert and its removal are events, too.
+        # The stream begins with the first insert, so that insert and its delete are events, too.
         events = DOCUMENTS + 2
         stage: Document = {"$changeStream": {"startAtOperationTime": started}}
 

@@ -38,7 +38,7 @@ def main() -> None:
         raise SystemExit("the engine and the plain loop disagree")
     print(f"engine: {len(entries)} entries of {size:.0f} bytes on average, {ROUNDS} rounds, processor time")
     seconds: dict[Run, list[float]] = {run_engine: [], run_baseline: []}
-    for _ in range(ROUNDS):  # in turns, so that both meet the same machine
+    for _ in range(ROUNDS):  # alternating, so that other load affects both
         for run, taken in seconds.items():
             gc.collect()
             began = process_time()

@@ -1,16 +1,16 @@
-"""Percentiles, and how figures are printed."""
+"""Compute percentiles and print figures."""
 
 from collections.abc import Sequence
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many percent of the values do not exceed."""
+    """The value that ``percent`` percent of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def print_times(label: str, seconds: Sequence[float]) -> None:
-    """One line: median and 99th percentile, and the largest."""
+    """Print a line with the median, the 99th percentile and the maximum."""
     shown = "  ".join(
         f"{name} {value * 1000:8.2f} ms"
         for name, value in (
@@ -23,5 +23,5 @@ def print_times(label: str, seconds: Sequence[float]) -> None:
 
 
 def print_goal(label: str, value: float, goal: str, unit: str = "") -> None:
-    """One line: a figure and what it should be."""
+    """Print a line with a figure and its goal."""
     print(f"  {label:<34}{value:8.2f}{unit}   goal {goal}", flush=True)

@@ -1,8 +1,8 @@
-"""A stream resumed a million events back: drained from the history, against the same from head and oplog.
+"""Drain a stream that resumes a million events back, from the history and from head and oplog.
 
-The same data is served in turns by a server whose streams read the oplog and by one whose streams see nothing
-but the history. Two streams are drained, both as raw batches, where it is the server that is measured: one of
-inserts alone, begun at a time, and one of inserts, updates and deletes, resumed behind an event.
+Two servers alternate on the same data: the streams of one read the oplog, those of the other only the
+history. Two streams are drained as raw batches, which measures the server: one of inserts, started at a time,
+and one of inserts, updates and deletes, resumed after an event.
 """
 
 import os
@@ -24,9 +24,9 @@ from tailrace.testing.history_builder import HistoryBuilder
 EVENTS, EVENTS_FULL = 300_000, 1_000_000
 ROUNDS = 2
 OPLOG_MEGABYTES = 8192
-"""Room for all of it: opening a store cuts an oplog that is too large"""
+"""Large enough for all entries: a store truncates an oplog that is too large when it is opened."""
 _CHANGED = 3
-"""Of so many events in the second collection one is an update and one a delete"""
+"""Of this many events in the second collection, one is an update and one a delete."""
 
 
 class Start(NamedTuple):
@@ -37,7 +37,7 @@ class Start(NamedTuple):
 
 
 def fill(plain: Collection[Document], mixed: Collection[Document], events: int) -> Start:
-    """Write what is drained: about as many events in each collection."""
+    """Write about ``events`` events to each collection."""
     with plain.database.client.start_session() as session:
         plain.insert_one({"_id": "first"}, session=session)
         started = session.operation_time
@@ -58,7 +58,7 @@ def fill(plain: Collection[Document], mixed: Collection[Document], events: int) 
 
 
 def drained(collection: Collection[Document], spec: Document, events: int) -> float:
-    """Events for each second."""
+    """Read a stream; return events per second."""
     began = perf_counter()
     with collection.aggregate_raw_batches([{"$changeStream": spec}]) as batches:
         found = count_raw(batches, events)

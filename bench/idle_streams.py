@@ -1,8 +1,8 @@
-"""What 1,000 open streams cost while nothing happens.
+"""The cost of 1,000 open streams without writes.
 
-A getMore that finds nothing waits, for as long as the client says; drivers that say nothing get the server's
-default of one second, so that 1,000 streams ask 1,000 times a second. Both are shown: the first is the cost
-of being open, the second that of asking.
+A getMore without events waits as long as the client asks for; by default one second, so that 1,000 streams
+send 1,000 getMores a second. With long waits only the open streams cost something; with the default also the
+getMores.
 """
 
 import time
@@ -19,7 +19,7 @@ DEFAULT_WAIT = 0
 
 
 def share_of_core(server: ServerProcess) -> float:
-    """Percent of a core that the server uses from now on."""
+    """Percent of a core that the server uses in the next seconds."""
     began, before = time.monotonic(), server.usage().seconds
     time.sleep(SECONDS)
     return (server.usage().seconds - before) / (time.monotonic() - began) * 100

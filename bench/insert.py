@@ -1,9 +1,9 @@
-"""Documents per second by `insert_many` in batches of 1,000, and what oplog, streams and images cost.
+"""Documents per second by `insert_many` in batches of 1,000, and the cost of oplog, streams and images.
 
-A collection in `local` is not in the oplog; everything else is compared with it. Streams are open and read
-while the documents are written, by a process of their own. An insert has no pre-image; what one costs is
-shown by updates. The server's processor time for a document is shown as well: it does not depend on how many
-processes have to share the cores.
+A collection in `local` is not in the oplog; everything else is compared with it. Another process reads the
+streams while the documents are written. An insert has no pre-image, so updates show the cost of one. The
+server's processor time for a document is printed as well: it does not depend on how many processes share the
+cores.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def insert(collection: Collection[Document]) -> None:
 
 
 def update(collection: Collection[Document]) -> None:
-    """One statement that changes all documents."""
+    """Change all documents with one statement."""
     collection.update_many({}, {"$inc": {"number": 1}})
 
 

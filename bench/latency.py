@@ -1,8 +1,8 @@
 """From an acknowledged insert to its event in a PyMongo `watch` loop, against the ping of the same client.
 
-One thread pings and inserts, another one watches; both use one `MongoClient`. An event can be there before
-the acknowledgement of its insert is: such a latency is negative, and counts as it is. What the insert itself
-took, with the sync of the disk, is shown beside it.
+One thread pings and inserts, another one watches; both use one `MongoClient`. An event can arrive before the
+acknowledgement of its insert: such a latency is negative, and counts as a negative number. The time of the
+insert, with the sync of the disk, is printed as well.
 """
 
 import threading
@@ -16,14 +16,24 @@ from bench.server_process import Document, serving
 ROUNDS = 1_000
 WARM_UP = 50
 PAUSE = 0.002
-"""between rounds, so that the stream waits again when the next insert comes"""
+"""Between rounds, so that the stream waits again before the next insert."""
 
 
 class Watcher:
-    """A `watch` loop in a thread, which notes when events arrive."""
+    """A `watch` loop in a thread, which records when events arrive, up to the insert of ``last``."""
 
-    def __init__(self, collection: Collection[Document]) -> None:
-        self._stream = collection.watch()
+    def __init__(
+        self,
+        collection: Collection[Document],
+        *,
+        last: int = WARM_UP + ROUNDS - 1,
+        await_ms: int | None = None,
+        seconds: float = 10,
+    ) -> None:
+        """A getMore waits ``await_ms`` for an event, `wait` at most ``seconds``."""
+        self._stream = collection.watch(max_await_time_ms=await_ms)
+        self._last = last
+        self._seconds = seconds
         self._arrived = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run)
         self.times: list[float] = []
@@ -34,11 +44,11 @@ class Watcher:
             for event in self._stream:
                 self.times.append(perf_counter())
                 self._arrived.release()
-                if event["fullDocument"]["_id"] == WARM_UP + ROUNDS - 1:
+                if event["fullDocument"]["_id"] == self._last:
                     return
 
     def wait(self) -> None:
-        if not self._arrived.acquire(timeout=10):
+        if not self._arrived.acquire(timeout=self._seconds):
             raise SystemExit("an event did not arrive")
 
     def join(self) -> None:

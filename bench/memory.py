@@ -1,4 +1,4 @@
-"""Peak memory of a replay as the oplog grows: it should not."""
+"""Peak memory of a replay of a small and a large oplog; they should not differ."""
 
 import subprocess
 import sys

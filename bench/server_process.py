@@ -1,7 +1,7 @@
-"""A server in a process of its own, started as users start it, for the benchmarks that talk to one.
+"""Start a server in a child process, as users start it.
 
-With a folder for profiles the server runs under cProfile and leaves `<name>.prof` there; its event loop is
-what is seen, the writer thread is not. Figures of such a run are slower and are not to be quoted.
+With a folder for profiles the server runs under cProfile, which writes `<name>.prof` there. The profile shows
+the event loop but not the writer thread. Such a run is slower: do not quote its figures.
 """
 
 import os
@@ -15,22 +15,20 @@ from typing import Any, NamedTuple
 from pymongo import MongoClient
 
 PROFILE_VARIABLE = "BENCH_PROFILE"
-"""names the folder for profiles; `python -m bench --profile DIR` sets it"""
+"""The environment variable for the folder of profiles; `python -m bench --profile DIR` sets it."""
 
 Document = dict[str, Any]
 
 
 class Usage(NamedTuple):
-    """What a server has used so far."""
-
     seconds: float
-    """processor time of all its threads"""
+    """Processor time of all threads."""
     megabytes: int
-    """resident memory"""
+    """Resident memory."""
 
 
 class ServerProcess:
-    """A running server and a client on it."""
+    """A running server and a client."""
 
     def __init__(self, uri: str, client: MongoClient[Document]) -> None:
         self.uri = uri
@@ -52,7 +50,7 @@ class ServerProcess:
 
 @contextmanager
 def serving(name: str, *options: str) -> Iterator[ServerProcess]:
-    """A server on a free port with a temporary data directory; it ends with the block."""
+    """Run a server on a free port, by default with a temporary data directory, during a block."""
     command = [sys.executable, "-m", "tailrace", "serve", "--port", "0", "--log-level", "warning"]
     command += options if "--head" in options else ["--no-spark", *options]
     folder = os.environ.get(PROFILE_VARIABLE)

@@ -1,9 +1,9 @@
 """Events per second from the oplogs of a running cluster to the history, as its shards grow.
 
-Clusters of one, three and five shards hold the same documents, spread by their hashed `_id`: inserted in
-large batches, then updated one entry each. The pipeline finds the shards through the router and reads their
-oplogs; all shards are one process, so it is the reading and merging that grows, not the machine. Rounds take
-turns.
+Clusters of one, three and five shards have the same documents, distributed by their hashed `_id`: inserted in
+large batches, then updated with one entry each. The pipeline finds the shards through the router and reads
+their oplogs. All shards run in one process, so more shards mean more reading and merging, not more cores. The
+rounds alternate.
 """
 
 import tempfile
@@ -21,13 +21,13 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.history_job import HistoryJob, start_session
 
 DOCUMENTS = 80_000
-"""Enough that starting a job is a small part of what it takes"""
+"""Enough that the start of a job takes a small part of the time."""
 ROUNDS = 3
 MASTER = "local[2]"
 
 
 def build(spark: SparkSession, uri: str) -> tuple[int, float]:
-    """Rows of a new history, and the seconds that it took."""
+    """Build a new history; return its rows and the seconds."""
     with tempfile.TemporaryDirectory() as folder, DeploymentSource(uri) as source:
         job = HistoryJob(source, PipelineSettings(Path(folder, "history"), interval=None))
         began = perf_counter()
@@ -45,7 +45,7 @@ def main() -> None:
             servers[shards] = stack.enter_context(serving(f"sharded-spark-{shards}", *options))
             Deployment(servers[shards], DOCUMENTS)
         spark = start_session(MASTER, {})
-        build(spark, servers[SHARDS[0]].uri)  # Spark and its workers are warm now
+        build(spark, servers[SHARDS[0]].uri)  # warms up Spark and its workers
         for _ in range(ROUNDS):
             for shards, server in servers.items():
                 rows, seconds = build(spark, server.uri)

@@ -1,10 +1,10 @@
-"""One change stream through a router: what merging the shards costs, and what idle shards do to latency.
+"""One change stream through a router: the cost of merging shards, and the effect of idle shards on latency.
 
-Clusters of one, three and five shards hold the same documents, spread by their hashed `_id`, and a replica
-set beside them. One cursor reads all inserts, which come in entries of many, and then all updates, which come
-in an entry each; in raw batches, so that it is the server that is measured. Rounds take turns, so that all
-meet the same machine, and what merging costs is told in processor time, which a busy machine leaves alone.
-For latency the clients write to one shard of five, and the others are idle.
+Clusters of one, three and five shards, and a replica set, have the same documents, distributed by their
+hashed `_id`. One cursor reads all inserts, many of which share an entry, and then all updates, one in each
+entry; in raw batches, which measures the server. The rounds alternate, and the cost of merging is measured in
+processor time, so that other load on the machine affects the result little. For latency the clients write to
+one shard of five, and the others are idle.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from bench.latency import PAUSE, ROUNDS, WARM_UP, Watcher
 from bench.server_process import Document, ServerProcess, serving
 
 DOCUMENTS = 24_000
-"""Few enough for the memory of one shard, too many for what streams that are alike keep for each other"""
+"""Few enough for the head of one shard, too many for the output that streams with the same options share."""
 BATCH = 4_000
 TURNS = 6
 SHARDS = (1, 3, 5)
@@ -36,7 +36,7 @@ def cluster(shards: int) -> Iterator[ServerProcess]:
 
 
 class Deployment:
-    """A collection with everything inserted and updated, and where both begin in its stream."""
+    """A collection with all inserts and updates, and the times at which both begin."""
 
     def __init__(self, server: ServerProcess, documents: int = DOCUMENTS) -> None:
         self._server = server
@@ -48,7 +48,7 @@ class Deployment:
             client.admin.command("shardCollection", "bench.drain", key={"_id": "hashed"})
         self.starts = {"inserts": self._now()}
         for start in range(0, documents, BATCH):
-            # In any order: else a router waits for a shard whenever the next document is another one's.
+            # Unordered: otherwise a router waits for a shard whenever the next document is on another one.
             batch = [sample(number) for number in range(start, start + BATCH)]
             self.collection.insert_many(batch, ordered=False)
         self.starts["updates"] = self._now()
@@ -61,7 +61,7 @@ class Deployment:
             return session.operation_time
 
     def read(self, part: str) -> tuple[float, float]:
-        """The seconds that an event of a part of the stream takes, and those of the server's processor."""
+        """Read a part of the stream; return seconds and the server's processor seconds for an event."""
         stage: Document = {"$changeStream": {"startAtOperationTime": self.starts[part]}}
         used, began = self._server.usage().seconds, perf_counter()
         with self.collection.aggregate_raw_batches([stage]) as batches:
@@ -133,7 +133,7 @@ def idle_shards() -> None:
     print_times("ping", pings)
     print_times("replica set", reference)
     print_times(f"cluster of {IDLE_SHARDS + 1} shards", found)
-    # An event may be there before the acknowledgement: a ping is the least that can be told apart.
+    # An event may arrive before the acknowledgement: times below a ping are not distinguished.
     least = percentile(pings, 50)
     for percent in (50, 99):
         ratio = max(percentile(found, percent), least) / max(percentile(reference, percent), least)

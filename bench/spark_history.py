@@ -1,7 +1,7 @@
 """Entries per second from archived oplogs to the history, against reading and writing the finished rows.
 
-The floor is what pyarrow needs to read the rows that were built and write them again, in as many processes:
-no program that writes these files can be faster. ``--full`` takes two million entries.
+The floor is the time that pyarrow needs to read the finished rows and to write them again, in as many
+processes: no program that writes these files can be faster. ``--full`` uses two million entries.
 """
 
 import json
@@ -30,7 +30,7 @@ WORKERS = 2
 
 
 def copy_file(path: str, target: str) -> tuple[int, float]:
-    """Read a file of the history and write its rows again; how many, and in how much processor time."""
+    """Read a file of the history and write its rows again; return the rows and the processor time."""
     pa.set_cpu_count(1)
     began = time.process_time()
     with pq.ParquetFile(path) as file:
@@ -41,10 +41,10 @@ def copy_file(path: str, target: str) -> tuple[int, float]:
 
 
 def floor(paths: Sequence[str], target: Path, workers: int) -> tuple[int, float, float]:
-    """Rows, the seconds that copying them takes, and the seconds of processor time."""
+    """Copy files; return rows, seconds and processor seconds."""
     target.mkdir()
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        list(pool.map(copy_file, paths[:workers], [str(target)] * workers))  # the processes are there now
+        list(pool.map(copy_file, paths[:workers], [str(target)] * workers))  # starts the processes
         began = time.perf_counter()
         done = list(pool.map(copy_file, paths, [str(target)] * len(paths)))
         seconds = time.perf_counter() - began
@@ -85,9 +85,9 @@ def main() -> None:
     print(f"  one worker      {one['rate']:12,.0f} entries/s")
     print_goal("two workers against the floor", two["rate"] / floor_rate, "0.20, better 0.50")
     print_goal("two workers against one", two["rate"] / one["rate"], "1.60")
-    # Two cores of a shared machine are often less than twice one: no program gains more than that.
+    # Two cores of a shared machine often do less than twice the work of one: this is the most to expect.
     print(f"  the floor, two processes against one  {seconds_alone / seconds:.2f}")
-    # What other programs on the machine take shows here the least.
+    # Other load on the machine affects this figure least.
     print(f"  in processor time, against the floor  {worked / two['processor']:.2f}")
     growth = two["peak"] / max(two["early_peak"], 1)
     print(f"  largest worker  {two['peak']:12,} MB, {growth:.2f} times what {WARM_UP:,} entries take")

@@ -1,4 +1,4 @@
-"""One history built by the pipeline in a process of its own: ``MASTER FOLDER ENTRIES``; figures as JSON."""
+"""Build one history in a process: ``MASTER FOLDER ENTRIES``; prints figures as JSON."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from tailrace.sources.archives.files import FilesSource
 from tailrace.spark.history_job import HistoryJob, start_session
 
 WARM_UP = 150_000
-"""Enough that every task has slices of the usual size: from then on memory has no reason to grow"""
+"""Enough that every task has slices of the usual size: memory should not grow after that."""
 
 
 def descendants(process: int) -> list[int]:
-    """All processes below one."""
+    """The children of a process, and theirs."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -35,7 +35,7 @@ def descendants(process: int) -> list[int]:
 
 
 def workers() -> Iterator[Path]:
-    """Where the system tells about Spark's Python workers."""
+    """The folders of Spark's Python workers in /proc."""
     for process in descendants(os.getpid()):
         folder = Path(f"/proc/{process}")
         with suppress(OSError):
@@ -44,7 +44,7 @@ def workers() -> Iterator[Path]:
 
 
 def workers_peak() -> int:
-    """The most memory that one of the workers ever held, in MB."""
+    """The highest peak of memory of one worker, in MB."""
     peak = 0
     for folder in workers():
         with suppress(OSError):
@@ -54,7 +54,7 @@ def workers_peak() -> int:
 
 
 def workers_seconds() -> float:
-    """The processor time that the workers have taken so far."""
+    """The processor time of all workers so far."""
     ticks = 0
     for folder in workers():
         with suppress(OSError):

@@ -1,46 +1,23 @@
-"""From an acknowledged insert to its event in a stream that is served from the history alone (`--head off`).
+"""From an acknowledged insert to its event in a stream that reads only the history (`--head off`).
 
-The way is: oplog, a batch of the Spark pipeline, a Parquet file, a Delta commit, the server that notices it,
-the stream. The server is idle before each insert. Beside it stands what an insert itself takes.
+The steps are: oplog, a batch of the Spark pipeline, a Parquet file, a Delta commit, the server that notices
+it, the stream. The server is idle before each insert. The time of the insert is printed as well.
 """
 
 import random
-import threading
 from time import monotonic, perf_counter, sleep
 
-from pymongo.collection import Collection
-
 from bench.figures import percentile, print_goal, print_times
-from bench.server_process import Document, serving
+from bench.latency import Watcher
+from bench.server_process import serving
 
 ROUNDS = 100
 WARM_UP = 30
 LONGEST_PAUSE = 0.4
-"""between rounds; drawn by chance, so that inserts do not fall into step with the pipeline"""
+"""Between rounds; random, so that inserts are not synchronised with the pipeline."""
+AWAIT_MS = 10_000
 SECONDS_TO_START = 120
 GOAL = 0.150
-
-
-class Watcher(threading.Thread):
-    """A `watch` loop that notes when events arrive."""
-
-    def __init__(self, collection: Collection[Document]) -> None:
-        super().__init__(name="watcher")
-        self._stream = collection.watch(max_await_time_ms=10_000)
-        self._arrived = threading.Semaphore(0)
-        self.times: list[float] = []
-
-    def run(self) -> None:
-        with self._stream:
-            for event in self._stream:
-                self.times.append(perf_counter())
-                self._arrived.release()
-                if event["fullDocument"]["_id"] == WARM_UP + ROUNDS - 1:
-                    return
-
-    def wait(self) -> None:
-        if not self._arrived.acquire(timeout=SECONDS_TO_START):
-            raise SystemExit("an event did not arrive")
 
 
 def main() -> None:
@@ -50,8 +27,7 @@ def main() -> None:
     with serving("spark_latency", "--head", "off") as server:
         collection = server.client.bench.latency
         collection.insert_one({"_id": "first"})
-        watcher = Watcher(collection)
-        watcher.start()
+        watcher = Watcher(collection, last=WARM_UP + ROUNDS - 1, await_ms=AWAIT_MS, seconds=SECONDS_TO_START)
         began = monotonic()
         for number in range(WARM_UP + ROUNDS):
             sent.append(perf_counter())

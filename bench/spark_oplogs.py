@@ -1,4 +1,4 @@
-"""Archived oplogs of three shards, made quickly: a block of entries, again and again at later times."""
+"""Write archived oplogs of three shards fast: one block of entries, repeated with later times."""
 
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ WALL = b"\x09wall\0"
 
 
 def write_oplogs(folder: Path, entries: int) -> dict[str, list[str]]:
-    """Files with so many entries in all, by shard; about one cluster time in twenty is on two shards."""
+    """Write entries; return the files by shard. About one cluster time in twenty is on two shards."""
     paths = {}
     for shard in range(SHARDS):
         path = folder / f"shard{shard}.bson"
@@ -41,7 +41,7 @@ class _Block:
         self._place = np.where(shares, 0, shard)
 
     def at(self, start: int, count: int) -> bytes:
-        """The first entries of the block, as the entries of the shard from a number on."""
+        """The first ``count`` entries of the block, with the times from number ``start`` on."""
         numbers = np.arange(start, start + count)
         seconds, within = START + numbers // PER_SECOND, numbers % PER_SECOND
         times = seconds << 32 | (within * SHARDS + self._place[:count] + 1)

@@ -1,14 +1,13 @@
-"""A process with many open change streams that costs as little as possible: what is measured is the server.
+"""A process with many open change streams that uses little processor time, to measure the server.
 
-``python -m bench.watchers PORT STREAMS WAIT_MS`` opens collection streams on `bench.events`, each on a
-connection and in a session of its own, as drivers do, and prints ``open``. Then it sends the getMores of all
-streams and answers every reply with the next one. When its standard input ends, it prints one JSON object:
-for each value of the field `number` when each stream had the document with it, in seconds of
-`time.monotonic`, which all processes of a machine share, how many replies there were, and which share of a
-core this process used.
+``python -m bench.watchers PORT STREAMS WAIT_MS`` opens collection streams on `bench.events`, each with its
+own connection and session, as drivers do, and prints ``open``. Then it sends a getMore for each stream, and
+the next one after every reply. When its standard input ends, it prints one JSON object: for each value of the
+field `number` the times at which the streams received its document, by `time.monotonic`, which all processes
+of a machine share; the number of replies; and the share of a core that this process used.
 
 A getMore is encoded once; of a reply only the numbers and the time are read. WAIT_MS 0 sends no `maxTimeMS`,
-which leaves the wait to the server: one second.
+so that the server waits its default of one second.
 """
 
 import json
@@ -66,7 +65,7 @@ class Stream:
         self.socket.sendall(self._get_more)
 
     def receive(self) -> bytes | None:
-        """The reply; None until all of it is there."""
+        """Return the reply; None until it is complete."""
         data = self.socket.recv(_RECEIVE)
         if not data:
             raise SystemExit("the server closed a stream's connection")
@@ -76,7 +75,7 @@ class Stream:
             self._partial = data
             return None
         self._partial = b""
-        # The last one in a reply is that of its `$clusterTime`; a driver sends the newest it has heard of.
+        # The last one in a reply is in `$clusterTime`; a driver sends the newest that it has received.
         time_at = data.rindex(_TIME) + len(_TIME)
         self._get_more[self._time_at : self._time_at + 8] = data[time_at : time_at + 8]
         return data

@@ -1,4 +1,4 @@
-"""The process of `watchers.py`, seen from the benchmark that started it."""
+"""Start and stop the process of `watchers.py`."""
 
 import json
 import subprocess
@@ -10,19 +10,19 @@ from bench.server_process import ServerProcess
 
 
 class Watching:
-    """Many open streams; what they saw is known once they are stopped."""
+    """Many open streams; the figures are set by `stop`."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
         self.replies = 0
         self.used = 0.0
-        """share of a core that the streams' own process used"""
+        """Share of a core that the process of the streams used."""
         self.arrivals: dict[int, list[float]] = {}
         if self._read() != "open":
             raise SystemExit("the streams could not be opened")
 
     def stop(self) -> None:
-        """End the streams and read what they saw."""
+        """End the streams and read the figures."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         seen = json.loads(self._read())
@@ -37,7 +37,7 @@ class Watching:
 
 @contextmanager
 def watching(server: ServerProcess, streams: int, wait_ms: int) -> Iterator[Watching]:
-    """Streams on `bench.events` with getMores that wait so long; 0 is the server's default."""
+    """Open streams on `bench.events` whose getMores wait ``wait_ms``; 0 is the server's default."""
     command = [sys.executable, "-m", "bench.watchers", str(server.port), str(streams), str(wait_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
