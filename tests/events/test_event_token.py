@@ -1,4 +1,4 @@
-"""Tokens that are put together from bytes seen before are those of the general encoder."""
+"""Tokens built from cached bytes equal those of the general encoder."""
 
 import random
 from typing import Any
@@ -29,7 +29,7 @@ def end_of_transaction(description: bytes, ts: int, count: int) -> ChangeEvent:
 
 
 @pytest.mark.parametrize("session", SESSIONS)
-def test_ends_of_transactions(session: dict[str, Any]) -> None:
+def test_tokens_of_ends_of_transactions_equal_those_of_the_general_encoder(session: dict[str, Any]) -> None:
     rng = random.Random(5)
     for number in [*NUMBERS, *(rng.randrange(1 << rng.randrange(1, 63)) for _ in range(200))]:
         description = encode(session | {"txnNumber": Int64(number)})
@@ -37,7 +37,7 @@ def test_ends_of_transactions(session: dict[str, Any]) -> None:
         assert token_document(event) == resume_token(event).to_bson(), number
 
 
-def test_a_value_that_looks_like_the_number() -> None:
+def test_a_value_that_contains_the_bytes_of_a_transaction_number() -> None:
     for number in (1, 2):
         inside = Binary(b"\x12txnNumber\0" + number.to_bytes(8, "little"), 0)
         event = end_of_transaction(encode({"x": inside}), 1, 1)

@@ -1,4 +1,4 @@
-"""The quick road through an entry and the general one read the same."""
+"""The fast and the general reader of entries return the same."""
 
 import random
 from collections.abc import Callable
@@ -23,14 +23,14 @@ def facts(entry: OplogEntry) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_roads_agree_on_every_entry(seed: int) -> None:
+def test_both_readers_agree_on_every_entry(seed: int) -> None:
     reader = EntryReader()
     for raw in generate(seed, 60).entries:
-        for _ in range(2):  # the second time its beginning is known
+        for _ in range(2):  # the second time its head is cached
             assert facts(reader.read(raw)) == facts(parse_entry(raw)), f"seed {seed}"
 
 
-def test_plain_entries_take_the_quick_road() -> None:
+def test_plain_entries_take_the_fast_path() -> None:
     reader = EntryReader()
     entries = list(generate_bulk(1, 400))
     heads = {id(reader.read(raw).head) for raw in entries if b"applyOps" not in raw}
@@ -45,7 +45,7 @@ def outcome(read: Callable[[bytes], OplogEntry], raw: bytes) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_damaged_entries_are_refused_or_read_alike(seed: int) -> None:
+def test_both_readers_agree_on_damaged_entries(seed: int) -> None:
     rng = random.Random(seed)
     reader = EntryReader()
     entries = list(generate_bulk(seed, 50))
@@ -60,7 +60,7 @@ def test_damaged_entries_are_refused_or_read_alike(seed: int) -> None:
 
 
 @pytest.mark.parametrize("missing", ["op", "ns", "o", "ts", "wall"])
-def test_an_entry_needs_its_envelope(missing: str) -> None:
+def test_an_entry_without_a_required_field_is_refused(missing: str) -> None:
     entry = {
         "op": "i", "ns": "a.b", "ui": Binary(bytes(16), 4), "o": {"_id": 1}, "ts": Timestamp(1, 1),
         "t": Int64(1), "v": Int64(2), "wall": DatetimeMS(0),
@@ -83,7 +83,7 @@ IDS: list[Any] = [
     "key", [{"_id": value} for value in IDS] + [{"x": 1, "_id": 2}, {"_id": 1, "x": 2}], ids=repr
 )
 @pytest.mark.parametrize("index", [0, 1, 127, 128, 70_000])
-def test_the_token_is_the_same_on_both_roads(key: dict[str, Any], index: int) -> None:
+def test_both_encoders_build_the_same_token(key: dict[str, Any], index: int) -> None:
     raw = encode({
         "op": "d", "ns": "a.b", "ui": Binary(bytes(range(16)), 4), "o": key, "ts": Timestamp(5, 6),
         "t": Int64(1), "v": Int64(2), "wall": DatetimeMS(0),

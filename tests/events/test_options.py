@@ -59,7 +59,7 @@ def test_defaults() -> None:
     assert options.to_spec() == {}
 
 
-def test_every_option_is_kept() -> None:
+def test_every_option_is_parsed_and_written_back() -> None:
     spec = {
         **dict.fromkeys(FLAGS, True),
         "fullDocument": "updateLookup",
@@ -163,11 +163,11 @@ def test_token_version_is_never_below_two() -> None:
         ({"startAfter": document(DROP_DATABASE)}, 260),
     ],
 )
-def test_what_is_refused_on_a_collection(spec: Any, code: int) -> None:
+def test_options_that_are_refused_on_a_collection(spec: Any, code: int) -> None:
     assert code_of(spec) == code
 
 
-def test_repeated_fields_are_seen_in_raw_bson() -> None:
+def test_repeated_fields_in_raw_bson_are_refused() -> None:
     flag = rawbson.element(rawbson.BOOL, b"showExpandedEvents", b"\1")
     assert code_of(rawbson.document(flag, flag)) == 40413
 
@@ -188,7 +188,7 @@ def test_repeated_fields_are_seen_in_raw_bson() -> None:
         ({}, Scope.parse_ns("shop.system."), 73),
     ],
 )
-def test_where_a_stream_cannot_run(spec: dict[str, Any], scope: Scope, code: int) -> None:
+def test_scopes_that_refuse_a_stream(spec: dict[str, Any], scope: Scope, code: int) -> None:
     assert code_of(spec, scope) == code
 
 
@@ -204,15 +204,15 @@ def test_where_a_stream_cannot_run(spec: dict[str, Any], scope: Scope, code: int
         ({"resumeAfter": document(DROP_DATABASE), "allChangesForCluster": True}, CLUSTER),
     ],
 )
-def test_where_a_stream_can_run(spec: dict[str, Any], scope: Scope) -> None:
+def test_scopes_that_accept_a_stream(spec: dict[str, Any], scope: Scope) -> None:
     assert ChangeStreamOptions.parse(spec, scope).to_spec() == spec
 
 
-def test_a_cluster_scope_sets_the_flag() -> None:
+def test_a_cluster_scope_sets_all_changes_for_cluster() -> None:
     assert ChangeStreamOptions.parse({}, CLUSTER).all_changes_for_cluster is True
 
 
-def test_routers() -> None:
+def test_options_that_a_router_refuses() -> None:
     assert code_of({"showMigrationEvents": True}, on_router=True) == 31123
     assert code_of({"supportedEvents": ["a"]}, on_router=True) == 10498501
     system = Scope.parse_ns("shop.system.views")
@@ -227,7 +227,7 @@ def test_a_standalone_server_has_no_streams() -> None:
 
 
 def test_the_first_fault_in_the_servers_order_is_reported() -> None:
-    # Each entry holds its own fault; all faults of the entries behind it are there at the same time.
+    # Each spec has its fault and all faults that the server checks later.
     faults: list[tuple[dict[str, Any], int]] = [
         ({"showExpandedEvents": 1}, 14),
         ({"allChangesForCluster": True}, 72),

@@ -1,4 +1,4 @@
-"""Resume tokens: the vectors both ways, the table of malformed tokens, order, and the resume comparison."""
+"""Resume tokens: vectors read and written, malformed tokens, order, and the comparison on resume."""
 
 import json
 from dataclasses import replace
@@ -43,7 +43,7 @@ def code_of(data: str, type_bits: str = "") -> int:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
-def test_vector_both_ways(vector: dict[str, Any]) -> None:
+def test_vectors_are_read_and_written(vector: dict[str, Any]) -> None:
     type_bits = bytes.fromhex(vector["typeBits"] or "")
     token = ResumeToken.parse_data(vector["token_hex"], type_bits)
     expected = vector["decoded"]
@@ -66,7 +66,7 @@ def test_vector_both_ways(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
-def test_vector_as_a_document_in_lower_case(vector: dict[str, Any]) -> None:
+def test_vectors_as_documents_in_lower_case(vector: dict[str, Any]) -> None:
     document: dict[str, Any] = {"other": 1, "_data": vector["token_hex"].lower()}
     if vector["typeBits"]:
         document["_typeBits"] = Binary(bytes.fromhex(vector["typeBits"]), 0)
@@ -101,7 +101,7 @@ DROP_HEX = "463C6F7065726174696F6E54797065003C64726F700000"
         (HEAD + "2B042C0100296E" + UUID_HEX + "04", "", 6189501),
         (HEAD + "2B042C0100296E" + UUID_HEX + "2B0204", "", 6189503),
         (HEAD + "2B042C0100296E" + UUID_HEX + "461E5F6964002B0B800000000000000004", "", 50810),
-        # the other rows of the table
+        # the other malformed tokens
         ("8", "", 9),
         ("82 6553F10000000001", "", 9),
         ("\uff18\uff12", "", 9),
@@ -180,13 +180,13 @@ MARK_V2 = HEAD + "2B0429296E14"
 @pytest.mark.parametrize(
     "data", [MARK_V2, MARK_V2 + "04", MARK_V2 + "04FF", MARK_V2 + "0104", "01" + MARK_V2]
 )
-def test_leniencies(data: str) -> None:
+def test_incomplete_marks_that_are_accepted(data: str) -> None:
     token = ResumeToken.parse_data(data)
     assert token.is_high_water_mark
     assert token.data == MARK_V2 + "04"
 
 
-def test_the_first_component_may_be_anything() -> None:
+def test_the_first_component_may_have_any_type() -> None:
     assert ResumeToken.parse_data("3C6100" + "2B0429296E1404").cluster_time == 0
     date = "78" + (TIME ^ 1 << 63).to_bytes(8, "big").hex()
     assert ResumeToken.parse_data(date + "2B0429296E1404").cluster_time == TIME
@@ -211,13 +211,13 @@ def test_high_water_marks(version: int) -> None:
 
 
 @pytest.mark.parametrize("data", ["", HEAD[:17], "83" + HEAD[2:], "82zz53F10000000001", "82 553F10000000001"])
-def test_fast_path_refuses(data: str) -> None:
+def test_the_fast_path_refuses_text_without_a_time(data: str) -> None:
     with pytest.raises(CommandError) as caught:
         cluster_time_of(data)
     assert caught.value.code == 9
 
 
-def test_fast_path_does_not_look_behind_the_time() -> None:
+def test_the_fast_path_reads_only_the_time() -> None:
     assert cluster_time_of(HEAD + "...") == TIME
     assert cluster_time_of(HEAD.lower()) == TIME
 
@@ -235,7 +235,7 @@ def test_equality_ignores_type_bits() -> None:
 
 
 @pytest.mark.parametrize("identifier", [{"_id": Int64(2**40)}, {"_id": 7.0}, {"_id": Decimal128("3.00")}])
-def test_dropped_type_bits_of_whole_numbers_do_no_harm(identifier: dict[str, Any]) -> None:
+def test_a_token_without_type_bits_of_whole_numbers_finds_its_event(identifier: dict[str, Any]) -> None:
     token = ResumeToken(TIME, uuid=UUID, identifier=encode(identifier))
     assert compare_for_resume(token, ResumeToken.parse_data(token.data)) is Resume.FOUND
 

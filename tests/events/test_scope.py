@@ -1,4 +1,4 @@
-"""Scopes and the names in them."""
+"""Scopes and their names."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_cluster() -> None:
     assert scope.namespace is None
 
 
-def test_the_cluster_flag_elsewhere_leaves_the_target_as_it_is() -> None:
+def test_the_cluster_flag_changes_only_the_scope_of_the_admin_database() -> None:
     assert Scope.of("shop", all_changes_for_cluster=True) == Scope.database("shop")
     assert Scope.of("admin", "x", all_changes_for_cluster=True) == Scope.collection("admin", "x")
 
@@ -64,7 +64,7 @@ def test_the_length_of_a_database_name_is_counted_in_bytes() -> None:
         Scope.parse_ns("ä" * 32)
 
 
-def test_namespace_text_both_ways() -> None:
+def test_a_namespace_is_split_and_joined_again() -> None:
     namespace = Namespace.parse("shop.orders.archive")
     assert (namespace.db, namespace.coll) == ("shop", "orders.archive")
     assert str(namespace) == "shop.orders.archive"

@@ -1,4 +1,4 @@
-"""`apply_diff`: the vectors byte for byte, re-application, the applier's errors."""
+"""`apply_diff`: vectors compared as bytes, repeated application, errors."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_cases(pre: dict[str, Any], diff: dict[str, Any], post: dict[str, Any]) 
     assert apply_diff(encode(pre), encode(diff)) == encode(post)
 
 
-def test_long_arrays_are_numbered_through() -> None:
+def test_elements_after_the_hundredth_are_numbered() -> None:
     pre, post = {"a": list(range(100))}, {"a": [*range(99), "x", *[None] * 10, "y"]}
     diff = {"sa": {"a": True, "u99": "x", "u110": "y"}}
     assert apply_diff(encode(pre), encode(diff)) == encode(post)
@@ -83,7 +83,7 @@ def test_applier_errors(what: str, diff: Any, code: int) -> None:
     assert caught.value.code == code
 
 
-def test_parse_keeps_section_order() -> None:
+def test_parsing_preserves_the_order_of_sections() -> None:
     node = parse(encode({"u": {"z": 1, "a": 2}, "i": {"y": 1, "b": 2}}))
     assert (list(node.updates), list(node.inserts)) == ([b"z", b"a"], [b"y", b"b"])
 

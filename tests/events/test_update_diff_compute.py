@@ -1,4 +1,4 @@
-"""`compute_diff`: the writer's rules, and the round trip through applying and describing."""
+"""`compute_diff`: its rules, and the round trip with `apply_diff` and `describe`."""
 
 import copy
 from typing import Any
@@ -55,7 +55,7 @@ def test_vectors(case: dict[str, Any]) -> None:
         # The sub-diff would be as large as the new value or larger.
         ({"a": {"b": 1}}, {"a": {"b": 2}}, {"u": {"a": {"b": 2}}}),
         ({"a": [1, 2, 3]}, {"a": [1]}, {"u": {"a": [1]}}),
-        # Left-over fields first, then those skipped on the way, sorted.
+        # Fields left at the end first, then those skipped before, sorted.
         (
             {"z": 1, "y": 1, "k": 1, "q": 1, "p": 1},
             {"k": 1},
@@ -70,8 +70,8 @@ def test_rules(pre: dict[str, Any], post: dict[str, Any], diff: dict[str, Any]) 
     assert encode(computed) == encode(diff)
 
 
-def test_a_diff_must_pay() -> None:
-    """The diff and 15 bytes for what surrounds it must be smaller than the document."""
+def test_a_diff_that_is_not_smaller_than_the_document_is_not_used() -> None:
+    """The diff and the 15 bytes around it must be smaller than the document."""
     for padding, pays in ((15, False), (16, True)):
         pre, post = {"p": "x" * padding, "a": ""}, {"p": "x" * padding, "a": "y"}
         size = len(encode({"u": {"a": "y"}}))
@@ -83,7 +83,7 @@ def test_equal_documents_have_no_diff() -> None:
     assert diff_of({"a": BIG}, {"a": BIG}) is None
 
 
-def test_fields_that_appear_twice_are_logged_whole() -> None:
+def test_a_document_with_repeated_fields_is_logged_whole() -> None:
     field = element(INT32, b"a", b"\1\0\0\0")
     doubled = document(field, field)
     big = encode({"b": BIG})[4:-1]
@@ -111,7 +111,7 @@ DOCUMENTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 @st.composite
 def changed(draw: st.DrawFn, value: Any) -> Any:
-    """The value with a few changes somewhere inside it."""
+    """Draw the value with a few changes inside it."""
     if isinstance(value, dict):
         result = copy.deepcopy(value)
         some_names = st.lists(st.sampled_from(list(value)), max_size=2, unique=True) if value else st.just([])
@@ -147,7 +147,7 @@ PAIRS = st.one_of(
 
 
 def fold(value: Any, path: list[Any], change: Any, *, remove: bool = False) -> None:
-    """Set or remove what the components of ``path`` lead to, as a reader of update events would."""
+    """Set or remove the value at ``path``, as a reader of update events does."""
     *parents, last = path
     for step in parents:
         value = value[step]
@@ -188,7 +188,7 @@ def test_a_computed_diff_applies_and_describes(pair: tuple[dict[str, Any], dict[
     del without_paths["disambiguatedPaths"]
     assert encode(decode(describe(diff, expanded=False))) == encode(without_paths)
 
-    # Two paths may join to one dotted name (a legal description); only a tree can tell them apart then.
+    # Two paths may have the same dotted name, which is legal, but such a description cannot be applied.
     reported = [*description["updatedFields"], *description["removedFields"]]
     assume(len(set(reported)) == len(reported) == count_changes(decode(diff)))
     folded = decode(raw_pre)
@@ -202,12 +202,12 @@ def test_a_computed_diff_applies_and_describes(pair: tuple[dict[str, Any], dict[
         fold(folded, components(name, description, folded), value)
     for name in description["removedFields"]:
         fold(folded, components(name, description, folded), None, remove=True)
-    # A description tells values, not positions: compare whatever the order of fields.
+    # A description contains values, not positions: compare without the order of fields.
     assert canonical(folded) == canonical(decode(raw_post))
 
 
 def count_changes(diff: dict[str, Any]) -> int:
-    """How many updated and removed paths a diff has."""
+    """Return the number of updated and removed paths."""
     nested = sum(count_changes(inner) for name, inner in diff.items() if name[0] == "s")
     if "a" in diff:
         return nested + sum(name[0] == "u" for name in diff)

@@ -1,4 +1,4 @@
-"""`describe`: the update vectors byte for byte, duplicate names, the reader's errors."""
+"""`describe`: vectors compared as bytes, duplicate names, errors."""
 
 from typing import Any
 
@@ -51,19 +51,19 @@ def test_disambiguated_paths(diff: dict[str, Any], disambiguated: dict[str, Any]
     assert expanded == decode(describe(raw_diff, expanded=False))
 
 
-def test_paths_that_join_to_one_name_are_all_kept() -> None:
+def test_paths_with_the_same_dotted_name_are_all_described() -> None:
     described = describe(encode({"u": {"a.b": 2}, "sa": {"u": {"b": 1}}}), expanded=True)
     fields = next(e for e in elements(described) if e[1] == b"updatedFields")
     pairs = [(name, described[start:end]) for _, name, start, end in elements(described, fields[2])]
     assert pairs == [(b"a.b", b"\2\0\0\0"), (b"a.b", b"\1\0\0\0")]
 
 
-def test_only_the_first_letter_of_a_section_counts() -> None:
+def test_only_the_first_letter_of_a_section_name_matters() -> None:
     described = decode(describe(encode({"deleted": {"x": False}, "updated": {"y": 1}}), expanded=False))
     assert described == {"updatedFields": {"y": 1}, "removedFields": ["x"], "truncatedArrays": []}
 
 
-def test_more_than_ten_removals_are_numbered() -> None:
+def test_more_than_ten_removals_are_described() -> None:
     names = [f"f{n}" for n in range(12)]
     described = decode(describe(encode({"d": dict.fromkeys(names, False)}), expanded=False))
     assert described["removedFields"] == names

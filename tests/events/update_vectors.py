@@ -1,4 +1,4 @@
-"""The update vectors, and diffs that no document could have."""
+"""The update vectors, and a generator of nested diffs."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ CASES: list[dict[str, Any]] = loads(
 
 
 def nested_diff(depth: int) -> bytes:
-    """A diff of one field, below ``depth`` documents."""
+    """Return a diff of one field, nested in ``depth`` documents."""
     raw = encode({"u": {"a": 1}})
     for _ in range(depth):
         raw = document(element(DOCUMENT, b"sa", raw))

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from bson import Binary, DatetimeMS, Int64, Timestamp
 
 from tailrace.bson.documents import decode, encode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import cluster_time
 from tailrace.events.scope import Scope
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
@@ -16,11 +19,11 @@ OTHER_UUID = Binary(bytes(range(16, 32)), 4)
 
 
 def at(increment: int) -> int:
-    return 1_700_000_000 << 32 | increment
+    return cluster_time(1_700_000_000, increment)
 
 
 def entry(increment: int, op: str, o: dict[str, Any], **fields: Any) -> bytes:
-    """An oplog entry in the server's field order."""
+    """Return an oplog entry in the server's field order."""
     session: dict[str, Any] = {name: fields.pop(name) for name in ("lsid", "txnNumber") if name in fields}
     previous = {"prevOpTime": fields.pop("prevOpTime")} if "prevOpTime" in fields else {}
     ns = fields.pop("ns", "shop.$cmd" if op == "c" else "shop.orders")
@@ -74,12 +77,24 @@ def stream(
     pipeline: Sequence[Mapping[str, Any]] = (),
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """All events of a stream over one oplog; raises what the stream raises."""
+    """Return all events of a stream over one oplog; raises the stream's error."""
     engine = open_engine(spec, pipeline, **options)
     engine.push("", entries)
     events = [decode(raw) for raw in engine.drain()]
     engine.drain()
     return events
+
+
+def code_of(
+    entries: Sequence[bytes],
+    spec: Mapping[str, Any] | None = None,
+    pipeline: Sequence[Any] = (),
+    **options: Any,
+) -> int:
+    """Return the code of the error that a stream over one oplog raises."""
+    with pytest.raises(CommandError) as raised:
+        stream(entries, spec, pipeline, **options)
+    return raised.value.code
 
 
 def types(events: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Entries that no server writes: each stops the stream with its own code, behind what came before it."""
+"""Entries that no server writes: each stops the stream with its code, after the events before it."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def without(raw: bytes, name: str) -> bytes:
         (b"\x05\0\0\0", 22),
     ],
 )
-def test_the_stream_stops_there(corrupt: bytes, code: int) -> None:
+def test_a_corrupt_entry_stops_the_stream_after_the_events_before_it(corrupt: bytes, code: int) -> None:
     engine = open_engine(EXPANDED)
     engine.push("", [insert(1, 1), corrupt, insert(3, 3)])
     assert [decode(raw)["documentKey"] for raw in engine.drain()] == [{"_id": 1}]
@@ -74,14 +74,14 @@ def test_the_stream_stops_there(corrupt: bytes, code: int) -> None:
         ("n", {}, 11352601),
     ],
 )
-def test_what_the_filter_should_have_kept_out_has_a_code_too(op: str, o: dict[str, Any], code: int) -> None:
+def test_transforming_an_entry_that_the_filter_drops_fails(op: str, o: dict[str, Any], code: int) -> None:
     with pytest.raises(CommandError) as raised:
         Transform().transform(parse_entry(entry(1, op, o, o2={"unknown": 1})))
     assert raised.value.code == code
 
 
 @pytest.mark.parametrize("op", ["ci", "cu", "cd", "km", "cmk", "x"])
-def test_other_operations_are_not_seen(op: str) -> None:
+def test_other_operations_are_not_shown(op: str) -> None:
     for ns in ("shop.orders", "admin.$container", ""):
         engine = open_engine(EXPANDED)
         engine.push(
@@ -90,7 +90,7 @@ def test_other_operations_are_not_seen(op: str) -> None:
         assert [decode(raw)["documentKey"] for raw in engine.drain()] == [{"_id": 2}]
 
 
-def test_a_document_with_an_id_is_a_replacement_whatever_else_it_has() -> None:
+def test_an_update_document_with_an_id_is_always_a_replacement() -> None:
     for o in (
         {"_id": 1, "$v": 1},
         {"$v": 2, "diff": {"u": {"a": 1}}, "_id": 1},

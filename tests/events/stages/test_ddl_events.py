@@ -1,4 +1,4 @@
-"""Commands as events: the exact fields of each, with and without the expanded ones, and their tokens."""
+"""Events of commands: their exact fields, with and without expanded events, and their tokens."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ BUILD: dict[str, Any] = {"indexBuildUUID": OTHER_UUID, "indexes": [INDEX, OTHER_
 OPTIONS: dict[str, Any] = {"capped": True, "size": Int64(4096), "idIndex": {"v": 2, "key": {"_id": 1}}}
 TO = {"db": "shop", "coll": "archive"}
 
-# o, o2, operation type, operationDescription, fields behind it
+# o, o2, operation type, operationDescription, fields after it
 SHAPES: list[tuple[dict[str, Any], Any, str, Any, dict[str, Any]]] = [
     ({"drop": "orders"}, {"numRecords": Int64(3)}, "drop", None, {}),
     ({"create": "orders", **OPTIONS}, {"ident": "x"}, "create", OPTIONS, {"nsType": "collection"}),
@@ -52,11 +52,11 @@ SHAPES: list[tuple[dict[str, Any], Any, str, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("o", "o2", "kind", "description", "behind"), SHAPES, ids=[next(iter(shape[0])) for shape in SHAPES]
+    ("o", "o2", "kind", "description", "later"), SHAPES, ids=[next(iter(shape[0])) for shape in SHAPES]
 )
 @pytest.mark.parametrize("ns", ["shop", None])
-def test_shapes(
-    o: dict[str, Any], o2: Any, kind: str, description: Any, behind: dict[str, Any], ns: str | None
+def test_fields_of_events_of_commands(
+    o: dict[str, Any], o2: Any, kind: str, description: Any, later: dict[str, Any], ns: str | None
 ) -> None:
     oplog = [command(1, o, o2=o2)]
     (event,) = stream(oplog, ALL, ns=ns)
@@ -75,7 +75,7 @@ def test_shapes(
         "wallTime": event["wallTime"],
         "ns": {"db": "shop", "coll": "orders"},
         **({} if description is None else {"operationDescription": description}),
-        **behind,
+        **later,
     }
     assert encode(event) == encode(expected)
 
@@ -106,7 +106,7 @@ BUCKETS: dict[str, Any] = {"viewOn": "system.buckets.orders", "pipeline": []}
 
 
 @pytest.mark.parametrize(
-    ("op", "definition", "kind", "behind"),
+    ("op", "definition", "kind", "later"),
     [
         ("i", VIEW, "create", {"operationDescription": VIEW, "nsType": "view"}),
         ("i", BUCKETS, "create", {"operationDescription": BUCKETS, "nsType": "timeseries"}),
@@ -114,17 +114,17 @@ BUCKETS: dict[str, Any] = {"viewOn": "system.buckets.orders", "pipeline": []}
         ("d", {}, "drop", {}),
     ],
 )
-def test_views(op: str, definition: dict[str, Any], kind: str, behind: dict[str, Any]) -> None:
+def test_events_of_views(op: str, definition: dict[str, Any], kind: str, later: dict[str, Any]) -> None:
     o = {"_id": "shop.v.w", **definition}
     o2 = None if op == "d" else {"_id": "shop.v.w"}
     oplog = [entry(1, op, o, o2=o2, ns="shop.system.views")]
     images = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
     (event,) = stream(oplog, {"showExpandedEvents": True, **images}, ns="shop")
-    assert list(event) == ["_id", "operationType", "clusterTime", "wallTime", "ns", *behind]
+    assert list(event) == ["_id", "operationType", "clusterTime", "wallTime", "ns", *later]
     assert (event["operationType"], event["ns"]) == (kind, {"db": "shop", "coll": "v.w"})
-    assert {name: event[name] for name in behind} == behind
+    assert {name: event[name] for name in later} == later
     token = ResumeToken.parse(encode(event["_id"]))
-    described = {name: value for name, value in behind.items() if name == "operationDescription"}
+    described = {name: value for name, value in later.items() if name == "operationDescription"}
     assert (token.uuid, token.identifier) == (bytes(UUID), encode({"operationType": kind, **described}))
     assert stream(oplog, ns="shop") == stream(oplog, {"showExpandedEvents": True}) == []
 

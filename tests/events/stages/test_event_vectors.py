@@ -1,4 +1,4 @@
-"""All oplog-to-event cases of the fact sheets: events, field order, token parts, how the stream ends."""
+"""All oplog-to-event vectors: events, field order, tokens, and the end of the stream."""
 
 from pathlib import Path
 from typing import Any

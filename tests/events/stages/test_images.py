@@ -1,4 +1,4 @@
-"""Pre- and post-images: who gets which, where they are looked up, and when a missing one is an error."""
+"""Pre- and post-images: which events show them, where they are read, and when a missing one is an error."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from tailrace.events.stages.lookups import Lookups
 from tests.events.stages.streams import (
     UUID,
     at,
+    code_of,
     command,
     delete,
     entry,
@@ -44,29 +45,23 @@ MISSING = "no such field"
 
 
 def images(spec: dict[str, Any], lookups: dict[str, Lookups]) -> list[tuple[Any, Any]]:
-    """(before, after) of each event."""
+    """Return (before, after) of each event."""
     return [
         (event.get("fullDocumentBeforeChange", MISSING), event.get("fullDocument", MISSING))
         for event in stream(OPLOG, spec, lookups=lookups)
     ]
 
 
-def code_of(entries: list[bytes], spec: dict[str, Any], pipeline: Any = (), **options: Any) -> int:
-    with pytest.raises(CommandError) as raised:
-        stream(entries, spec, pipeline, **options)
-    return raised.value.code
-
-
 @pytest.mark.parametrize("before", ["off", "whenAvailable", "required"])
 @pytest.mark.parametrize("after", ["default", "updateLookup", "whenAvailable", "required"])
-def test_which_event_shows_what(before: str, after: str) -> None:
+def test_the_images_that_each_event_shows(before: str, after: str) -> None:
     found = images({"fullDocumentBeforeChange": before, "fullDocument": after}, STORED)
     shown = {"default": MISSING, "updateLookup": NOW}.get(after, {"_id": 1, "a": 2})
     pre = [MISSING] * 4 if before == "off" else [MISSING, *BEFORE.values()]
     assert found == list(zip(pre, [{"_id": 1, "a": 1}, shown, {"_id": 1, "a": 3}, MISSING], strict=True))
 
 
-def test_images_that_are_not_there_are_null() -> None:
+def test_missing_images_are_null() -> None:
     spec = {"fullDocumentBeforeChange": "whenAvailable", "fullDocument": "whenAvailable"}
     expected = [(MISSING, {"_id": 1, "a": 1}), (None, None), (None, {"_id": 1, "a": 3}), (None, MISSING)]
     assert images(spec, {"": Lookups()}) == expected
@@ -74,7 +69,7 @@ def test_images_that_are_not_there_are_null() -> None:
 
 
 @pytest.mark.parametrize("option", ["fullDocumentBeforeChange", "fullDocument"])
-def test_a_missing_image_that_is_required_ends_the_stream(option: str) -> None:
+def test_a_missing_required_image_ends_the_stream(option: str) -> None:
     engine = open_engine({option: "required"})
     operation = {
         "op": "u",
@@ -93,27 +88,25 @@ def test_a_missing_image_that_is_required_ends_the_stream(option: str) -> None:
         assert named in raised.value.message
 
 
-def test_the_current_document_may_have_to_be_of_the_same_collection() -> None:
+def test_the_lookup_of_the_current_document_can_require_the_same_collection() -> None:
     spec = {"fullDocument": "updateLookup", "matchCollectionUUIDForUpdateLookup": True}
     for uuid, found in ((bytes(UUID), NOW), (bytes(16), None)):
 
-        def of_collection(
-            _ns: str, _key: bytes, wanted: bytes | None, is_there: bytes = uuid
-        ) -> bytes | None:
-            return encode(NOW) if wanted == is_there else None
+        def of_collection(_ns: str, _key: bytes, wanted: bytes | None, stored: bytes = uuid) -> bytes | None:
+            return encode(NOW) if wanted == stored else None
 
         (event,) = stream([OPLOG[1]], spec, lookups={"": Lookups(document=of_collection)})
         assert event["fullDocument"] == found
 
 
-def test_an_ambiguous_look_up_ends_the_stream() -> None:
+def test_an_ambiguous_lookup_ends_the_stream() -> None:
     def two(_ns: str, _key: bytes, _uuid: bytes | None) -> bytes | None:
         raise CommandError(280, "two documents")
 
     assert code_of(OPLOG, {"fullDocument": "updateLookup"}, lookups={"": Lookups(document=two)}) == 280
 
 
-def test_a_look_up_that_fails_does_so_behind_the_events_before_it() -> None:
+def test_the_error_of_a_lookup_follows_the_events_before_it() -> None:
     def broken(_uuid: bytes, ts: int, _index: int) -> bytes | None:
         if ts == at(3):
             raise CommandError(22, "the store is damaged")
@@ -132,7 +125,7 @@ def test_a_look_up_that_fails_does_so_behind_the_events_before_it() -> None:
     ("diff", "code"),
     [({"u": {"a": 1}, "i": {"a": 1}}, 4728000), ({"sa": {"a": True, "l": 1, "u1": 1}}, 12495901)],
 )
-def test_a_diff_that_contradicts_itself_has_no_post_image(diff: dict[str, Any], code: int) -> None:
+def test_an_invalid_diff_is_an_error_when_the_post_image_is_computed(diff: dict[str, Any], code: int) -> None:
     oplog = [update(2, 1, diff)]
     assert types(stream(oplog)) == ["update"]
     assert code_of(oplog, {"fullDocument": "whenAvailable"}, lookups=STORED) == code
@@ -147,8 +140,8 @@ def test_a_diff_that_contradicts_itself_has_no_post_image(diff: dict[str, Any], 
         {"$expr": {"$eq": ["$operationType", "insert"]}, "fullDocument": {"$exists": True}},
     ],
 )
-def test_the_part_of_a_filter_that_needs_no_image_comes_first(condition: dict[str, Any]) -> None:
-    # A collation keeps the filter out of the oplog scan, so that this is not what hides the other events.
+def test_the_conditions_that_need_no_image_are_evaluated_before_the_lookup(condition: dict[str, Any]) -> None:
+    # With a collation the filter is not pushed down, so it is not the oplog scan that drops the other events.
     options: dict[str, Any] = {"collation": {"locale": "en"}}
     spec = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
     match: dict[str, Any] = {"$match": condition}
@@ -167,7 +160,7 @@ def test_the_part_of_a_filter_that_needs_no_image_comes_first(condition: dict[st
         [{"$redact": "$$PRUNE"}],
     ],
 )
-def test_whatever_may_look_at_images_waits_for_them(pipeline: Any) -> None:
+def test_stages_that_may_read_images_run_after_the_lookup(pipeline: Any) -> None:
     spec = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
     assert code_of(OPLOG, spec, pipeline) == 47
 

@@ -1,4 +1,4 @@
-"""What ends a stream, what it shows then, and how to go on behind it."""
+"""Events that end a stream, the `invalidate` after them, and restarts after it."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def drop_database(increment: int, **fields: Any) -> bytes:
         ({"dropDatabase": 1}, None, ["dropDatabase", "insert"]),
     ],
 )
-def test_what_ends_which_stream(o: dict[str, Any], ns: str | None, kinds: list[str]) -> None:
+def test_the_commands_that_end_each_stream(o: dict[str, Any], ns: str | None, kinds: list[str]) -> None:
     engine = open_engine(ns=ns)
     engine.push("", [command(1, o), insert(2, 2, ns="shop.orders")])
     events = [decode(raw) for raw in engine.drain()]
@@ -50,20 +50,20 @@ def test_what_ends_which_stream(o: dict[str, Any], ns: str | None, kinds: list[s
 
 
 @pytest.mark.parametrize("o", [{"drop": "orders"}, RENAME])
-def test_what_a_migration_does_ends_a_stream_that_sees_it(o: dict[str, Any]) -> None:
+def test_a_drop_or_rename_by_a_migration_ends_a_stream_that_shows_migrations(o: dict[str, Any]) -> None:
     oplog = [command(1, o, fromMigrate=True), insert(2, 2)]
     assert types(stream(oplog)) == ["insert"]
     kinds = types(stream(oplog, {"showMigrationEvents": True}))
     assert kinds[1:] == ["invalidate"]
 
 
-def test_the_database_dropped_by_another_shard_does_not_end_the_stream() -> None:
+def test_a_database_drop_marked_as_migration_does_not_end_the_stream() -> None:
     oplog = [drop_database(1, fromMigrate=True), insert(2, 2)]
     assert types(stream(oplog, ns="shop")) == ["insert"]
 
 
 @pytest.mark.parametrize("ns", ["shop.orders", "shop.archive"])
-def test_a_stream_goes_on_under_its_own_name(ns: str) -> None:
+def test_a_stream_restarted_after_a_rename_watches_the_same_name(ns: str) -> None:
     oplog = [
         command(1, RENAME),
         insert(2, "a", ns="shop.orders"),
@@ -76,7 +76,7 @@ def test_a_stream_goes_on_under_its_own_name(ns: str) -> None:
     assert f"shop.{events[0]['ns']['coll']}" == ns
 
 
-def test_a_database_stream_goes_on_behind_its_end() -> None:
+def test_a_database_stream_can_be_restarted_after_its_invalidate() -> None:
     oplog = [insert(1, 1), drop_database(2), insert(3, 3), drop_database(4), insert(5, 5)]
     first = stream(oplog, ns="shop")
     second = stream(oplog, {"startAfter": first[-1]["_id"]}, ns="shop")
@@ -86,7 +86,7 @@ def test_a_database_stream_goes_on_behind_its_end() -> None:
     ]  # fmt: skip
 
 
-def test_the_user_may_hide_the_end_but_not_prevent_it() -> None:
+def test_a_pipeline_can_hide_the_invalidate_but_not_prevent_it() -> None:
     oplog = [insert(1, 1), command(2, {"drop": "orders"}), insert(3, 3)]
     for pipeline, kinds in (
         ([{"$match": {"operationType": {"$nin": ["drop"]}}}], ["insert", "invalidate"]),
@@ -101,21 +101,21 @@ def test_the_user_may_hide_the_end_but_not_prevent_it() -> None:
         assert ResumeToken.parse(engine.post_batch_resume_token).from_invalidate
 
 
-def test_a_database_stream_that_hides_its_end_ends() -> None:
+def test_a_database_stream_with_a_hidden_invalidate_ends() -> None:
     engine = open_engine({}, [{"$match": {"operationType": "insert"}}], ns="shop")
     engine.push("", [drop_database(1, ns="other.$cmd"), insert(2, 2), drop_database(3), insert(4, 4)])
     assert types([decode(raw) for raw in engine.drain()]) == ["insert"]
     assert engine.done
 
 
-def test_a_hidden_end_can_still_be_started_after() -> None:
+def test_a_stream_can_be_started_after_an_invalidate_that_it_hides() -> None:
     oplog = [command(1, {"drop": "orders"}), insert(2, 2), delete(3, 2)]
     token = stream(oplog)[-1]["_id"]
     only_deletes = [{"$match": {"operationType": "delete"}}]
     assert types(stream(oplog, {"startAfter": token}, only_deletes)) == ["delete"]
 
 
-def test_an_end_at_the_same_time_but_of_something_else_is_passed() -> None:
+def test_an_invalidate_of_another_collection_at_the_same_time_does_not_end_the_stream() -> None:
     oplog = [command(1, {"drop": "orders"}), insert(2, 2), command(3, {"drop": "orders"})]
     token = ResumeToken.parse(encode(stream(oplog)[-1]["_id"]))
     other = replace(token, uuid=bytes(OTHER_UUID))
@@ -129,7 +129,7 @@ def test_an_end_at_the_same_time_but_of_something_else_is_passed() -> None:
     assert raised.value.code == 280
 
 
-def test_an_old_token_finds_its_end() -> None:
+def test_a_token_of_version_1_finds_its_invalidate() -> None:
     oplog = [command(1, {"drop": "orders"}), insert(2, 2)]
     token = ResumeToken.parse(encode(stream(oplog)[-1]["_id"]))
     old = replace(token, version=1, identifier=None)
@@ -138,7 +138,7 @@ def test_an_old_token_finds_its_end() -> None:
 
 
 @pytest.mark.parametrize("ns", ["shop", None])
-def test_the_end_of_a_narrow_stream_is_nothing_to_a_wider_one(ns: str | None) -> None:
+def test_the_invalidate_of_a_narrower_stream_is_not_found_by_a_wider_one(ns: str | None) -> None:
     oplog = [command(1, {"drop": "orders"}), insert(2, 2)]
     token = stream(oplog)[-1]["_id"]
     with pytest.raises(CommandError) as raised:

@@ -1,4 +1,4 @@
-"""Several shards, one order: nothing is handed on before every shard has promised it."""
+"""Several shards, one order: an event is shown after every shard has promised its time."""
 
 import pytest
 from bson import Binary
@@ -30,7 +30,7 @@ def test_an_event_waits_for_the_slowest_shard() -> None:
     assert keys(engine.drain()) == [9]
 
 
-def test_a_no_op_is_a_promise_too() -> None:
+def test_a_no_op_is_also_a_promise() -> None:
     engine = two_shards()
     engine.push("a", [insert(3, 3)])
     engine.push("b", [entry(4, "n", {"msg": "periodic noop"}, ns="", ui=None)])
@@ -55,7 +55,7 @@ def test_the_first_invalidation_ends_the_merged_stream() -> None:
     assert engine.done
 
 
-def test_the_same_drop_on_two_shards_is_passed_once_when_started_after_it() -> None:
+def test_a_stream_started_after_a_drop_skips_it_on_both_shards() -> None:
     drops = {
         "a": [command(2, {"drop": "orders"}), insert(3, 3)],
         "b": [command(2, {"drop": "orders"}), insert(4, 4)],
@@ -71,7 +71,7 @@ def test_the_same_drop_on_two_shards_is_passed_once_when_started_after_it() -> N
     assert keys(resumed.drain()) == [3, 4]
 
 
-def test_a_failing_shard_stops_the_stream_where_it_failed() -> None:
+def test_an_error_of_one_shard_follows_the_earlier_events_of_all_shards() -> None:
     engine = two_shards()
     broken = entry(3, "u", {"$set": {"a": 1}}, o2={"_id": 1})
     engine.push("a", [insert(1, 1), broken, insert(4, 4)])
@@ -82,7 +82,7 @@ def test_a_failing_shard_stops_the_stream_where_it_failed() -> None:
     assert raised.value.code == 6741200
 
 
-def test_what_stands_before_an_unreadable_entry_is_told() -> None:
+def test_events_before_an_unreadable_entry_are_shown() -> None:
     engine = two_shards()
     engine.push("a", [insert(1, 1), encode({"op": "i", "ns": "shop.orders"})])
     engine.push("b", [insert(2, 2), insert(9, 9)])
@@ -92,7 +92,7 @@ def test_what_stands_before_an_unreadable_entry_is_told() -> None:
     assert raised.value.code == 8881102
 
 
-def test_pre_images_come_from_the_shard_of_the_event() -> None:
+def test_pre_images_are_read_from_the_shard_of_the_event() -> None:
     def images(marker: int) -> Lookups:
         return Lookups(pre_image=lambda _uuid, _ts, _index: encode({"_id": 1, "shard": marker}))
 
@@ -103,7 +103,7 @@ def test_pre_images_come_from_the_shard_of_the_event() -> None:
     assert [decode(raw)["fullDocumentBeforeChange"]["shard"] for raw in engine.drain()] == [1, 2]
 
 
-def test_collection_uuid_decides_ties_before_the_key() -> None:
+def test_ties_are_ordered_by_collection_uuid_before_the_key() -> None:
     low, high = Binary(bytes(16), 4), Binary(bytes([255]) * 16, 4)
     engine = two_shards(ns="shop")
     engine.push("a", [entry(1, "i", {"_id": 1}, ui=high)])

@@ -1,4 +1,4 @@
-"""Events that travel as no-ops: what names them, what they show, who sees them."""
+"""Events stored as no-op entries: their type, their fields, and the streams that show them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ RESHARDING: dict[str, Any] = {"reshardingUUID": OTHER_UUID}
 
 
 def noop(name: str, value: Any = NS, more: dict[str, Any] | None = None, **fields: Any) -> bytes:
-    """As the server writes them: the naming field comes first."""
+    """Return an entry as servers write it: the field that names the event is first."""
     return entry(1, "n", {"msg": {name: value}}, **{"ns": NS, "o2": {name: value, **(more or {})}, **fields})
 
 
@@ -74,12 +74,12 @@ def test_built_in_events(
         ("msg", "periodic noop"),
     ],
 )
-def test_what_is_not_for_clients(name: str, value: Any) -> None:
+def test_internal_no_ops_are_never_shown(name: str, value: Any) -> None:
     for ns in SCOPES:
         assert stream([noop(name, value)], {**EXPANDED, **SYSTEM, **MIGRATIONS}, ns=ns) == []
 
 
-def test_events_a_router_asks_for_are_always_described() -> None:
+def test_supported_events_always_have_a_description() -> None:
     supported: dict[str, Any] = {"supportedEvents": ["moveChunk", "anything"]}
     oplog = [noop("moveChunk", more={"donor": "s0"}), noop("anything", more={"x": 1})]
     assert stream(oplog, supported) == []
@@ -105,18 +105,18 @@ def test_the_first_known_field_names_the_event() -> None:
     assert event["operationDescription"] == {"why": 1, "refineCollectionShardKey": NS}
 
 
-def test_the_message_may_be_bare_text() -> None:
+def test_the_message_may_be_a_string() -> None:
     raw = encode({**decode(noop("shardCollection")), "o": "shard the collection"})
     assert types(stream([raw], EXPANDED)) == ["shardCollection"]
 
 
-def test_an_event_without_a_uuid_shows_none() -> None:
+def test_an_entry_without_a_uuid_gives_an_event_without_one() -> None:
     (event,) = stream([noop("reshardBegin", more=RESHARDING, ui=None)], EXPANDED)
     assert "collectionUUID" not in event
     assert ResumeToken.parse(encode(event["_id"])).uuid is None
 
 
-def test_resharding_in_its_temporary_collection() -> None:
+def test_resharding_events_of_the_temporary_collection_need_both_options() -> None:
     ns = "shop.system.resharding.0f"
     done = noop("reshardDoneCatchUp", ns, RESHARDING, ns=ns, fromMigrate=True)
     visible = [
@@ -138,7 +138,7 @@ def test_resharding_in_its_temporary_collection() -> None:
         ([], [False, False, False]),
     ],
 )
-def test_the_end_of_a_prepared_transaction(touched: list[str], visible: list[bool]) -> None:
+def test_streams_that_show_the_end_of_a_prepared_transaction(touched: list[str], visible: list[bool]) -> None:
     session: dict[str, Any] = {"lsid": {"id": UUID}, "txnNumber": Int64(3)}
     end = noop("endOfTransaction", touched, session, ns="admin.$cmd", ui=None, **session)
     assert [bool(stream([end], EXPANDED, ns=ns)) for ns in SCOPES] == visible
@@ -149,7 +149,7 @@ def test_the_end_of_a_prepared_transaction(touched: list[str], visible: list[boo
         ]  # fmt: skip
 
 
-def test_a_collection_stream_resumes_behind_the_end_of_a_transaction() -> None:
+def test_a_collection_stream_resumes_after_the_end_of_a_transaction() -> None:
     session: dict[str, Any] = {"lsid": {"id": UUID}, "txnNumber": Int64(3)}
     end = noop("endOfTransaction", [NS], session, ns="admin.$cmd", ui=None, **session)
     later = entry(2, "i", {"_id": 2})

@@ -1,4 +1,4 @@
-"""What is wrong with a stream before it reads anything: pipelines, variables, tokens that name no place."""
+"""Errors when a stream is opened: invalid pipelines, variables, and tokens that are no position."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ NULL_UUID, UUID_HEX = "14", "5A1004" + bytes(UUID).hex().upper()
 DROP = "463C6F7065726174696F6E54797065003C64726F700000"
 
 
-def code_of(spec: dict[str, Any], pipeline: Any = (), **options: Any) -> int:
+def open_code(spec: dict[str, Any], pipeline: Any = (), **options: Any) -> int:
     with pytest.raises(CommandError) as raised:
         open_engine(spec, pipeline, **options)
     return raised.value.code
@@ -41,16 +41,16 @@ STREAM: list[Any] = [{"$changeStream": {}}]
         ({"$changeStreams": {}}, 40324, 40324),
     ],
 )
-def test_stages(stage: dict[str, Any], code: int, on_router: int) -> None:
+def test_stages_that_are_refused(stage: dict[str, Any], code: int, on_router: int) -> None:
     for pipeline in ([stage], [{"$match": {}}, stage]):
-        assert code_of({}, pipeline) == code
-        assert code_of({}, pipeline, on_router=True) == on_router
+        assert open_code({}, pipeline) == code
+        assert open_code({}, pipeline, on_router=True) == on_router
 
 
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        # reads as a token, but cannot be the stream's first position
+        # a valid token, but not a position where a stream can start
         (HEAD + "2B0429296E" + UUID_HEX + "04", 6189505),
         (HEAD + "2B04292B026E1404", 6189505),
         (HEAD + "2B022C0100296E" + NULL_UUID + DROP + "04", 50788),
@@ -62,18 +62,18 @@ def test_stages(stage: dict[str, Any], code: int, on_router: int) -> None:
         (HEAD + "2B042C0100296E" + UUID_HEX + DROP + "2904", 280),
     ],
 )
-def test_tokens(data: str, code: int) -> None:
+def test_tokens_that_are_refused(data: str, code: int) -> None:
     for ns in ("shop", None):
         for option in ("resumeAfter", "startAfter"):
-            assert code_of({option: {"_data": data}}, ns=ns) == code
+            assert open_code({option: {"_data": data}}, ns=ns) == code
 
 
-def test_a_fragment_may_be_resumed_from_where_events_are_split() -> None:
+def test_a_stream_that_splits_events_can_resume_from_a_fragment() -> None:
     token = {"_data": HEAD + "2B042C0100296E" + UUID_HEX + DROP + "2904"}
     open_engine({"resumeAfter": token}, [{"$changeStreamSplitLargeEvent": {}}])
 
 
-def test_a_mark_of_any_version_is_good_everywhere() -> None:
+def test_a_high_water_mark_of_any_version_is_accepted_in_every_scope() -> None:
     for version in (1, 2):
         mark = decode(ResumeToken.high_water_mark(5 << 32, version).to_bson())
         for ns in ("shop.orders", "shop", None):
@@ -96,7 +96,7 @@ def test_a_mark_of_any_version_is_good_everywhere() -> None:
     ],
 )
 def test_bad_variables(let: dict[str, Any], code: int) -> None:
-    assert code_of({}, let=let) == code
+    assert open_code({}, let=let) == code
 
 
 def test_variables_are_expressions() -> None:
@@ -105,12 +105,12 @@ def test_variables_are_expressions() -> None:
     assert event["a"] == [2, "$x"]
 
 
-def test_the_time_of_the_cluster_is_known() -> None:
+def test_stages_can_use_the_cluster_time() -> None:
     at_least = {"$match": {"$expr": {"$gt": ["$$CLUSTER_TIME", Timestamp(1_700_000_000, 1)]}}}
     assert len(stream([insert(1, 1)], {}, [at_least])) == 1
 
 
-def test_a_repeated_option_is_seen() -> None:
+def test_a_repeated_option_is_refused() -> None:
     flag = encode({"showExpandedEvents": True})[4:-1]
     spec = (len(flag) * 2 + 5).to_bytes(4, "little") + flag * 2 + b"\0"
     with pytest.raises(CommandError) as raised:

@@ -1,4 +1,4 @@
-"""Push-down changes nothing but the work: with and without it, a stream gives the same events."""
+"""Push-down only saves work: with and without it, a stream shows the same events."""
 
 import random
 from dataclasses import replace
@@ -30,7 +30,7 @@ def run(plan: Plan, history: History) -> list[bytes]:
 
 
 def conditions(rng: random.Random, events: list[dict[str, Any]]) -> dict[str, Any]:
-    """A random filter about values that really occur."""
+    """Return a random filter on values that occur."""
     event = rng.choice(events)
     namespace = event.get("ns", {"db": "none", "coll": "none"})
     key = event.get("documentKey", {"_id": 1})
@@ -80,7 +80,7 @@ def plain(name: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_push_down_is_invisible(seed: int) -> None:
+def test_push_down_does_not_change_the_events(seed: int) -> None:
     rng = random.Random(seed)
     history = generate(seed, 40)
     namespaces = [ns for ns in history.namespaces if NamespaceFilter(Scope.cluster()).sees(ns)]
@@ -136,5 +136,5 @@ def test_entries_are_dropped_before_they_are_transformed() -> None:
 @pytest.mark.parametrize(
     "user_filter", [{}, {"other": 1}, {"$or": [{"operationType": "insert"}, {"other": 1}]}]
 )
-def test_what_cannot_be_rewritten_drops_nothing(user_filter: dict[str, Any]) -> None:
+def test_a_filter_that_cannot_be_rewritten_drops_no_entry(user_filter: dict[str, Any]) -> None:
     assert push_down(user_filter).operation is None

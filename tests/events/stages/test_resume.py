@@ -1,4 +1,4 @@
-"""Resuming: where a stream goes on, and when it refuses to."""
+"""Resuming: the position where a stream continues, and the tokens that it refuses."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ DROPPED = [
 ]
 
 
-def test_resume_after_each_event_gives_the_rest() -> None:
+def test_resume_after_each_event_gives_the_later_ones() -> None:
     events = stream(PLAIN)
     for index, event in enumerate(events):
         assert stream(PLAIN, {"resumeAfter": event["_id"]}) == events[index + 1 :]
@@ -34,7 +34,7 @@ def test_start_at_operation_time_is_inclusive() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_high_water_mark_stands_before_its_cluster_time(version: int) -> None:
+def test_a_high_water_mark_is_before_the_events_of_its_cluster_time(version: int) -> None:
     token = decode(ResumeToken.high_water_mark(at(3), version).to_bson())
     assert stream(PLAIN, {"resumeAfter": token}) == stream(PLAIN)[2:]
 
@@ -52,7 +52,7 @@ def test_a_version_1_token_finds_its_event_and_later_tokens_are_version_2() -> N
     assert stream(PLAIN, {"resumeAfter": decode(old.to_bson())}) == events[2:]
 
 
-def test_a_token_of_no_event_fails_when_a_later_event_arrives() -> None:
+def test_a_token_without_an_event_fails_when_a_later_event_arrives() -> None:
     token = ResumeToken.parse(encode(stream(PLAIN)[1]["_id"]))
     absent = ResumeToken(token.cluster_time, identifier=token.identifier, uuid=bytes(16))
     engine = open_engine({"resumeAfter": decode(absent.to_bson())})
@@ -117,7 +117,7 @@ def test_the_first_position_is_the_token_itself() -> None:
     assert open_engine({"startAfter": mark}).post_batch_resume_token == current
 
 
-def test_history_that_is_gone() -> None:
+def test_a_start_before_the_oldest_entry_fails_unless_the_oplog_is_complete() -> None:
     with pytest.raises(CommandError) as raised:
         stream(PLAIN, {"startAtOperationTime": Timestamp(1_600_000_000, 1)})
     assert raised.value.code == 286
@@ -133,7 +133,7 @@ def test_history_that_is_gone() -> None:
         assert raised.value.code == 286
 
 
-def test_start_after_an_invalidate_goes_on_until_the_next_one() -> None:
+def test_start_after_an_invalidate_continues_until_the_next_one() -> None:
     first = stream(DROPPED)
     assert types(first) == ["insert", "drop", "invalidate"]
     second = stream(DROPPED, {"startAfter": first[-1]["_id"]})
@@ -181,7 +181,7 @@ def bytes_uuid(number: int) -> object:
     return Binary(bytes([number]) * 16, 4)
 
 
-def test_post_batch_resume_token() -> None:
+def test_the_position_after_a_batch() -> None:
     engine = open_engine({"startAtOperationTime": Timestamp(1_700_000_000, 1)})
     start = ResumeToken.high_water_mark(at(1)).to_bson()
     assert engine.post_batch_resume_token == start
@@ -193,7 +193,7 @@ def test_post_batch_resume_token() -> None:
     assert engine.post_batch_resume_token == ResumeToken.high_water_mark(at(2)).to_bson()
 
 
-def test_the_position_follows_what_was_taken_out() -> None:
+def test_the_position_changes_when_events_are_drained() -> None:
     engine = open_engine({"startAtOperationTime": Timestamp(1_700_000_000, 1)})
     engine.push("", DROPPED)
     assert engine.post_batch_resume_token == ResumeToken.high_water_mark(at(1)).to_bson()
@@ -206,7 +206,7 @@ def test_the_position_follows_what_was_taken_out() -> None:
     assert engine.drain() == []
 
 
-def test_nothing_follows_a_failure() -> None:
+def test_a_failed_stream_shows_no_later_events() -> None:
     engine = open_engine()
     engine.push("", [entry(1, "u", {"$set": {}}, o2={"_id": 1})])
     engine.push("", [insert(2, 2)])

@@ -1,4 +1,4 @@
-"""Events above 16 MiB: split into fragments, resumed between them, put together again."""
+"""Events above 16 MiB: split into fragments, resumed between them, joined again."""
 
 import random
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ IMAGES = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
 
 
 class Writer:
-    """A collection with pre-images that is written to in order."""
+    """Writes to a collection with pre-images."""
 
     def __init__(self) -> None:
         self.deployment = Deployment(random.Random(1))
@@ -43,7 +43,7 @@ class Writer:
         return raw
 
     def update(self, old: bytes, document: dict[str, Any]) -> bytes:
-        """A delta that sets every field but `_id`."""
+        """Write an update that sets every field except `_id`."""
         raw = bsondocs.encode(document)
         fields = {name: value for name, value in document.items() if name != "_id"}
         self.deployment.write(
@@ -54,7 +54,7 @@ class Writer:
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    """Small, two fragments, small, three fragments, small."""
+    """Events: small, two fragments, small, three fragments, small."""
     writer = Writer()
     first = writer.insert({"_id": 1, "text": "a" * 9 * MIB})
     writer.insert({"_id": 2, "text": "small"})
@@ -72,7 +72,7 @@ def stream_of(history: History, pipeline: Sequence[dict[str, Any]] = (SPLIT,), *
 
 
 def place(event: bytes) -> tuple[int, int] | None:
-    """(fragment, of), or None for a whole event."""
+    """Return (fragment, number of fragments), or None for a whole event."""
     found = rawbson.subdocument(event, b"splitEvent")
     if found is None:
         return None
@@ -84,8 +84,8 @@ def fields_of(event: bytes) -> dict[str, bytes]:
     return {name.decode(): event[start:end] for _, name, start, end in rawbson.elements(event)}
 
 
-def together(fragments: Sequence[bytes]) -> dict[str, bytes]:
-    """What a client makes of fragments: all their fields, under the token of none of them."""
+def joined(fragments: Sequence[bytes]) -> dict[str, bytes]:
+    """Join fragments as a client does: all their fields, without their tokens."""
     fields: dict[str, bytes] = {}
     for fragment in fragments:
         own = {
@@ -106,7 +106,7 @@ def test_events_are_split_only_where_they_are_too_large(history: History) -> Non
     assert tokens == sorted(set(tokens))
 
 
-def test_fragments_hold_the_token_of_the_event_and_their_number(history: History) -> None:
+def test_fragments_have_the_token_of_the_event_and_their_number(history: History) -> None:
     whole = Stream(history, Scope.parse_ns("shop.big"), {"startAtOperationTime": history.start}).events()
     split = stream_of(history).events()
     large = next(event for event in whole if operation_type(event) == "replace")
@@ -120,19 +120,19 @@ def test_fragments_hold_the_token_of_the_event_and_their_number(history: History
 def test_fields_are_packed_by_size_and_then_by_name(history: History) -> None:
     for fragments in (stream_of(history).events()[2:4], stream_of(history).events()[6:9]):
         order = [
-            (rawbson_size(name, value), name)
+            (element_size(name, value), name)
             for fragment in fragments
             for name, value in list(fields_of(fragment).items())[2:]
         ]
         assert order == sorted(order)
 
 
-def rawbson_size(name: str, value: bytes) -> int:
+def element_size(name: str, value: bytes) -> int:
     return len(name.encode()) + 2 + len(value)
 
 
-def test_fragments_put_together_are_the_event(history: History) -> None:
-    """The whole events come from streams that show less of them at a time and so need no split."""
+def test_joined_fragments_are_the_event(history: History) -> None:
+    """The expected fields are read from streams that show few of them, and so need no split."""
     split = stream_of(history).events()
     plain = stream_of(history, (), fullDocument="default", fullDocumentBeforeChange="off").events()
     images = stream_of(history, ({"$project": {"fullDocument": 0, "updateDescription": 0}},)).events()
@@ -143,7 +143,7 @@ def test_fragments_put_together_are_the_event(history: History) -> None:
     for position, fragments in ((2, split[2:4]), (5, split[6:9])):
         expected = fields_of(plain[position]) | fields_of(images[position]) | fields_of(posts[position])
         del expected["_id"]
-        assert together(fragments) == expected
+        assert joined(fragments) == expected
 
 
 @pytest.mark.parametrize(("option", "batch_size"), [("resumeAfter", 1), ("startAfter", None)])
@@ -155,7 +155,7 @@ def test_a_stream_resumes_between_fragments(history: History, option: str, batch
         assert resumed.events(batch_size=batch_size) == events[position + 1 :]
 
 
-def test_shards_merged_split_the_same(history: History) -> None:
+def test_a_merge_of_shards_splits_events_in_the_same_way(history: History) -> None:
     stream = stream_of(history)
     events = stream.events()
     logs = history.split(3, 5)
@@ -163,13 +163,13 @@ def test_shards_merged_split_the_same(history: History) -> None:
     assert stream.after(token_of(events[2])).events(logs) == events[3:]
 
 
-def test_without_the_stage_the_stream_stops_in_front_of_the_event(history: History) -> None:
+def test_without_the_stage_the_stream_stops_before_the_large_event(history: History) -> None:
     outcome = stream_of(history, ()).run()
     assert len(outcome.events) == 2
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.code_name) == (10334, "BSONObjectTooLarge")
-    behind = stream_of(history).after(token_of(outcome.events[-1])).events()
-    assert [place(event) for event in behind][:2] == [(1, 2), (2, 2)]
+    later = stream_of(history).after(token_of(outcome.events[-1])).events()
+    assert [place(event) for event in later][:2] == [(1, 2), (2, 2)]
 
 
 def test_a_projection_makes_the_event_fit(history: History) -> None:
@@ -185,7 +185,7 @@ def test_a_fragment_token_needs_the_stage(history: History) -> None:
     assert error.value.code == 280
 
 
-def test_a_fragment_token_needs_the_event_to_be_large_still(history: History) -> None:
+def test_a_fragment_token_is_refused_when_the_event_is_no_longer_split(history: History) -> None:
     token = token_of(stream_of(history).events()[2])
     smaller = stream_of(history, fullDocumentBeforeChange="off").resumed(resumeAfter=token)
     with pytest.raises(CommandError) as error:
@@ -193,7 +193,7 @@ def test_a_fragment_token_needs_the_event_to_be_large_still(history: History) ->
     assert error.value.code == 280
 
 
-def test_a_fragment_token_needs_as_many_fragments_as_before(history: History) -> None:
+def test_a_fragment_token_is_refused_when_the_event_has_fewer_fragments(history: History) -> None:
     token = token_of(stream_of(history).events()[8])
     assert ResumeToken.parse(bsondocs.encode(token)).fragment == 2
     fewer = stream_of(history, fullDocumentBeforeChange="off").resumed(resumeAfter=token)
@@ -211,7 +211,7 @@ def test_a_field_that_fits_no_fragment_fails(history: History) -> None:
     assert outcome.error.code == 7182500
 
 
-def test_an_event_that_is_all_token_cannot_be_split() -> None:
+def test_an_event_that_consists_of_its_token_cannot_be_split() -> None:
     writer = Writer()
     writer.insert({"_id": "x" * 9 * MIB})
     stream = stream_of(writer.deployment.history(1), ({"$project": {"_id": 1}}, SPLIT))
@@ -229,7 +229,7 @@ def test_an_event_that_is_all_token_cannot_be_split() -> None:
         ([SPLIT, SPLIT], 7182802),
     ],
 )
-def test_the_stage_stands_last_and_takes_nothing(
+def test_the_stage_must_be_last_and_takes_no_arguments(
     history: History, pipeline: list[dict[str, Any]], code: int
 ) -> None:
     with pytest.raises(CommandError) as error:
@@ -239,8 +239,8 @@ def test_the_stage_stands_last_and_takes_nothing(
 
 @pytest.mark.parametrize("key", [1, "a long key has a long token" * 300])
 @pytest.mark.parametrize(("excess", "fragments"), [(0, 1), (1, 2)])
-def test_the_limit_counts_the_event_and_its_token(key: Any, excess: int, fragments: int) -> None:
-    """An event of exactly the limit passes whole; one byte more and it is split."""
+def test_the_limit_includes_the_event_and_its_token(key: Any, excess: int, fragments: int) -> None:
+    """An event of exactly the limit is not split; with one more byte it is."""
     (probe,) = events_of_insert(key, "x")
     token = rawbson.subdocument(probe, b"_id") or b""
     text = "x" * (1 + LIMIT - len(probe) - len(token) + excess)

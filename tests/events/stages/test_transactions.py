@@ -1,4 +1,4 @@
-"""Transactions and batches: which operations come out, in which order and shape, and what is refused."""
+"""Transactions and batches: the events of their operations, their order and fields, and what is refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.resume_token import ResumeToken
 from tailrace.events.stages.lookups import Lookups
-from tests.events.stages.streams import OTHER_UUID, UUID, command, insert, open_engine, stream, types
+from tests.events.stages.streams import OTHER_UUID, UUID, code_of, command, insert, open_engine, stream, types
 
 FIRST: dict[str, Any] = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
 SESSION: dict[str, Any] = {"lsid": {"id": UUID}, "txnNumber": Int64(3)}
@@ -28,12 +28,12 @@ def apply_ops(increment: int, operations: Sequence[Any], **fields: Any) -> bytes
     return command(increment, o, **{"ns": "admin.$cmd", "ui": None, **fields})
 
 
-def behind(increment: int) -> dict[str, Any]:
+def linked_to(increment: int) -> dict[str, Any]:
     return {"prevOpTime": {"ts": Timestamp(1_700_000_000, increment), "t": Int64(1)}}
 
 
-def log(*entries: bytes) -> dict[str, Lookups]:
-    """Look-ups that find these entries by their exact optime."""
+def lookups_for(*entries: bytes) -> dict[str, Lookups]:
+    """Return lookups that find these entries by their exact optime."""
     found: dict[tuple[int, int], bytes] = {}
     for raw in entries:
         fields = decode(raw)
@@ -45,10 +45,8 @@ def keys(events: Sequence[dict[str, Any]]) -> list[Any]:
     return [event["documentKey"]["_id"] for event in events]
 
 
-def code_of(*entries: bytes, **options: Any) -> int:
-    with pytest.raises(CommandError) as raised:
-        stream(entries, lookups=log(*entries), **options)
-    return raised.value.code
+def failure_of(*entries: bytes, **options: Any) -> int:
+    return code_of(entries, lookups=lookups_for(*entries), **options)
 
 
 @pytest.mark.parametrize(
@@ -71,36 +69,36 @@ def test_session_fields(session: dict[str, Any], shown: list[str]) -> None:
 
 
 @pytest.mark.parametrize("session", [{}, SESSION, {**SESSION, "multiOpType": 2}])
-def test_chains_are_followed_with_and_without_a_session(session: dict[str, Any]) -> None:
+def test_transactions_of_several_entries_are_followed(session: dict[str, Any]) -> None:
     chain = [
         apply_ops(1, [inserted(1), inserted(2, "shop.items")], **PART, **session, **FIRST),
         insert(2, "between"),
-        apply_ops(3, [inserted(3)], **PART, **session, **behind(1)),
-        apply_ops(5, [inserted(4), inserted(5)], o={"count": Int64(5)}, **session, **behind(3)),
+        apply_ops(3, [inserted(3)], **PART, **session, **linked_to(1)),
+        apply_ops(5, [inserted(4), inserted(5)], o={"count": Int64(5)}, **session, **linked_to(3)),
     ]  # fmt: skip
-    events = stream(chain, lookups=log(*chain))
+    events = stream(chain, lookups=lookups_for(*chain))
     assert keys(events) == ["between", 1, 3, 4, 5]
     tokens = [ResumeToken.parse(encode(event["_id"])) for event in events[1:]]
     assert [token.txn_op_index for token in tokens] == [0, 2, 3, 4]
     assert {event["clusterTime"].inc for event in events[1:]} == {5}
 
 
-def test_a_vectored_insert_does_not_follow_the_session() -> None:
-    batch = apply_ops(3, [inserted(3, stmtId=1)], **SESSION, multiOpType=1, **behind(1))
+def test_a_vectored_insert_does_not_follow_the_link_of_its_session() -> None:
+    batch = apply_ops(3, [inserted(3, stmtId=1)], **SESSION, multiOpType=1, **linked_to(1))
     assert keys(stream([apply_ops(1, [inserted(1)], **SESSION, multiOpType=1), batch])) == [1, 3]
 
 
-def test_links_are_exact_and_lead_back() -> None:
+def test_a_link_must_name_an_earlier_entry_of_the_transaction() -> None:
     first = apply_ops(1, [inserted(1)], **PART, **FIRST)
     other_term = {"prevOpTime": {"ts": Timestamp(1_700_000_000, 1), "t": Int64(2)}}
-    assert code_of(first, apply_ops(2, [inserted(2)], **other_term)) == 286
-    assert code_of(first, apply_ops(2, [], **behind(2))) == 8881102
-    assert code_of(insert(1, 1), apply_ops(2, [], **behind(1))) == 40532
-    itself = apply_ops(1, [], **PART, **behind(1))
-    assert code_of(itself, apply_ops(2, [], **behind(1))) == 8881102
+    assert failure_of(first, apply_ops(2, [inserted(2)], **other_term)) == 286
+    assert failure_of(first, apply_ops(2, [], **linked_to(2))) == 8881102
+    assert failure_of(insert(1, 1), apply_ops(2, [], **linked_to(1))) == 40532
+    itself = apply_ops(1, [], **PART, **linked_to(1))
+    assert failure_of(itself, apply_ops(2, [], **linked_to(1))) == 8881102
 
 
-def test_nothing_comes_of_entries_that_do_not_commit() -> None:
+def test_entries_that_do_not_commit_give_no_events() -> None:
     entries = [
         apply_ops(1, [inserted(1)], **PART),
         apply_ops(2, [inserted(2)], o={"prepare": True}),
@@ -117,7 +115,7 @@ def test_the_namespace_of_the_entry_does_not_matter() -> None:
         assert keys(stream([apply_ops(1, [inserted(1)], ns=ns)])) == [1]
 
 
-def test_commands_inside_are_seen_in_their_own_database() -> None:
+def test_commands_in_a_transaction_are_shown_in_their_database() -> None:
     operations = [
         {"op": "c", "ns": f"{database}.$cmd", "ui": UUID, "o": {"create": "orders"}}
         for database in ("other", "shop", "admin")
@@ -128,7 +126,7 @@ def test_commands_inside_are_seen_in_their_own_database() -> None:
         assert [event["ns"]["db"] for event in events] == databases
 
 
-def test_a_transaction_of_a_migration_is_hidden_as_a_whole() -> None:
+def test_a_transaction_of_a_migration_is_hidden_completely() -> None:
     moved = apply_ops(1, [inserted(1, fromMigrate=True), inserted(2, fromMigrate=True)], fromMigrate=True)
     assert stream([moved], {"showSystemEvents": True}) == []
     shown = stream([moved], {"showMigrationEvents": True})
@@ -159,26 +157,26 @@ def test_malformed_operations(operation: Any, code: int) -> None:
 
 @pytest.mark.parametrize("wrong", [{"lsid": "text"}, {"txnNumber": 3}, {"prevOpTime": Timestamp(1, 1)}])
 def test_malformed_sessions(wrong: dict[str, Any]) -> None:
-    assert code_of(apply_ops(1, [inserted(1)], **wrong)) == 40532
-    assert code_of(apply_ops(1, [inserted(1)], **{**SESSION, **FIRST, **wrong})) == 40532
+    assert failure_of(apply_ops(1, [inserted(1)], **wrong)) == 40532
+    assert failure_of(apply_ops(1, [inserted(1)], **{**SESSION, **FIRST, **wrong})) == 40532
 
 
-def test_only_a_transaction_that_may_concern_the_stream_is_looked_into() -> None:
+def test_only_transactions_that_the_stream_may_show_are_unwound() -> None:
     foreign = [inserted(1, "shop.items"), inserted(1, "shop.items", op="n")]
     assert stream([apply_ops(1, foreign, **FIRST)]) == []
-    assert code_of(apply_ops(1, foreign)) == 5543809
-    assert code_of(apply_ops(1, foreign, **FIRST), ns="shop") == 5543809
+    assert failure_of(apply_ops(1, foreign)) == 5543809
+    assert failure_of(apply_ops(1, foreign, **FIRST), ns="shop") == 5543809
     for name, code in (("create", 5543809), ("createIndexes", 5543809), ("drop", None)):
         ddl = {"op": "c", "ns": "shop.$cmd", "ui": UUID, "o": {name: "orders"}}
         entry = apply_ops(1, [*foreign, ddl], **FIRST)
         if code is None:
             assert stream([entry]) == []
         else:
-            assert code_of(entry) == code
+            assert failure_of(entry) == code
             assert stream([entry], ns="shop.other") == []
 
 
-def test_the_end_of_a_transaction_names_what_it_touched() -> None:
+def test_streams_on_the_namespaces_of_a_transaction_show_its_end() -> None:
     create = {"op": "c", "ns": "shop.$cmd", "ui": UUID, "o": {"create": "new"}}
     entry = apply_ops(1, [inserted(1, "shop.z"), create, inserted(2, "shop.a")], **SESSION)
     options: dict[str, Any] = {"parameters": MARKS_END}
@@ -192,14 +190,16 @@ def test_the_end_of_a_transaction_names_what_it_touched() -> None:
         batch = apply_ops(1, [inserted(1)], **session)
         assert types(stream([batch], {"showExpandedEvents": True}, **options)) == ["insert"]
     prepared = apply_ops(1, [inserted(1)], o={"prepare": True}, **SESSION, **FIRST)
-    commit = command(2, {"commitTransaction": 1}, ns="admin.$cmd", ui=None, **SESSION, **behind(1))
-    events = stream([prepared, commit], {"showExpandedEvents": True}, lookups=log(prepared), **options)
+    commit = command(2, {"commitTransaction": 1}, ns="admin.$cmd", ui=None, **SESSION, **linked_to(1))
+    events = stream(
+        [prepared, commit], {"showExpandedEvents": True}, lookups=lookups_for(prepared), **options
+    )
     assert types(events) == ["insert"]
     drop = apply_ops(1, [{"op": "c", "ns": "shop.$cmd", "ui": UUID, "o": {"drop": "x"}}], **SESSION)
-    assert code_of(drop, spec={"showExpandedEvents": True}, **options) == 7694300
+    assert failure_of(drop, spec={"showExpandedEvents": True}, **options) == 7694300
 
 
-def test_every_field_in_its_place() -> None:
+def test_the_order_of_an_events_fields() -> None:
     update = {
         "op": "u", "ns": "shop.orders", "ui": UUID, "o": {"$v": 2, "diff": {"u": {"a": 2}}}, "o2": {"_id": 1},
         "fromMigrate": True,
@@ -208,10 +208,10 @@ def test_every_field_in_its_place() -> None:
     commit = command(
         4,
         {"commitTransaction": 1, "commitTimestamp": Timestamp(1_700_000_000, 3)},
-        ns="admin.$cmd", ui=None, **SESSION, **behind(1),
+        ns="admin.$cmd", ui=None, **SESSION, **linked_to(1),
     )  # fmt: skip
     image = encode({"_id": 1, "a": 1})
-    found = log(prepare)[""].entry
+    found = lookups_for(prepare)[""].entry
     lookups = Lookups(
         found, lambda uuid, ts, index: image if (uuid, ts & 0xFF, index) == (bytes(UUID), 1, 1) else None
     )
@@ -229,7 +229,7 @@ def test_every_field_in_its_place() -> None:
     assert event["fullDocument"] == {"_id": 1, "a": 2}
 
 
-def test_an_operation_of_another_collection_has_its_own_uuid() -> None:
+def test_an_operation_on_another_collection_shows_its_uuid() -> None:
     entry = apply_ops(1, [inserted(1), inserted(2, "shop.items", ui=OTHER_UUID)])
     events = stream([entry], {"showExpandedEvents": True}, ns="shop")
     assert [event["collectionUUID"] for event in events] == [UUID, OTHER_UUID]

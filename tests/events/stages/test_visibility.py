@@ -1,4 +1,4 @@
-"""Which entries a stream sees: by scope, by name, by the options that widen it."""
+"""Which entries a stream shows: by scope, by name, and by options."""
 
 from typing import Any
 
@@ -14,7 +14,9 @@ MIGRATIONS = {"showMigrationEvents": True}
 SCOPES = ["shop.orders", "shop", None]
 
 
-def seen(oplog: bytes, spec: dict[str, Any] | None = None, ns: str | None = "shop", **options: Any) -> bool:
+def is_shown(
+    oplog: bytes, spec: dict[str, Any] | None = None, ns: str | None = "shop", **options: Any
+) -> bool:
     return bool(stream([oplog], spec, ns=ns, **options))
 
 
@@ -50,8 +52,8 @@ def test_collection_names(name: str, always: bool, with_system_events: bool, ns:
         command(1, {"renameCollection": f"shop.{name}", "to": "shop.system.users"}),
         command(1, {"renameCollection": "shop.system.users", "to": f"shop.{name}"}),
     ):
-        assert seen(oplog, EXPANDED, ns) is always
-        assert seen(oplog, BOTH, ns) is with_system_events
+        assert is_shown(oplog, EXPANDED, ns) is always
+        assert is_shown(oplog, BOTH, ns) is with_system_events
 
 
 @pytest.mark.parametrize(
@@ -73,29 +75,29 @@ def test_databases_of_a_cluster_stream(database: str, visible: bool) -> None:
         insert(1, f"{database}.v", ns=f"{database}.system.views", viewOn="c", pipeline=[]),
         entry(1, "n", {}, o2={"shardCollection": f"{database}.c"}, ns=f"{database}.c"),
     ):
-        assert seen(oplog, EXPANDED, ns=None) is visible
+        assert is_shown(oplog, EXPANDED, ns=None) is visible
 
 
 @pytest.mark.parametrize("ns", ["shop.orders", "shop"])
 @pytest.mark.parametrize("other", ["shop2.orders", "Shop.orders", "sho.p.orders", "orders.shop"])
-def test_other_databases_are_not_seen(ns: str, other: str) -> None:
+def test_other_databases_are_not_shown(ns: str, other: str) -> None:
     database, _, collection = other.partition(".")
-    assert not seen(insert(1, 1, ns=other), ns=ns)
-    assert not seen(command(1, {"drop": collection}, ns=f"{database}.$cmd"), ns=ns)
+    assert not is_shown(insert(1, 1, ns=other), ns=ns)
+    assert not is_shown(command(1, {"drop": collection}, ns=f"{database}.$cmd"), ns=ns)
 
 
 @pytest.mark.parametrize("ns", SCOPES)
-def test_retryable_writes_are_seen_like_others(ns: str | None) -> None:
+def test_retryable_writes_are_shown_like_others(ns: str | None) -> None:
     retryable: dict[str, Any] = {"lsid": {"id": UUID}, "txnNumber": Int64(1), "stmtId": 0}
     for name in ("shop.orders", "shop.items", "other.orders", "admin.orders", "shop.system.js"):
-        assert seen(entry(1, "i", {"_id": 1}, ns=name, **retryable), ns=ns) is seen(
+        assert is_shown(entry(1, "i", {"_id": 1}, ns=name, **retryable), ns=ns) is is_shown(
             insert(1, 1, ns=name), ns=ns
         )
     view = {"_id": "shop.v", "viewOn": "orders", "pipeline": []}
-    assert seen(entry(1, "i", view, ns="shop.system.views", **retryable), EXPANDED, ns) is (
+    assert is_shown(entry(1, "i", view, ns="shop.system.views", **retryable), EXPANDED, ns) is (
         ns != "shop.orders"
     )
-    assert not seen(entry(1, "i", view, ns="shop.system.views", **retryable), ns=ns)
+    assert not is_shown(entry(1, "i", view, ns="shop.system.views", **retryable), ns=ns)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +112,15 @@ def test_retryable_writes_are_seen_like_others(ns: str | None) -> None:
 )
 def test_renames(o: dict[str, Any], by_collection: bool, by_database: bool) -> None:
     for ns, visible in zip(SCOPES, (by_collection, by_database, True), strict=True):
-        assert seen(command(1, o), ns=ns) is visible
-        assert seen(command(1, o, ns="other.$cmd"), ns=ns) is (ns is None)
+        assert is_shown(command(1, o), ns=ns) is visible
+        assert is_shown(command(1, o, ns="other.$cmd"), ns=ns) is (ns is None)
 
 
 @pytest.mark.parametrize("ns", ["shop", None])
 @pytest.mark.parametrize("name", ["drop", "create", "collMod", "renameCollection"])
-def test_a_command_that_names_no_collection_is_not_seen(name: str, ns: str | None) -> None:
-    assert not seen(command(1, {name: 5, "to": 5}), EXPANDED, ns)
-    assert not seen(command(1, {"renameCollection": "shop.system.x", "to": 5}), EXPANDED, ns)
+def test_a_command_without_a_collection_is_not_shown(name: str, ns: str | None) -> None:
+    assert not is_shown(command(1, {name: 5, "to": 5}), EXPANDED, ns)
+    assert not is_shown(command(1, {"renameCollection": "shop.system.x", "to": 5}), EXPANDED, ns)
 
 
 MOVED = {"fromMigrate": True}
@@ -138,16 +140,16 @@ CREATE_INDEX = command(1, {"createIndexes": "orders", "key": {"a": 1}}, **MOVED)
         (entry(1, "n", {}, o2={"reshardBegin": "shop.orders", "reshardingUUID": UUID}, **MOVED), False),
     ],
 )
-def test_what_migrations_write(oplog: bytes, with_system_events: bool) -> None:
+def test_entries_of_migrations(oplog: bytes, with_system_events: bool) -> None:
     is_watched = b"system.users" not in oplog
     for ns in SCOPES:
-        assert not seen(oplog, EXPANDED, ns)
-        assert seen(oplog, BOTH, ns) is with_system_events
-        assert seen(oplog, {**EXPANDED, **MIGRATIONS}, ns) is is_watched
-    assert not seen(CREATE, BOTH, "shop.items")
+        assert not is_shown(oplog, EXPANDED, ns)
+        assert is_shown(oplog, BOTH, ns) is with_system_events
+        assert is_shown(oplog, {**EXPANDED, **MIGRATIONS}, ns) is is_watched
+    assert not is_shown(CREATE, BOTH, "shop.items")
 
 
-def test_the_mark_of_a_migration_needs_its_option_and_parameter() -> None:
+def test_the_field_from_migrate_needs_its_option_and_parameter() -> None:
     shown = [
         "fromMigrate" in event
         for spec, parameters in (
@@ -173,12 +175,12 @@ def test_the_mark_of_a_migration_needs_its_option_and_parameter() -> None:
     ],
 )
 @pytest.mark.parametrize("ns", SCOPES)
-def test_time_series_need_raw_data(oplog: bytes, ns: str | None) -> None:
-    assert not seen(oplog, BOTH, ns)
-    assert seen(oplog, {}, ns, raw_data=True)
+def test_time_series_entries_need_raw_data(oplog: bytes, ns: str | None) -> None:
+    assert not is_shown(oplog, BOTH, ns)
+    assert is_shown(oplog, {}, ns, raw_data=True)
 
 
-def test_streams_on_internal_collections_see_them_as_they_are() -> None:
+def test_streams_on_internal_collections_show_plain_inserts() -> None:
     for ns, spec in (
         ("shop.system.views", {"allowToRunOnSystemNS": True, **EXPANDED}),
         ("shop.system.buckets.m", {"allowToRunOnSystemNS": True}),
@@ -191,37 +193,37 @@ def test_streams_on_internal_collections_see_them_as_they_are() -> None:
     ]
 
 
-def test_a_view_inside_a_transaction_shows_with_system_events_only() -> None:
+def test_a_view_in_a_transaction_is_shown_only_with_system_events() -> None:
     view = {"_id": "shop.v", "viewOn": "orders", "pipeline": []}
     oplog = command(
         1, {"applyOps": [{"op": "i", "ns": "shop.system.views", "ui": UUID, "o": view, "o2": {}}]}
     )
-    assert not seen(oplog, EXPANDED)
+    assert not is_shown(oplog, EXPANDED)
     assert types(stream([oplog], BOTH, ns="shop")) == ["create"]
 
 
 @pytest.mark.parametrize("is_upgrade", [True, False])
 @pytest.mark.parametrize("watched", ["m", "system.buckets.m"])
-def test_upgraded_time_series_end_both_names(is_upgrade: bool, watched: str) -> None:
+def test_an_upgraded_time_series_invalidates_streams_on_both_names(is_upgrade: bool, watched: str) -> None:
     oplog = command(1, {"upgradeDowngradeViewlessTimeseries": "m", "isUpgrade": is_upgrade})
     spec = {"allowToRunOnSystemNS": True}
     rename, invalidate = stream([oplog], spec, ns=f"shop.{watched}")
     assert invalidate["operationType"] == "invalidate"
     names = ["system.buckets.m", "m"]
     assert [rename["ns"]["coll"], rename["to"]["coll"]] == (names if is_upgrade else names[::-1])
-    assert not seen(oplog, ns="shop.other")
+    assert not is_shown(oplog, ns="shop.other")
     assert types(stream([oplog], ns=None)) == ["rename"]
 
 
 def test_index_builds_in_progress_need_both_options() -> None:
     for name in ("startIndexBuild", "abortIndexBuild"):
         oplog = command(1, {name: "orders", "indexes": [{"name": "a_1"}]})
-        visible = [seen(oplog, spec, ns) for spec in (BOTH, EXPANDED, SYSTEM) for ns in SCOPES]
+        visible = [is_shown(oplog, spec, ns) for spec in (BOTH, EXPANDED, SYSTEM) for ns in SCOPES]
         assert visible == [True] * 3 + [False] * 6
 
 
 @pytest.mark.parametrize("name", ["importCollection", "truncateRange", "dbCheck", "setMultikeyMetadata"])
-def test_other_commands_are_never_seen(name: str) -> None:
+def test_other_commands_are_never_shown(name: str) -> None:
     for ns in SCOPES:
         for target in ("orders", "shop.orders"):
-            assert not seen(command(1, {name: target}), {**BOTH, **MIGRATIONS}, ns)
+            assert not is_shown(command(1, {name: target}), {**BOTH, **MIGRATIONS}, ns)
