@@ -1,4 +1,4 @@
-"""The merged log: several stores with one clock, one order of events, nobody held up and nobody missed."""
+"""The merged log: several stores with one clock, one order of events, no event missed, no needless waits."""
 
 import asyncio
 import random
@@ -30,14 +30,14 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.testing.in_thread import memory_folder
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.restored_stores import restore, restored_store
+from tests.laws.restored_stores import lookups_of, restore, restored_store
+from tests.log.written_stores import collection_of, ids
 from tests.support.choices import any_stream
 from tests.support.history import History, timestamp_of
 from tests.support.seeds import check_histories, history_of
 from tests.support.streams import Stream
 
 FOREVER = 60.0
-EVERYTHING = 1 << 30
 NS = "shop.orders"
 WITHOUT_IMAGES = {"fullDocument": "default", "fullDocumentBeforeChange": "off"}
 
@@ -47,7 +47,7 @@ def nothing(_ns: str, _key: bytes, _uuid: bytes | None) -> None:
 
 
 class Cluster:
-    """Some stores with one clock, in one event loop, and their merged log."""
+    """Stores with one clock, in one event loop, and their merged log."""
 
     def __init__(self, path: Path, shards: int) -> None:
         self._path = path
@@ -60,7 +60,7 @@ class Cluster:
             self.log.add(self.heads[f"shard{number}"], self.stores[f"shard{number}"])
 
     def open(self, name: str) -> None:
-        """Start a shard that is not part of the cluster yet."""
+        """Open a shard that is not part of the cluster yet."""
         store = Store.open(self._path / name, clock=self.clock, map_size=1 << 26)
         store.attach(asyncio.get_running_loop())
         self.stores[name] = store
@@ -73,19 +73,19 @@ class Cluster:
         return LogStream(Plan.open(Scope.parse_ns(ns), spec or {}), self.log, self.log.lookups)
 
     async def insert(self, shard: str, *identities: Any) -> int:
-        """Insert documents on a shard; the cluster time behind them."""
+        """Insert documents on a shard; return the cluster time of the last."""
         store = self.stores[shard]
         await store.write(lambda unit: put(unit, *identities))
         return store.last_committed
 
     @asynccontextmanager
     async def busy(self, shard: str, work: Callable[[WriteUnit], Any]) -> AsyncIterator[Awaitable[Any]]:
-        """A shard in the middle of a commit, which goes on when the block ends."""
-        entered, may_go_on = threading.Event(), threading.Event()
+        """Hold a shard in the middle of a commit until the block ends."""
+        entered, released = threading.Event(), threading.Event()
 
         def slowly(unit: WriteUnit) -> Any:
             entered.set()
-            may_go_on.wait()
+            released.wait()
             return work(unit)
 
         writing = asyncio.ensure_future(self.stores[shard].write(slowly))
@@ -93,17 +93,17 @@ class Cluster:
         try:
             yield writing
         finally:
-            may_go_on.set()
+            released.set()
 
 
 def put(unit: WriteUnit, *identities: Any) -> None:
-    collection = unit.catalog.collection(NS) or unit.create_collection("shop", "orders")
+    collection = collection_of(unit, NS)
     for identity in identities:
         unit.insert(collection, encode({"_id": identity}))
 
 
 def run(path: Path, shards: int, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Play a scenario on a cluster whose collections are there."""
+    """Run a scenario on a cluster whose shards already have the collection."""
 
     async def main() -> None:
         cluster = Cluster(path, shards)
@@ -118,12 +118,8 @@ def run(path: Path, shards: int, scenario: Callable[[Cluster], Awaitable[None]])
     asyncio.run(asyncio.wait_for(main(), FOREVER))
 
 
-def ids(stream: LogStream) -> list[Any]:
-    return [decode(row.raw)["documentKey"]["_id"] for row in stream.take(EVERYTHING, EVERYTHING)]
-
-
 async def next_ids(stream: LogStream) -> list[Any]:
-    """Like a getMore: what there is, or comes."""
+    """Return the ids that a stream has, or wait for the next ones, as getMore does."""
     while True:
         found = ids(stream) if stream.has_news else []
         if found:
@@ -134,7 +130,7 @@ async def next_ids(stream: LogStream) -> list[Any]:
 # -- order and waiting ------------------------------------------------------------------------------------
 
 
-def test_shows_the_events_of_all_shards_in_the_order_they_happened(tmp_path: Path) -> None:
+def test_events_of_all_shards_are_shown_in_the_order_they_happened(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         for number in range(30):
@@ -144,7 +140,7 @@ def test_shows_the_events_of_all_shards_in_the_order_they_happened(tmp_path: Pat
     run(tmp_path, 3, scenario)
 
 
-def test_an_idle_shard_holds_up_nobody(tmp_path: Path) -> None:
+def test_an_idle_shard_does_not_delay_a_stream(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         await cluster.insert("shard0", 1)
@@ -154,7 +150,7 @@ def test_an_idle_shard_holds_up_nobody(tmp_path: Path) -> None:
     run(tmp_path, 5, scenario)
 
 
-def test_waits_for_a_shard_that_is_writing(tmp_path: Path) -> None:
+def test_a_stream_waits_for_a_shard_that_is_writing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         async with cluster.busy("shard0", lambda unit: put(unit, "early")) as writing:
@@ -163,29 +159,29 @@ def test_waits_for_a_shard_that_is_writing(tmp_path: Path) -> None:
             assert not waiting.done()
             assert not stream.is_behind
         await writing
-        # The write that was held up took its time when it went on: behind the other one.
+        # The delayed write took its cluster time when it continued, after the other one.
         assert await waiting == ["later", "early"]
 
     run(tmp_path, 2, scenario)
 
 
-def test_what_a_shard_took_its_time_for_before_comes_before(tmp_path: Path) -> None:
+def test_a_write_that_took_its_cluster_time_earlier_is_shown_earlier(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
-        logged, may_go_on = threading.Event(), threading.Event()
+        logged, released = threading.Event(), threading.Event()
 
         def early(unit: WriteUnit) -> None:
             put(unit, "early")
             unit.end_group()
             logged.set()
-            may_go_on.wait()
+            released.wait()
 
         writing = asyncio.ensure_future(cluster.stores["shard0"].write(early))
         await asyncio.to_thread(logged.wait)
         waiting = asyncio.ensure_future(next_ids(stream))
         await cluster.insert("shard1", "later")
         assert not waiting.done()
-        may_go_on.set()
+        released.set()
         await writing
         assert await waiting == ["early", "later"]
 
@@ -202,7 +198,7 @@ def fail_late(unit: WriteUnit) -> None:
 
 
 @pytest.mark.parametrize("work", [fail, fail_late, lambda _: None])
-def test_streams_wake_when_the_shard_they_waited_for_has_nothing(
+def test_streams_wake_when_the_shard_they_wait_for_writes_no_entry(
     tmp_path: Path, work: Callable[[WriteUnit], None]
 ) -> None:
     async def scenario(cluster: Cluster) -> None:
@@ -217,7 +213,7 @@ def test_streams_wake_when_the_shard_they_waited_for_has_nothing(
     run(tmp_path, 2, scenario)
 
 
-def test_a_wait_that_is_over_passes_nothing_that_was_held_up(tmp_path: Path) -> None:
+def test_events_delayed_during_a_wait_are_shown_after_its_timeout(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         async with cluster.busy("shard0", lambda _: None) as writing:
@@ -229,7 +225,7 @@ def test_a_wait_that_is_over_passes_nothing_that_was_held_up(tmp_path: Path) -> 
     run(tmp_path, 2, scenario)
 
 
-def test_a_stream_opened_now_shows_nothing_that_was_acknowledged_before(tmp_path: Path) -> None:
+def test_a_new_stream_does_not_show_writes_acknowledged_before_it(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         async with cluster.busy("shard0", lambda _: None) as writing:
             await cluster.insert("shard1", "before")
@@ -241,7 +237,7 @@ def test_a_stream_opened_now_shows_nothing_that_was_acknowledged_before(tmp_path
     run(tmp_path, 2, scenario)
 
 
-def test_wakes_only_those_who_can_see_something(tmp_path: Path) -> None:
+def test_an_entry_wakes_only_streams_that_show_it(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         streams = [cluster.stream(ns=ns) for ns in (NS, "shop", "shop.items", "other")]
         waits = [asyncio.ensure_future(stream.wait(FOREVER)) for stream in streams]
@@ -271,10 +267,10 @@ def test_an_entry_is_transformed_once_and_inserts_are_shown_as_runs(tmp_path: Pa
     run(tmp_path, 2, scenario)
 
 
-# -- shards that come and go ------------------------------------------------------------------------------
+# -- shards that join and leave -----------------------------------------------------------------------------
 
 
-def test_a_shard_that_joins_is_shown_from_then_on(tmp_path: Path) -> None:
+def test_a_shard_that_joins_is_shown_since_then(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         start = to_timestamp(await cluster.insert("shard0", 1))
         stream = cluster.stream()
@@ -295,14 +291,14 @@ def test_a_shard_that_joins_is_shown_from_then_on(tmp_path: Path) -> None:
 def test_a_shard_that_leaves_is_shown_until_then(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         start = to_timestamp(cluster.log.newest)
-        behind = cluster.stream()
+        stream = cluster.stream()
         for number in range(4):
             await cluster.insert(f"shard{number % 2}", number)
         cluster.log.remove("shard1")
         after = to_timestamp(await cluster.insert("shard0", 4))
         await cluster.insert("shard1", "nobody's business")
         await cluster.insert("shard0", 5)
-        assert ids(behind) == [0, 1, 2, 3, 4, 5]
+        assert ids(stream) == [0, 1, 2, 3, 4, 5]
         with pytest.raises(CommandError) as raised:
             ids(cluster.stream({"startAtOperationTime": start}))
         assert raised.value.code == 286
@@ -311,7 +307,7 @@ def test_a_shard_that_leaves_is_shown_until_then(tmp_path: Path) -> None:
     run(tmp_path, 2, scenario)
 
 
-def test_a_shard_that_leaves_while_it_holds_up_a_stream_lets_it_go(tmp_path: Path) -> None:
+def test_a_stream_stops_waiting_for_a_shard_that_leaves(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         async with cluster.busy("shard1", lambda _: None) as writing:
@@ -325,7 +321,7 @@ def test_a_shard_that_leaves_while_it_holds_up_a_stream_lets_it_go(tmp_path: Pat
     run(tmp_path, 2, scenario)
 
 
-def test_a_shard_that_comes_back_shows_both_of_its_times(tmp_path: Path) -> None:
+def test_a_shard_that_joins_again_is_shown_without_the_time_between(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         stream = cluster.stream()
         await cluster.insert("shard1", 1)
@@ -339,10 +335,10 @@ def test_a_shard_that_comes_back_shows_both_of_its_times(tmp_path: Path) -> None
     run(tmp_path, 2, scenario)
 
 
-# -- what is gone -----------------------------------------------------------------------------------------
+# -- truncated oplogs -------------------------------------------------------------------------------------
 
 
-def test_a_place_that_one_shard_has_lost_is_lost(tmp_path: Path) -> None:
+def test_a_position_that_one_shard_has_truncated_is_lost(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         start = to_timestamp(cluster.log.newest)
         stream = cluster.stream()
@@ -356,18 +352,18 @@ def test_a_place_that_one_shard_has_lost_is_lost(tmp_path: Path) -> None:
         with pytest.raises(CommandError) as new_stream:
             ids(cluster.stream({"startAtOperationTime": start}))
         assert new_stream.value.code == 286
-        behind = cluster.stream({"startAtOperationTime": to_timestamp(await cluster.insert("shard0", 3))})
-        assert ids(behind) == [3]
+        later = cluster.stream({"startAtOperationTime": to_timestamp(await cluster.insert("shard0", 3))})
+        assert ids(later) == [3]
 
     run(tmp_path, 2, scenario)
 
 
-# -- many at once -----------------------------------------------------------------------------------------
+# -- concurrency ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(BASE_SEED, BASE_SEED + 6))
-def test_nothing_is_lost_or_doubled_whatever_happens_at_once(tmp_path: Path, seed: int) -> None:
-    """Writers on all shards, jobs that fail, shards that come and go, streams that open and wait."""
+def test_concurrent_changes_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
+    """Writers on all shards, jobs that fail, shards that join and leave, streams that open and wait."""
     rng = random.Random(seed)
 
     async def writer(cluster: Cluster, shard: str) -> None:
@@ -430,7 +426,7 @@ def logged_ids(entries: Sequence[bytes]) -> list[Any]:
 def show(
     stream: Stream, logs: Sequence[Sequence[bytes]], lookups: Mapping[str, Lookups], rng: random.Random
 ) -> list[bytes]:
-    """What a stream shows of the logs of some shards, taken in bites of any size."""
+    """Return what a stream shows of the logs of some shards, read in batches of random size."""
     last = max(timestamp_of(log[-1]) for log in logs)
     with TemporaryDirectory(dir=memory_folder()) as folder, ExitStack() as stack:
         merged = MergedLog(ClusterClock(WallClock()), nothing)
@@ -451,21 +447,21 @@ def show(
         return events
 
 
-def dealt_out(history: History) -> None:
-    """A history dealt out to several shards shows what the whole shows."""
+def split_over_shards(history: History) -> None:
+    """A history split over several shards shows the same events as the whole."""
     rng = random.Random(history.seed)
     logs = history.split(rng.choice((1, 2, 5)), history.seed)
-    lookups = Lookups(history.entry, history.pre_image, history.document)
+    lookups = lookups_of(history)
     stream = any_stream(history, rng)
     assert show(stream, logs, defaultdict(lambda: lookups), rng) == stream.events()
 
 
-def test_the_merged_log_shows_what_one_log_would() -> None:
-    check_histories(range(BASE_SEED, BASE_SEED + 50), dealt_out)
+def test_the_merged_log_shows_the_events_of_the_unsplit_log() -> None:
+    check_histories(range(BASE_SEED, BASE_SEED + 50), split_over_shards)
 
 
 def with_ties(tied: set[int], history: History) -> None:
-    """Histories that know nothing of each other have times in common; events are in the order of tokens."""
+    """Independent histories share some cluster times; their events are in the order of tokens."""
     rng = random.Random(history.seed)
     other = history_of(history.seed + 1)
     lookups = {"shard0": Lookups(history.entry), "shard1": Lookups(other.entry)}
@@ -479,7 +475,7 @@ def with_ties(tied: set[int], history: History) -> None:
     assert show(stream, [history.entries, other.entries], lookups, rng) == engine.drain()
 
 
-def test_what_happened_at_the_same_time_is_in_the_order_of_tokens() -> None:
+def test_events_of_the_same_cluster_time_are_in_the_order_of_tokens() -> None:
     tied: set[int] = set()
     check_histories(range(BASE_SEED, BASE_SEED + 30), partial(with_ties, tied))
     assert len(tied) > 30

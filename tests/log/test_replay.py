@@ -1,4 +1,4 @@
-"""`tailrace.replay`: archived oplogs in, events out."""
+"""`tailrace.replay`: events of archived oplogs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +17,14 @@ EXPANDED = {"showExpandedEvents": True}
 
 
 @pytest.fixture(scope="module")
-def story() -> History:
+def history() -> History:
     return shop_story()
 
 
 @pytest.fixture
-def oplog(story: History, tmp_path: Path) -> Path:
+def oplog(history: History, tmp_path: Path) -> Path:
     path = tmp_path / "oplog.bson"
-    path.write_bytes(dump(story.entries))
+    path.write_bytes(dump(history.entries))
     return path
 
 
@@ -32,7 +32,7 @@ def kinds(events: Iterator[dict[str, Any]]) -> list[str]:
     return [event["operationType"] for event in events]
 
 
-def test_events_have_the_scope_options_and_pipeline_that_are_given(oplog: Path) -> None:
+def test_scope_options_and_pipeline_are_applied(oplog: Path) -> None:
     everything = list(replay(oplog, options=EXPANDED))
     shop = list(replay(str(oplog), "shop", EXPANDED))
     assert shop == [event for event in everything if event["ns"]["db"] == "shop"]
@@ -43,9 +43,9 @@ def test_events_have_the_scope_options_and_pipeline_that_are_given(oplog: Path) 
     assert kinds(replay(oplog, "shop.orders", EXPANDED, [match])) == ["insert"] * 3
 
 
-def test_the_shards_of_a_cluster_are_merged(story: History, oplog: Path, tmp_path: Path) -> None:
+def test_the_shards_of_a_cluster_are_merged(history: History, oplog: Path, tmp_path: Path) -> None:
     shards = {}
-    for number, log in enumerate(story.split(3, 2)):
+    for number, log in enumerate(history.split(3, 2)):
         shards[f"shard{number}"] = tmp_path / f"shard{number}.bson"
         shards[f"shard{number}"].write_bytes(dump(log))
     assert list(replay(shards, "shop", EXPANDED)) == list(replay(oplog, "shop", EXPANDED))
@@ -56,9 +56,9 @@ def test_a_replay_resumes_after_a_token(oplog: Path) -> None:
     assert list(replay(oplog, "shop", {**EXPANDED, "resumeAfter": events[4]["_id"]})) == events[5:]
 
 
-def test_images_are_looked_up_in_dumps(story: History, oplog: Path, tmp_path: Path) -> None:
+def test_images_are_looked_up_in_dumps(history: History, oplog: Path, tmp_path: Path) -> None:
     images = tmp_path / "preimages.bson"
-    images.write_bytes(dump(story.pre_image_documents()))
+    images.write_bytes(dump(history.pre_image_documents()))
     options = {"fullDocumentBeforeChange": "required"}
     pipeline = [{"$match": {"operationType": "delete"}}]
     (event,) = replay(oplog, "shop.orders", options, pipeline, pre_images=images)
@@ -82,7 +82,7 @@ def test_events_can_stay_raw(oplog: Path) -> None:
     assert all(isinstance(event, RawBSONDocument) for event in replay(oplog, codec_options=raw))
 
 
-def test_faults_in_the_arguments_are_raised_by_the_call(oplog: Path) -> None:
+def test_invalid_arguments_are_refused_by_the_call(oplog: Path) -> None:
     with pytest.raises(CommandError) as raised:
         replay(oplog, "shop", {"fullDocument": "sometimes"})
     assert raised.value.code_name == "BadValue"

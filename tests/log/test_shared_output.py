@@ -1,4 +1,4 @@
-"""Streams that are alike share what they work out; each shows what it would show alone."""
+"""Streams of one scope and options share their output; each shows the same as without the others."""
 
 import random
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from tailrace.log.shared_output import CommonSteps
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
+from tests.log.written_stores import EVERYTHING, collection_of
 
-EVERYTHING = 1 << 30
 SEED = 11
 
 
 class Log:
-    """A store and its head, written to in the thread of the test."""
+    """A store and its head; the test's thread writes to it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -34,8 +34,7 @@ class Log:
         self._number += count
 
         def work(unit: WriteUnit) -> None:
-            database, _, name = ns.partition(".")
-            collection = unit.catalog.collection(ns) or unit.create_collection(database, name)
+            collection = collection_of(unit, ns)
             for document in documents:
                 unit.insert(collection, document)
 
@@ -44,8 +43,8 @@ class Log:
     def stream(self, ns: str, **options: object) -> LogStream:
         return LogStream(Plan.open(Scope.parse_ns(ns), options), self.head, self.head.lookups)
 
-    def alone(self, ns: str, start: int, **options: object) -> list[bytes]:
-        """What a stream from that time on shows if there is no other."""
+    def expected(self, ns: str, start: int, **options: object) -> list[bytes]:
+        """Return the events since a time, as the local engine makes them for one stream."""
         options["startAtOperationTime"] = to_timestamp(start)
         engine = LocalEngine(Plan.open(Scope.parse_ns(ns), options), from_oldest=False)
         with self._store.snapshot() as snapshot:
@@ -62,7 +61,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
     store.close()
 
 
-def taken(stream: LogStream) -> list[bytes]:
+def remaining(stream: LogStream) -> list[bytes]:
     rows = []
     while stream.is_behind:
         rows += [row.raw for row in stream.take(EVERYTHING, EVERYTHING)]
@@ -70,8 +69,8 @@ def taken(stream: LogStream) -> list[bytes]:
 
 
 @pytest.mark.parametrize("room", [0, 10_000, 1 << 24])
-def test_streams_at_different_places_show_what_each_would_alone(log: Log, room: int) -> None:
-    """Whatever one has taken when the others look, and however little is kept."""
+def test_streams_at_different_positions_show_the_same_as_without_the_others(log: Log, room: int) -> None:
+    """In any order of reading, and with any size of the cache."""
     rng = random.Random(SEED)
     log.head.steps = CommonSteps(room)
     started = log.head.newest + 1
@@ -83,12 +82,12 @@ def test_streams_at_different_places_show_what_each_would_alone(log: Log, room: 
             if rng.random() < 0.4:
                 rows += [row.raw for row in stream.take(rng.choice((1, 5, EVERYTHING)), EVERYTHING)]
     for stream, rows in zip(streams, shown, strict=True):
-        rows += taken(stream)
-        assert rows == log.alone("shop.orders", started)
+        rows += remaining(stream)
+        assert rows == log.expected("shop.orders", started)
     assert len({stream.position for stream in streams}) == 1
 
 
-def test_streams_with_other_scopes_or_options_are_not_alike(log: Log) -> None:
+def test_streams_of_other_scopes_or_options_do_not_share_output(log: Log) -> None:
     started = log.head.newest + 1
     orders, expanded, database = (
         log.stream("shop.orders"),
@@ -97,6 +96,6 @@ def test_streams_with_other_scopes_or_options_are_not_alike(log: Log) -> None:
     )
     log.insert("shop.orders", 3)
     log.insert("shop.items")
-    assert taken(orders) == log.alone("shop.orders", started)
-    assert taken(expanded) == log.alone("shop.orders", started, showExpandedEvents=True)
-    assert taken(database) == log.alone("shop", started)
+    assert remaining(orders) == log.expected("shop.orders", started)
+    assert remaining(expanded) == log.expected("shop.orders", started, showExpandedEvents=True)
+    assert remaining(database) == log.expected("shop", started)

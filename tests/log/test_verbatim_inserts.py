@@ -1,4 +1,4 @@
-"""Inserts that came together: shown in one go, and byte for byte as one by one."""
+"""Inserts of one command are shown as a run, with the same bytes as single events."""
 
 import uuid
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import NO_USER
 from tailrace.mongod.store.write_unit import WriteUnit
+from tests.log.written_stores import collection_of
 
 LSID = session_id(bytes(range(16)), NO_USER)
 
@@ -31,10 +32,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def insert(store: Store, ids: list[Any], *, retryable: bool) -> Timestamp:
-    """Insert documents as one command does; the time from which the stream is to show them."""
+    """Insert documents in one job, as one command does; return a start time before them."""
 
     def work(unit: WriteUnit) -> None:
-        collection = unit.catalog.collection("shop.orders") or unit.create_collection("shop", "orders")
+        collection = collection_of(unit, "shop.orders")
         if retryable:
             unit.open_session(LSID, 1)
         for number, identity in enumerate(ids):
@@ -47,7 +48,7 @@ def insert(store: Store, ids: list[Any], *, retryable: bool) -> Timestamp:
 
 
 def shown(store: Store, scope: str, spec: dict[str, Any]) -> tuple[list[bytes], bytes, int]:
-    """Events, position, and how many entries a stream on the head showed as a run."""
+    """Return the events and the position of a stream on the head, and the number of runs in its entries."""
     head = Head(store)
     runs = sum(head.run_of(item) is not None for item in head.read(0).items)
     stream = LogStream(Plan.open(Scope.parse_ns(scope), spec), head, head.lookups)
@@ -57,7 +58,7 @@ def shown(store: Store, scope: str, spec: dict[str, Any]) -> tuple[list[bytes], 
     return events, stream.position, runs
 
 
-def one_by_one(store: Store, scope: str, spec: dict[str, Any]) -> tuple[list[bytes], bytes]:
+def shown_by_local_engine(store: Store, scope: str, spec: dict[str, Any]) -> tuple[list[bytes], bytes]:
     engine = LocalEngine(Plan.open(Scope.parse_ns(scope), spec))
     with store.snapshot() as snapshot:
         engine.push("", [entry for _, entry in snapshot.entries()])
@@ -77,23 +78,23 @@ IDS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize("scope", ["shop.orders", "shop", "shop.other"])
 @pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
-def test_a_run_shows_what_single_events_show(
+def test_a_run_shows_the_bytes_of_single_events(
     store: Store, ids: list[Any], scope: str, expanded: bool, retryable: bool
 ) -> None:
     start = insert(store, ids, retryable=retryable)
     spec = {"startAtOperationTime": start, "showExpandedEvents": expanded}
     events, position, runs = shown(store, scope, spec)
     assert runs == (len(ids) + 499) // 500
-    assert (events, position) == one_by_one(store, scope, spec)
+    assert (events, position) == shown_by_local_engine(store, scope, spec)
     creation = 1 if expanded and scope != "shop.other" else 0
     assert len(events) == (0 if scope == "shop.other" else len(ids) + creation)
 
 
 @pytest.mark.parametrize("odd", [-1, 1.5, Int64(2**40), {"a": 1}, None])
-def test_ids_that_need_the_general_way_are_shown_too(store: Store, odd: Any) -> None:
+def test_ids_that_need_the_general_encoder_are_shown_too(store: Store, odd: Any) -> None:
     start = insert(store, [1, odd, 3], retryable=True)
     spec = {"startAtOperationTime": start}
     events, position, runs = shown(store, "shop.orders", spec)
     assert runs == 1
-    assert (events, position) == one_by_one(store, "shop.orders", spec)
+    assert (events, position) == shown_by_local_engine(store, "shop.orders", spec)
     assert len(events) == 3

@@ -1,4 +1,4 @@
-"""Streams that wait: who is woken, who is not, and that nothing is missed at the end of a wait."""
+"""Streams that wait: which ones an entry wakes, and that no event is missed at the end of a wait."""
 
 import asyncio
 import time
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.bson.documents import decode, encode
+from tailrace.bson.documents import encode
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import Head
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
+from tests.log.written_stores import collection_of, ids
 from tests.mongod.store.opening import opened
 
 FOREVER = 60.0
 A_MOMENT = 0.01
-EVERYTHING = 1 << 30
 
 
 class Log:
-    """A store and its head, written to in the thread of the test."""
+    """A store and its head; the test's thread writes to it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -30,16 +30,12 @@ class Log:
         self._number = 0
 
     def write(self, ns: str) -> None:
-        """Insert a document; when this returns the head has it, and whom it concerns is woken."""
+        """Insert a document; at return the head has it, and the streams that show it are woken."""
         self._number += 1
         document = encode({"_id": self._number})
 
         def work(unit: WriteUnit) -> None:
-            collection = unit.catalog.collection(ns)
-            if collection is None:
-                database, _, name = ns.partition(".")
-                collection = unit.create_collection(database, name)
-            unit.insert(collection, document)
+            unit.insert(collection_of(unit, ns), document)
 
         self._store.write_now(work)
 
@@ -55,11 +51,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def ids(stream: LogStream) -> list[int]:
-    return [decode(row.raw)["documentKey"]["_id"] for row in stream.take(EVERYTHING, EVERYTHING)]
-
-
-def test_wakes_those_who_can_see_the_entry_and_no_others(log: Log) -> None:
+def test_an_entry_wakes_only_streams_that_show_it(log: Log) -> None:
     async def main() -> None:
         watched = ("shop.orders", "shop.orders", "shop", "shop.items", "other")
         streams = [log.stream(ns) for ns in watched]
@@ -77,7 +69,7 @@ def test_wakes_those_who_can_see_the_entry_and_no_others(log: Log) -> None:
     asyncio.run(main())
 
 
-def test_a_wait_ends_when_its_time_is_over(log: Log) -> None:
+def test_a_wait_ends_after_its_timeout(log: Log) -> None:
     async def main() -> None:
         stream = log.stream("shop.orders")
         began = time.monotonic()
@@ -89,13 +81,13 @@ def test_a_wait_ends_when_its_time_is_over(log: Log) -> None:
     asyncio.run(main())
 
 
-def test_what_comes_between_the_end_of_a_wait_and_its_stream_is_not_missed(log: Log) -> None:
+def test_an_entry_written_between_the_timeout_and_the_streams_return_is_not_missed(log: Log) -> None:
     async def main() -> None:
         stream = log.stream("shop.orders")
         wait = asyncio.create_task(stream.wait(A_MOMENT))
         await asyncio.sleep(0)
-        # Both the end of the wait and the write are due when the loop goes on: the wait ends, then the write
-        # happens, then the stream hears of its wait.
+        # Both the timeout and the write are due when the loop continues: the wait ends, then the entry is
+        # written, then the stream's `wait` returns.
         asyncio.get_running_loop().call_later(2 * A_MOMENT, log.write, "shop.orders")
         time.sleep(4 * A_MOMENT)
         assert await wait

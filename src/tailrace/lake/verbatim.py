@@ -2,7 +2,7 @@
 
 A stream without images, raw updates and stages of a user shows a document change with the bytes of the
 history, its token put in front; a stream without `showExpandedEvents` leaves out some fields. Where they are
-follows from the two layouts. `tests/lake/test_plain_runs.py` compares the bytes with rendered events.
+follows from the two layouts. `tests/lake/test_verbatim.py` compares the bytes with rendered events.
 """
 
 from collections.abc import Callable, Sequence
