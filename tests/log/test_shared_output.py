@@ -12,7 +12,7 @@ from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import Head
 from tailrace.log.local_engine import LocalEngine
-from tailrace.log.shared_output import CommonSteps
+from tailrace.log.shared_output import SharedOutput
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -72,7 +72,7 @@ def remaining(stream: LogStream) -> list[bytes]:
 def test_streams_at_different_positions_show_the_same_as_without_the_others(log: Log, room: int) -> None:
     """In any order of reading, and with any size of the cache."""
     rng = random.Random(SEED)
-    log.head.steps = CommonSteps(room)
+    log.head.shared_output = SharedOutput(room)
     started = log.head.newest + 1
     streams = [log.stream("shop.orders") for _ in range(8)]
     shown: list[list[bytes]] = [[] for _ in streams]

@@ -12,9 +12,9 @@ from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import SCHEMA
 from tailrace.pipeline.history.build import SLICE_ENTRIES, shared_rows
 from tailrace.sources.archives.files import FilesSource
-from tailrace.sources.shard_events import shared_events
 from tests.support.history import History, dump
 from tests.support.seeds import check_histories
+from tests.support.shared_events import shared_events
 
 
 class WithImages(FilesSource):

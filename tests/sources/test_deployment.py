@@ -16,8 +16,8 @@ from tailrace.sources.conditions import EntryCondition
 from tailrace.sources.deployments.clients import shard_uri
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import Planner
-from tailrace.sources.shard_events import shared_events
 from tailrace.testing.replica_set import ReplicaSet
+from tests.support.shared_events import shared_events
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from tailrace.events.event_token import resume_token
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.planning import Planner
-from tailrace.sources.shard_events import shared_events
 from tests.support.bulk import generate_bulk
 from tests.support.history import History, dump, timestamp_of
 from tests.support.seeds import check_histories
+from tests.support.shared_events import shared_events
 from tests.support.workload import generate
 
 WRITERS: dict[str, Callable[[list[bytes]], bytes]] = {

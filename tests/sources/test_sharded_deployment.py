@@ -26,13 +26,13 @@ from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.batch_boundaries import Commit, whole_time
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import UNLIMITED, Planner
-from tailrace.sources.shard_events import shared_events
 from tailrace.sources.source import OplogSource
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.wire_streams import WireStream, oplog_of
 from tests.mongod.server.raw_client import RawClient
 from tests.mongod.server.transacting import end, new_lsid, statement
+from tests.support.shared_events import shared_events
 from tests.support.streams import token_of
 
 

@@ -1,9 +1,9 @@
 """The event log: one ordered sequence of canonical events, addressed by cluster time.
 
-Streams read it and cannot tell where an answer comes from: memory, the oplog on disk, or a history that goes
-further back. What is read is an *item*. One from the oplog is an entry together with the canonical events
-that happened in it, worked out when the first stream wants them, and once for all streams. One from the
-history (`recorded.py`) has its events already.
+A stream that reads it cannot tell where an answer comes from: memory, the oplog on disk, a history that goes
+further back, or an archive. What is read are *items*. One from the oplog is an entry with the canonical
+events that happened in it, computed when the first stream asks for them, and once for all streams. One from
+the history (`recorded.py`) has its events already.
 """
 
 from abc import ABC, abstractmethod
@@ -15,8 +15,8 @@ from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.events.stages.scope_match import ScopeMatch
-from tailrace.log.shared_output import CommonSteps
-from tailrace.log.verbatim_inserts import InsertRow, InsertRun
+from tailrace.log.shared_output import SharedOutput
+from tailrace.log.verbatim_inserts import InsertRun, VerbatimRow
 from tailrace.log.waiting import Waiter, Waiters
 
 _EVENT_WEIGHT: Final = 1500
@@ -24,7 +24,7 @@ _RUN_EVENT_WEIGHT: Final = 700
 
 
 class LogItem(ABC):
-    """A piece of the log; `ts` is the cluster time it ends with, and it never ends within one."""
+    """A piece of the log that ends with the cluster time `ts`, never inside of one."""
 
     __slots__ = ("ts",)
 
@@ -34,21 +34,24 @@ class LogItem(ABC):
     @property
     @abstractmethod
     def weight(self) -> int:
-        """About how many bytes of memory it takes, with its events."""
+        """The bytes of memory it takes with its events, about."""
 
 
-class Run(Protocol):
-    """Events that many streams show as they are, without an object for each."""
+class VerbatimRun(Protocol):
+    """Events that many streams show verbatim, without an object for each."""
 
-    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
-        """The rows a stream shows of them; None if it has to look at them one by one.
+    def seen_by(
+        self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[VerbatimRow] | None:
+        """Return the rows that a stream shows of them; None if it has to read them one by one.
 
-        With ``only_inserts`` it shows other changes in a way of its own: with images, or the raw update.
+        With ``only_inserts``, the stream does not show other changes verbatim: it adds images, or shows the
+        raw update.
         """
 
 
 class EntryItem(LogItem):
-    """One entry and its events; `events` is None until somebody asked, or if they could not be worked out."""
+    """One entry and its events; `events` is None until a stream asked, or if they cannot be computed."""
 
     __slots__ = ("_run", "entry", "events", "is_unsound", "shard")
 
@@ -56,14 +59,14 @@ class EntryItem(LogItem):
         super().__init__(entry.ts)
         self.entry = entry
         self.shard = shard
-        """Whose oplog it stands in; "" on a replica set"""
+        """The shard whose oplog has it; "" on a replica set."""
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
-        """Whether its events cannot be worked out: a stream that sees the entry fails with the reason"""
+        """Whether its events cannot be computed: a stream that sees the entry fails with the reason."""
         self._run: InsertRun | bool = False
 
     def run(self, part: DeploymentPart) -> InsertRun | None:
-        """Its inserts as a run, if it is a batch of plain inserts into one collection; worked out once."""
+        """Return its inserts as a run, if it is a batch of plain inserts into one collection."""
         if self._run is False:
             found = part.inserts(self.entry)
             self._run = True if found is None else InsertRun(self.entry, *found)
@@ -71,7 +74,7 @@ class EntryItem(LogItem):
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes, with its events."""
+        """See `LogItem`."""
         weight = len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
         if isinstance(self._run, InsertRun):
             weight += 2 * len(self.entry.raw) + _RUN_EVENT_WEIGHT * len(self._run)
@@ -79,32 +82,45 @@ class EntryItem(LogItem):
 
 
 class Slice(NamedTuple):
-    """Some items in order, and how far the log was looked at to find them."""
+    """Some items in order, and how far the log was read to find them."""
 
     items: Sequence[LogItem]
     scanned: int
-    """cluster time up to which there is nothing else; the reader goes on behind it"""
+    """The cluster time up to which there is nothing else; the reader continues after it."""
 
 
 class EventLog(ABC):
     """What streams read."""
 
-    waiters: Waiters
-    """who wants to be told of new items"""
-    steps: CommonSteps
-    """what streams have worked out for each other"""
-    lookups: Mapping[str, Lookups]
-    """what the view parts of streams look up, by shard; that of a replica set is called """ ""
+    is_shared = True
+    """Whether several streams read it, so that what one computes is stored for the others."""
+
+    def __init__(self, lookups: Mapping[str, Lookups]) -> None:
+        self.waiters = Waiters()
+        """The streams that wait for new items."""
+        self.shared_output = SharedOutput()
+        self.lookups = lookups
+        """What the view parts of streams look up, by shard; that of a replica set is called ""."""
 
     @property
     @abstractmethod
     def newest(self) -> int:
-        """The cluster time up to which the log is complete."""
+        """The log's promise: the cluster time up to which it is complete."""
 
     @property
     def now(self) -> int:
-        """The cluster time behind which a stream without a start point begins."""
+        """The cluster time of the newest change that a client can know of."""
         return self.newest
+
+    @property
+    def begin(self) -> int:
+        """The cluster time from which on a stream without a start point shows events."""
+        # One tick after the newest change, so that a resume from the first position does not show it either.
+        return self.now + 1
+
+    def has_more(self, after: int) -> bool:
+        """Return whether there may be something after a cluster time."""
+        return after < self.newest
 
     @abstractmethod
     def check_start(self, start: int) -> None:
@@ -112,26 +128,26 @@ class EventLog(ABC):
 
     @abstractmethod
     def check_place(self, after: int) -> None:
-        """Raise CappedPositionLost (136) if some of the items behind a cluster time are gone."""
+        """Raise CappedPositionLost (136) if some of the items after a cluster time are gone."""
 
-    def is_at_hand(self, after: int) -> bool:  # noqa: ARG002 - a log in memory needs not look
-        """Whether `read` answers at once; if not, `fetch` comes first where nobody may be held up."""
+    def is_loaded(self, after: int) -> bool:  # noqa: ARG002 - a log in memory has everything
+        """Return whether `read` answers at once; if not, await `fetch` first where nobody may be delayed."""
         return True
 
     async def fetch(self, after: int) -> None:  # noqa: B027 - a log in memory has nothing to fetch
-        """Have what is behind a cluster time at hand, without holding up the event loop."""
+        """Load what is after a cluster time into memory, without blocking the event loop."""
 
     @abstractmethod
     def read(self, after: int) -> Slice:
-        """The next items behind a cluster time that was checked, a bounded number of them."""
+        """Return the next items after a cluster time that was checked, a bounded number of them."""
 
     @abstractmethod
-    def run_of(self, item: LogItem) -> Run | None:
-        """The events of an item as a run, if they can be shown without an object for each."""
+    def run_of(self, item: LogItem) -> VerbatimRun | None:
+        """Return the events of an item as a run, if they can be shown without an object for each."""
 
     @abstractmethod
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
-        """The canonical events of an item; None if they cannot be worked out."""
+        """Return the canonical events of an item; None if they cannot be computed."""
 
     @property
     def lost_through(self) -> int:
@@ -139,5 +155,5 @@ class EventLog(ABC):
         return 0
 
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
-        """Wait until there is something a stream can see; whether it came in time."""
+        """Wait until there is something a stream can see; return whether it came in time."""
         return await self.waiters.wait(waiter, seconds)

@@ -20,9 +20,8 @@ from tailrace.lake.deferred_entries import events_or_untold
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.ports import OplogCommit, OplogStore
 from tailrace.log.segments import Segments
-from tailrace.log.shared_output import CommonSteps
 from tailrace.log.verbatim_inserts import InsertRun
-from tailrace.log.waiting import Waiters, holds_operations
+from tailrace.log.waiting import holds_operations
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 512 << 10
@@ -38,9 +37,7 @@ class Head(EventLog):
         self, store: OplogStore, *, shard: str = "", max_weight: int = MAX_WEIGHT, marks_end: bool = False
     ) -> None:
         """``shard`` is the store's name in a cluster."""
-        self.waiters = Waiters()
-        self.steps = CommonSteps()
-        self.lookups = {shard: store.lookups}
+        super().__init__({shard: store.lookups})
         self.shard = shard
         self.transformed = 0
         """how many entries were transformed; that of an entry happens once, however many streams show it"""

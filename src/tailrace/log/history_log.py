@@ -19,14 +19,13 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.lake.table import HistoryTable
-from tailrace.log.event_log import EventLog, LogItem, Run, Slice
+from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.head import place_lost
 from tailrace.log.history_reader import HistoryReader
 from tailrace.log.oplogs import Oplogs
 from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.segments import Segments
-from tailrace.log.shared_output import CommonSteps
-from tailrace.log.waiting import Waiter, Waiters
+from tailrace.log.waiting import Waiter
 
 PROMPT_SECONDS: Final = 0.003
 """How often the table's log is looked at while somebody waits for the next commit"""
@@ -41,9 +40,7 @@ class HistoryLog(EventLog):
 
     def __init__(self, oplogs: Oplogs, path: Path, *, prompt: bool = True) -> None:
         """With ``prompt``, streams wait for what comes into the history; else nobody does."""
-        self.waiters = Waiters()
-        self.steps = CommonSteps()
-        self.lookups = oplogs.lookups
+        super().__init__(oplogs.lookups)
         self.path = path
         self.images_expired_before: Callable[[], int | None] = lambda: None
         """asked for the date, in milliseconds, before which pre-images have expired"""
@@ -193,14 +190,14 @@ class HistoryLog(EventLog):
         if begins is not None and begins > after:
             raise place_lost(after)
 
-    def is_at_hand(self, after: int) -> bool:
+    def is_loaded(self, after: int) -> bool:
         """Whether the next piece is in memory, or there is none."""
         return after >= self._newest or self._pieces.find(after) is not None
 
     async def fetch(self, after: int) -> None:
         """Read the next piece in the history's thread."""
         async with self._fetching:
-            if self.is_at_hand(after):
+            if self.is_loaded(after):
                 return
             loop = asyncio.get_running_loop()
             try:
@@ -243,7 +240,7 @@ class HistoryLog(EventLog):
                 del self._readers[next(iter(self._readers))]
         return found
 
-    def run_of(self, item: LogItem) -> Run | None:
+    def run_of(self, item: LogItem) -> VerbatimRun | None:
         """The events of an item that are shown as they are stored."""
         assert isinstance(item, RecordedItem)
         return item.run

@@ -1,4 +1,4 @@
-"""The local engine: entries of one or more shards pushed through the stages, in this process.
+"""The local engine: a stream on an archive, computed in this process.
 
 The caller brings the entries, shard by shard and in order, and takes finished events out; waiting, reading
 files and serving sockets are its business. What is pushed in one batch or in many gives the same events.
@@ -11,18 +11,16 @@ files and serving sockets are its business. What is pushed in one batch or in ma
 ([], False)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import resume_token
-from tailrace.events.oplog_start import goes_back_to
-from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.merge_shards import FOREVER, MergeShards
 from tailrace.events.stages.plan import Plan
-from tailrace.events.stages.stage import Batch, Row
-from tailrace.log.stream_output import StreamOutput
+from tailrace.events.stages.stage import Row
+from tailrace.log.archive_log import ArchiveLog
+from tailrace.log.stream import LogStream
+from tailrace.log.stream_output import UNLIMITED
+from tailrace.sources.archives.entries import entry_time
 
 _ONE_SHARD: Final[Mapping[str, Lookups]] = {"": Lookups()}
 
@@ -37,72 +35,62 @@ class LocalEngine:
     def __init__(
         self, plan: Plan, lookups: Mapping[str, Lookups] = _ONE_SHARD, *, from_oldest: bool = True
     ) -> None:
-        self._plan = plan
-        self._shards = {name: plan.shared_part(name, found) for name, found in lookups.items()}
-        view = plan.view_part(lookups)
-        self._resume = view.resume
-        self._output = StreamOutput(plan, view)
-        self._merge = MergeShards(self._shards, self._sort_key) if len(self._shards) > 1 else None
-        self._finished: set[str] = set()
-        self._unchecked = set(self._shards) if from_oldest and plan.start is not None else set()
-
-    @property
-    def start_time(self) -> int:
+        self.start_time = plan.start or 0
         """The cluster time from which entries are needed."""
-        return self._plan.start or 0
+        self._log = ArchiveLog(plan, lookups, from_oldest=from_oldest)
+        self._stream = LogStream(plan, self._log, lookups)
 
     @property
     def done(self) -> bool:
         """Whether the stream was invalidated: all events are out and no more will come."""
-        return self._output.is_done
+        return self._stream.is_done
 
     @property
     def has_resumed(self) -> bool:
         """Whether the event the client's token names was met; True if the token names none."""
-        return self._resume.found or not self._resume.is_event
+        return self._stream.has_resumed
 
     def push(self, shard: str, entries: Sequence[bytes]) -> None:
-        """Hand in the next entries of one shard."""
-        if self._output.is_ended or not entries:
-            return
-        part = self._shards[shard]
-        if shard in self._unchecked:
-            self._unchecked.discard(shard)
-            if not goes_back_to(entries[0], self.start_time):
-                self._output.fail(history_lost(self.start_time))
-                return
-        batch = part(Batch(list(entries)))
-        if self._merge is None:
-            self._output.accept(batch)
-        else:
-            self._merge.offer(shard, batch, part.scanned)
-            self._output.accept(self._merge.take())
+        """Add the next entries of one shard."""
+        if entries and not self._stream.is_ended:
+            self._log.push(shard, entries)
+            self._stream.work_ahead(UNLIMITED)
 
     def finish(self, shard: str) -> None:
-        """Say that a shard has no more entries, so that nobody waits for it."""
-        self._finished.add(shard)
-        if self._merge is not None and not self._output.is_ended:
-            self._merge.offer(shard, Batch([]), FOREVER)
-            self._output.accept(self._merge.take())
+        """Add that a shard has no more entries, so that the others need not wait for it."""
+        self._log.finish(shard)
+        if not self._stream.is_ended:
+            self._stream.work_ahead(UNLIMITED)
+
+    def feed(self, feeds: Mapping[str, Iterator[Sequence[bytes]]], after: int = -1) -> Iterator[str]:
+        """Push from the shard that is furthest back, until all are read or the stream is over.
+
+        Yields a shard's name after each of its batches, so that the caller can drain; ``after`` is the
+        cluster time at which all feeds begin. No shard is ahead of the others by more than a batch, so few
+        events wait for those of other shards. If a damaged file stops one shard, the others have been read
+        up to its last good entry, and all events up to there are out.
+        """
+        positions = dict.fromkeys(feeds, after)
+        while positions and not self.done:
+            shard = min(positions, key=positions.__getitem__)
+            entries = next(feeds[shard], None)
+            if entries is None:
+                del positions[shard]
+                self.finish(shard)
+            elif entries:
+                positions[shard] = entry_time(entries[-1])
+                self.push(shard, entries)
+            yield shard
 
     def drain(self) -> list[bytes]:
-        """The events that are finished, as BSON; raises the stream's error once those before it are out."""
+        """Return the finished events as BSON; raises the stream's error once those before it are out."""
         return [row.raw for row in self.drain_rows()]
 
     def drain_rows(self) -> list[Row]:
-        """The same with what they were made from."""
-        return cast("list[Row]", self._output.take())  # runs of inserts are added by servers alone
+        """Return the same with what they were made from."""
+        return cast("list[Row]", self._stream.take(UNLIMITED, UNLIMITED))  # an archive has no verbatim rows
 
     @property
     def post_batch_resume_token(self) -> bytes:
         """The position of the stream after what was drained, as the token document clients get."""
-        return self._output.position(self._scanned)
-
-    @property
-    def _scanned(self) -> int:
-        """The cluster time up to which all oplogs were read; ended ones hold nobody back."""
-        open_shards = [part.scanned for name, part in self._shards.items() if name not in self._finished]
-        return min(open_shards) if open_shards else max(part.scanned for part in self._shards.values())
-
-    def _sort_key(self, event: ChangeEvent) -> bytes:
-        return resume_token(event, self._resume.version_of(event)).data.encode()
+        return self._stream.position

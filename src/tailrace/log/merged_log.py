@@ -14,23 +14,20 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from operator import attrgetter
 from typing import Final, cast
 
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import resume_token
-from tailrace.events.resume_token import CURRENT_VERSION
+from tailrace.events.cluster_time import END_OF_TIME
+from tailrace.events.merge import merge_by_time, settle_events
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import DocumentLookup, Lookups
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.head import Head, place_lost
 from tailrace.log.ports import Clock, OplogStore
-from tailrace.log.shared_output import CommonSteps
 from tailrace.log.verbatim_inserts import InsertRun
-from tailrace.log.waiting import Waiters
 
-_FOREVER: Final = 1 << 64
 _time_of: Final = attrgetter("ts")
 
 
@@ -60,7 +57,7 @@ class _Stay:
     store: OplogStore
     joined: int
     """It is behind this time that its entries count"""
-    left: int = _FOREVER
+    left: int = END_OF_TIME
     """and up to this one."""
 
     @property
@@ -84,9 +81,8 @@ class MergedLog(EventLog):
         document: DocumentLookup,
     ) -> None:
         """``document`` looks a document up wherever it is in the cluster."""
-        self.waiters = Waiters()
-        self.steps = CommonSteps()
         self.lookups: dict[str, Lookups] = defaultdict(lambda: Lookups(document=document))
+        super().__init__(self.lookups)
         self._clock = clock
         self._document = document
         self._heads: dict[str, Head] = {}
@@ -100,7 +96,7 @@ class MergedLog(EventLog):
     @property
     def shards(self) -> set[str]:
         """The names of those that are part of the cluster."""
-        return {stay.head.shard for stay in self._stays if stay.left == _FOREVER}
+        return {stay.head.shard for stay in self._stays if stay.left == END_OF_TIME}
 
     @property
     def stores(self) -> list[OplogStore]:
@@ -136,14 +132,14 @@ class MergedLog(EventLog):
 
         Its store has to stay open: streams that are behind have not read it to the end.
         """
-        stay = next(stay for stay in self._stays if stay.head.shard == name and stay.left == _FOREVER)
+        stay = next(stay for stay in self._stays if stay.head.shard == name and stay.left == END_OF_TIME)
         stay.left = self._left_through = stay.store.promised
         stay.store.on_settled.remove(self._move_on)
         self._move_on()
 
     def _move_on(self) -> None:
         """Go up to the smallest promise, and wake whom that concerns."""
-        promises = [stay.store.promised for stay in self._stays if stay.left == _FOREVER]
+        promises = [stay.store.promised for stay in self._stays if stay.left == END_OF_TIME]
         before, newest = self._newest, min(promises, default=0)
         if newest <= before:
             return
@@ -189,7 +185,7 @@ class MergedLog(EventLog):
         if start <= self._left_through:
             raise history_lost(start)
         for stay in self._stays:
-            if stay.left == _FOREVER:
+            if stay.left == END_OF_TIME:
                 stay.head.check_start(max(start, stay.joined + 1))
 
     def check_place(self, after: int) -> None:
@@ -212,7 +208,7 @@ class MergedLog(EventLog):
                 through = found.scanned
             pieces.append((stay, found.items))
         parts = [_cut_behind(items, min(through, stay.left)) for stay, items in pieces]
-        return Slice(_merged([part for part in parts if part]), through)
+        return Slice(merge_by_time([part for part in parts if part], _time_of, _tied), through)
 
     def run_of(self, item: LogItem) -> InsertRun | None:
         """The inserts of an item as a run."""
@@ -226,7 +222,7 @@ class MergedLog(EventLog):
             return self._heads[item.shard].events_of(item)
         assert isinstance(item, TiedItem)  # there are no others
         events = chain.from_iterable(self._heads[tied.shard].told_by(tied) for tied in item.items)
-        return sorted(events, key=_token)
+        return settle_events(list(events))
 
 
 def _cut_behind(items: Sequence[LogItem], through: int) -> Sequence[LogItem]:
@@ -235,17 +231,5 @@ def _cut_behind(items: Sequence[LogItem], through: int) -> Sequence[LogItem]:
     return items[: bisect_right(items, through, key=_time_of)]
 
 
-def _merged(parts: Sequence[Sequence[LogItem]]) -> Sequence[LogItem]:
-    """Some sequences as one, in the order of time; items of one cluster time become one."""
-    if len(parts) < 2:
-        return parts[0] if parts else ()
-    items = sorted(chain.from_iterable(parts), key=_time_of)  # quick, as it notices that the parts are sorted
-    if len(set(map(_time_of, items))) == len(items):
-        return items
-    # The heads have no other items.
-    groups = (list(group) for _, group in groupby(cast("list[EntryItem]", items), _time_of))
-    return [group[0] if len(group) == 1 else TiedItem(group) for group in groups]
-
-
-def _token(event: ChangeEvent) -> bytes:
-    return resume_token(event, CURRENT_VERSION).data.encode()
+def _tied(items: list[LogItem]) -> list[LogItem]:
+    return [TiedItem(cast("list[EntryItem]", items))]  # heads have no other items

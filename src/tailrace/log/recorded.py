@@ -19,7 +19,7 @@ from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.schema import time_of, times_of
 from tailrace.lake.verbatim import PlainRun, split_runs
 from tailrace.log.event_log import LogItem
-from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.log.verbatim_inserts import VerbatimRow
 
 _EVENT_WEIGHT: Final = 1500
 
@@ -94,7 +94,9 @@ class RecordedRun:
     def __init__(self, run: PlainRun) -> None:
         self._run = run
 
-    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
+    def seen_by(
+        self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[VerbatimRow] | None:
         """The rows that a stream shows; None if it has to look at them one by one."""
         seen: dict[RowKind, bool] = {}
         for kind in self._run.kinds:
@@ -103,4 +105,4 @@ class RecordedRun:
                 return None
             seen[kind] = decision
         shown = self._run.select(seen.__getitem__, expanded=expanded)
-        return None if shown is None else list(map(InsertRow, *shown))
+        return None if shown is None else list(map(VerbatimRow, *shown))

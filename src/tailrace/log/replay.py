@@ -101,21 +101,8 @@ def _decoded(
 
 
 def replayed(engine: LocalEngine, feeds: Mapping[str, ShardFeed]) -> Iterator[list[bytes]]:
-    """Feed an engine until all shards are read or the stream is over; yield the events of each step, if any.
-
-    The shard that has been read least far is fed next. No shard is ahead of the others by more than a batch,
-    so few events wait for those of other shards. If a damaged file stops one shard, the others have been read
-    up to its last good entry, and all events up to there were yielded.
-    """
-    waiting = dict(feeds)
-    while waiting and not engine.done:
-        name = min(waiting, key=lambda shard: waiting[shard].position)
-        entries = waiting[name].next_entries(engine.start_time)
-        if entries is None:
-            del waiting[name]
-            engine.finish(name)
-        else:
-            engine.push(name, entries)
+    """Feed an engine until all shards are read or the stream is over; yield the events of each step."""
+    for name in engine.feed({name: feed.batches(engine.start_time) for name, feed in feeds.items()}):
         while events := engine.drain():
             yield events
         feeds[name].release()

@@ -1,6 +1,7 @@
-"""One stream on the event log: the view part, fed with canonical events.
+"""One stream on an event log: the only driver of the view part.
 
-The stream keeps its place in the log and takes from it what its scope and options let it see.
+The stream has a place in the log. It reads the items after it, pre-filters them by their entries, and sends
+their events through the view part of its plan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,47 +16,47 @@ from tailrace.events.stages.plan import Plan, SharedPart
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.deferred_entries import is_untold
+from tailrace.log.archive_log import SelectedEvents
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
-from tailrace.log.shared_output import AnyRow, Step
+from tailrace.log.shared_output import AnyRow, OutputBatch
 from tailrace.log.stream_output import StreamOutput
-from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.log.verbatim_inserts import VerbatimRow
 from tailrace.log.waiting import Waiter, holds_operations
 
 _VIEWS: Final = "system.views"
 _ENOUGH: Final = 1000
-"""Events to be worked on at once: one slice of the log can hold very many"""
+"""Events to process at once: one slice of the log can hold very many."""
 
 
 class LogStream:
-    """The events one stream shows, in order.
+    """The rows one stream shows, in order.
 
-    Without a start point in its options, a stream begins behind what the log holds when it is opened.
+    Without a start point in its options, a stream begins after what the log holds when it is opened.
     """
 
     def __init__(self, plan: Plan, log: EventLog, lookups: Mapping[str, Lookups]) -> None:
-        """``lookups`` are those of each shard; there may be more of them later."""
+        """``lookups`` are those of each shard; more may be added later."""
         self._plan = plan
         self._log = log
         self._visible = plan.entry_filter()
-        # One tick behind the newest entry, so that a resume from the first position does not show it either.
-        now = log.now
-        view = plan.view_part(lookups, shares_events=True)
-        self._output = StreamOutput(plan, view, now=now + 1)
+        begin = log.begin
+        view = plan.view_part(lookups, shares_events=log.is_shared)
+        self._output = StreamOutput(plan, view, begin)
         self._resume = view.resume
-        # For what other streams do not show like this one: it is worked out for this stream alone.
+        # For what this stream does not show like the others.
         self._lookups = lookups
         self._own_parts: dict[str, SharedPart] = {}
         self._keeps_views = plan.scope.kind is ScopeKind.COLLECTION and plan.scope.coll == _VIEWS
         self._own_noops = plan.options.supported_events is not None
-        self._shows_runs = plan.shows_inserts_as_they_are
-        self._will_show_runs = plan.shows_inserts_once_resumed
+        self._shows_runs = plan.shows_inserts_verbatim
+        self._will_show_runs = plan.shows_inserts_verbatim_once_resumed
         self._expanded = plan.options.show_expanded_events
         start = plan.start
         self._is_checked = start is None
-        self._scanned = now if start is None else max(start - 1, 0)
+        self._scanned = max((begin if start is None else start) - 1, 0)
         self._waiter = Waiter(plan.scope, self._visible)
-        likeness = plan.likeness
-        self._likeness = None if likeness is None else log.steps.of(likeness)
+        key = plan.output_key if log.is_shared else None
+        self._group = None if key is None else log.shared_output.group(key)
         options = plan.options
         self._only_inserts = (
             options.full_document != "default"
@@ -65,95 +66,95 @@ class LogStream:
         )
 
     @property
+    def is_ended(self) -> bool:
+        """Whether an error or an invalidation has ended the stream; there may be rows before it."""
+        return self._output.is_ended
+
+    @property
     def is_done(self) -> bool:
-        """Whether the stream was invalidated and everything is out."""
+        """Whether the stream was invalidated and everything was taken."""
         return self._output.is_done
 
     @property
     def has_resumed(self) -> bool:
-        """Whether the event the client's token names was met; True if the token names none."""
+        """Whether the event that the client's token names was met; True if the token names none."""
         return self._output.has_resumed
 
     @property
     def position(self) -> bytes:
-        """The token document of the place behind what was taken."""
+        """The token document of the place after what was taken."""
         return self._output.position(self._scanned)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is something this stream has not shown or not looked at."""
-        return bool(self._output) or self._scanned < self._log.newest
+        """Whether there is something this stream has not shown or not read."""
+        return bool(self._output) or self._log.has_more(self._scanned)
 
     @property
     def has_news(self) -> bool:
-        """Whether `take` may give something, be it an error; if not, it is time to wait."""
-        return not self._is_checked or self._scanned < self._log.newest or self._output.has_news
+        """Whether `take` may return rows or raise an error; if not, it is time to wait."""
+        return not self._is_checked or self._log.has_more(self._scanned) or self._output.has_news
 
     @property
     def holds_rows(self) -> bool:
-        """Whether finished rows are waiting to be taken."""
+        """Whether finished rows wait to be taken."""
         return bool(self._output)
 
     @property
     def must_fetch(self) -> bool:
-        """Whether `take` or `work_ahead` would have to wait for a disk: `fetch` comes first then."""
-        return not (self._output or self._log.is_at_hand(self._scanned))
+        """Whether `take` or `work_ahead` would block on a disk: await `fetch` first."""
+        return not (self._output or self._log.is_loaded(self._scanned))
 
     async def fetch(self) -> None:
-        """Have at hand what the next `take` looks at."""
+        """Load what the next `take` reads into memory."""
         await self._log.fetch(self._scanned)
 
     def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[AnyRow]:
-        """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
+        """Return the next rows, at most ``count`` and ``size`` bytes; ``at_least`` of them at any size.
 
-        ``overhead`` is what a row takes besides its own bytes. Looks at no more than one slice of the log; if
-        `is_behind` afterwards, there may be more at once. Raises the stream's error once the rows before it
-        are out.
+        ``overhead`` is what a row takes besides its own bytes. Reads no more than one slice of the log; if
+        `is_behind` afterwards, there may be more at once. Raises the stream's error after the rows before it
+        were taken.
         """
         if not self._is_checked:
             self._log.check_start(self._plan.start or 0)
             self._is_checked = True
         output = self._output
-        if not output and self._scanned < self._log.newest and not output.is_ended:
+        if not output and self._log.has_more(self._scanned) and not output.is_ended:
             self._advance()
         return output.take(count, size, overhead=overhead, at_least=at_least)
 
     def work_ahead(self, size: int) -> bool:
-        """Prepare rows for the next `take`, up to about a size; whether there is more to be prepared.
+        """Prepare rows for the next `take`, up to about ``size`` bytes; return whether there is more to do.
 
-        Looks at no more than one slice of the log.
+        Reads no more than one slice of the log.
         """
         output = self._output
-        if output.is_ended or self._scanned >= self._log.newest or output.held_bytes >= size:
+        if output.is_ended or output.held_bytes >= size or not self._log.has_more(self._scanned):
             return False
         self._advance()
         return True
 
     def _advance(self) -> None:
-        """Show what the next slice of the log holds for this stream."""
+        """Add what the next slice of the log holds for this stream to the output."""
+        place = self._scanned
+        group = self._group
         try:
-            self._log.check_place(self._scanned)
+            self._log.check_place(place)
+            batch = None if group is None else group.batches.get(place)
+            if batch is None:
+                rows = self._next_rows(self._log.read(place))
+                batch = OutputBatch(rows, self._scanned)
+                if group is not None and rows.failure is None:
+                    self._log.shared_output.store(group, place, batch)
         except CommandError as error:
             self._output.fail(error)
             return
-        place = self._scanned
-        likeness = self._likeness
-        step = None if likeness is None else likeness.steps.get(place)
-        if step is None:
-            try:
-                found = self._log.read(place)
-            except CommandError as error:
-                self._output.fail(error)
-                return
-            rows = self._next_rows(found)
-            step = Step(rows, self._scanned)
-            if likeness is not None and rows.failure is None:
-                self._log.steps.keep(likeness, place, step)
-        self._scanned = step.scanned
-        self._output.add(step.shown)
+        self._scanned = batch.scanned
+        self._output.add(batch.shown)
 
     def _next_rows(self, found: Slice) -> Batch[AnyRow]:
-        """The rows of a slice, or of its beginning; moves the stream behind them."""
+        """The rows of a slice, or of its beginning; moves the stream after them."""
         rows: list[AnyRow] = []
         if self._will_show_runs and not self._shows_runs:
             self._shows_runs = self._resume.found and self._scanned >= (self._plan.start or 0)
@@ -163,7 +164,7 @@ class LogStream:
         return self._output.view(self._select(Slice(items, found.scanned)))
 
     def _show_runs(self, found: Slice, shown: list[AnyRow]) -> Sequence[LogItem]:
-        """Show the batches of inserts at the beginning of a slice; what is left of it, if there is room."""
+        """Show the runs at the beginning of a slice; returns what is left of it, if there is room."""
         if not self._shows_runs:
             return found.items
         for position, item in enumerate(found.items):
@@ -177,8 +178,8 @@ class LogStream:
                 break
         return ()
 
-    def _rows_of(self, item: LogItem) -> Sequence[InsertRow] | None:
-        """What is shown of a run, nothing if it is not for this stream; None if it is something else."""
+    def _rows_of(self, item: LogItem) -> Sequence[VerbatimRow] | None:
+        """What is shown of a run, nothing if the stream does not see it; None if the item is no run."""
         run = self._log.run_of(item)
         if run is None:
             return None
@@ -187,23 +188,25 @@ class LogStream:
         return run.seen_by(self._visible.scope, expanded=self._expanded, only_inserts=self._only_inserts)
 
     def _select(self, found: Slice) -> Batch[ChangeEvent]:
-        """The events of a slice that this stream can see; the slice is left where there are enough."""
+        """The events of a slice that pass the pre-filter; the slice is left where there are enough."""
         selected: list[ChangeEvent] = []
         for item in found.items:
             if len(selected) >= _ENOUGH or (selected and self._shows_runs and self._log.run_of(item)):
                 return Batch(selected)
             self._scanned = item.ts
             if isinstance(item, EntryItem):
-                own = self._select_logged(item, selected)
+                ended = self._select_logged(item, selected)
+            elif isinstance(item, SelectedEvents):
+                ended = self._select_all(item, selected)
             else:
-                own = self._select_recorded(item, selected)
-            if own is not None:
-                return own
+                ended = self._select_events(item, selected)
+            if ended is not None:
+                return ended
         self._scanned = found.scanned
         return Batch(selected)
 
     def _select_logged(self, item: EntryItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
-        """Add what this stream sees of an entry; the end of the stream, if that is where it ends."""
+        """Add what this stream may see of an entry; returns the end of the stream, if that is here."""
         entry = item.entry
         visible = self._visible
         extras = entry.extras
@@ -228,13 +231,19 @@ class LogStream:
             return Batch(selected, error, entry.ts)
         return None
 
-    def _select_recorded(self, item: LogItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
-        """The same for events that the history holds."""
-        may_show = self._visible.may_show
+    def _select_all(self, item: SelectedEvents, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """The same for events that have passed this stream's pre-filter."""
+        batch = item.batch
+        selected += batch.items
+        return None if batch.failure is None else batch.having(selected)
+
+    def _select_events(self, item: LogItem, selected: list[ChangeEvent]) -> Batch[ChangeEvent] | None:
+        """The same for an item that has events, or deferred entries in their place."""
+        visible = self._visible
         for event in self._log.events_of(item) or ():
             entry = event.entry
             try:
-                if not (self._visible.sees(entry) if is_untold(event) else may_show(event)):
+                if not (visible.sees(entry) if is_untold(event) else visible.may_show(event)):
                     continue
                 if not is_untold(event) and not self._is_own(entry):
                     selected.append(event)
@@ -248,7 +257,7 @@ class LogStream:
         return None
 
     def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:
-        """What only this stream makes of something that the history holds."""
+        """What only this stream makes of a deferred entry, or of an operation."""
         if is_untold(event):
             return self._own_part(event.shard)(Batch([event.entry.raw]))
         return self._own_part(event.shard).transform(Batch([event.entry]))
@@ -266,7 +275,7 @@ class LogStream:
         return self._own_noops and entry.head.op == "n"
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until there may be more; whether that was before the time was over.
+        """Wait until there may be more; return whether that was before the time was over.
 
         If it was not, nothing that the log holds now is for this stream: it was never woken.
         """

@@ -18,8 +18,8 @@ UNLIMITED: Final = 1 << 62
 class StreamOutput:
     """Runs the view part and keeps what it gives until it is taken."""
 
-    def __init__(self, plan: Plan, view: ViewPart, now: int = 0) -> None:
-        """``now`` is the cluster time from which on a stream without a start point shows events."""
+    def __init__(self, plan: Plan, view: ViewPart, begin: int) -> None:
+        """``begin`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
         self._rows: deque[AnyRow] = deque()
         self.held_bytes = 0
@@ -27,7 +27,7 @@ class StreamOutput:
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
-        token = plan.start_token or ResumeToken.high_water_mark(now, plan.release.token_version)
+        token = plan.start_token or ResumeToken.high_water_mark(begin, plan.release.token_version)
         self._position = token.to_bson()
         self._position_time = token.cluster_time
 
@@ -54,10 +54,6 @@ class StreamOutput:
     def has_news(self) -> bool:
         """Whether there are rows, an error or the end to be taken, or the news that there is nothing more."""
         return bool(self._rows) or self._failure is not None or self._closed_by is not None or self._is_cut
-
-    def accept(self, events: Batch[ChangeEvent]) -> None:
-        """Send events through the view part."""
-        self.add(self.view(events))
 
     def view(self, events: Batch[ChangeEvent]) -> Batch[AnyRow]:
         """What the view part makes of events; to be added next."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.log.event_log import EventLog, LogItem, Run, Slice
+from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.recorded import RecordedItem
 
@@ -17,9 +17,9 @@ class Tiers(EventLog):
     """The event log of a deployment whose history somebody builds; ``head`` is that of its oplogs."""
 
     def __init__(self, head: EventLog, history: HistoryLog) -> None:
+        super().__init__(head.lookups)
         self.waiters = head.waiters
-        self.steps = head.steps
-        self.lookups = head.lookups
+        self.shared_output = head.shared_output
         self._head = head
         self._history = history
 
@@ -43,9 +43,9 @@ class Tiers(EventLog):
         if self._is_past(after):
             self._history.check_place(after)
 
-    def is_at_hand(self, after: int) -> bool:
+    def is_loaded(self, after: int) -> bool:
         """Always, but for what only the history has."""
-        return not self._is_past(after) or self._history.is_at_hand(after)
+        return not self._is_past(after) or self._history.is_loaded(after)
 
     async def fetch(self, after: int) -> None:
         """Have a piece of the history at hand."""
@@ -63,7 +63,7 @@ class Tiers(EventLog):
                     raise
         return self._history.read(after)
 
-    def run_of(self, item: LogItem) -> Run | None:
+    def run_of(self, item: LogItem) -> VerbatimRun | None:
         """The events of an item as a run."""
         return self._of(item).run_of(item)
 

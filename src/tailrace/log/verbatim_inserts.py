@@ -20,7 +20,7 @@ _SHAPES: Final = {
 }
 
 
-class InsertRow:
+class VerbatimRow:
     """One event of a run, as `events/stages/stage.py` has rows of other events."""
 
     __slots__ = ("cluster_time", "raw")
@@ -53,14 +53,16 @@ class InsertRun:
     def __len__(self) -> int:
         return len(self._inserted.documents)
 
-    def seen_by(self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool) -> Sequence[InsertRow] | None:
+    def seen_by(
+        self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[VerbatimRow] | None:
         """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
         del only_inserts  # there is nothing else
         if not scope.sees_head(self.head):
             return ()
         return self.rows(expanded=expanded)
 
-    def rows(self, *, expanded: bool) -> list[InsertRow] | None:
+    def rows(self, *, expanded: bool) -> list[VerbatimRow] | None:
         """The events in order; None if they have to be shown one by one."""
         if expanded not in self._shown:
             self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, _SHAPES[expanded])
@@ -68,4 +70,4 @@ class InsertRun:
         if shown is None:
             return None
         ts = self._entry.ts
-        return [InsertRow(raw, ts) for raw in shown]
+        return [VerbatimRow(raw, ts) for raw in shown]

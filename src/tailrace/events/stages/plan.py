@@ -263,13 +263,13 @@ class Plan:
         return EntryFilter(self.scope_match(), self.pushed)
 
     @property
-    def shows_inserts_as_they_are(self) -> bool:
+    def shows_inserts_verbatim(self) -> bool:
         """Whether no stage does anything to an insert but render it in the current version."""
         token = self.start_token
-        return (token is None or token.is_high_water_mark) and self.shows_inserts_once_resumed
+        return (token is None or token.is_high_water_mark) and self.shows_inserts_verbatim_once_resumed
 
     @property
-    def shows_inserts_once_resumed(self) -> bool:
+    def shows_inserts_verbatim_once_resumed(self) -> bool:
         """The same, behind the event that the stream was resumed after."""
         token = self.start_token
         is_current = token is None or token.version <= CURRENT_VERSION
@@ -277,14 +277,14 @@ class Plan:
         return is_current and is_untouched and self.release.shows_inserts_as_now
 
     @property
-    def likeness(self) -> Hashable | None:
-        """What the streams have in common that show the same from the same place on.
+    def output_key(self) -> Hashable | None:
+        """Equal for streams that show the same from the same place on.
 
         None for a stream whose past matters, or that looks things up when it shows an event.
         """
         options = self.options
         shows_images = options.full_document != "default" or options.full_document_before_change != "off"
-        if shows_images or not self.shows_inserts_as_they_are:
+        if shows_images or not self.shows_inserts_verbatim:
             return None
         anywhere = replace(options, resume_after=None, start_after=None, start_at_operation_time=None)
         return self.scope, anywhere, self.raw_data, tuple(sorted(self.parameters.items()))
@@ -309,7 +309,7 @@ class Plan:
 
         With ``shares_events`` other streams show the same events, and what one rendered serves the next.
         """
-        resume = self._resume_point()
+        resume = self.resume_point()
         return ViewPart(
             resume,
             [stage for stage, _ in self._event_steps(resume)],
@@ -318,7 +318,8 @@ class Plan:
             shares_events=shares_events,
         )
 
-    def _resume_point(self) -> ResumePoint:
+    def resume_point(self) -> ResumePoint:
+        """Return the state of a stream at its start."""
         return ResumePoint(self.start_token, newest_version=self.release.token_version)
 
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
@@ -390,7 +391,7 @@ class Plan:
             _internal("UnwindTransaction"),
             _internal("Transform", **self.options.to_spec()),
         ]
-        resume = self._resume_point()
+        resume = self.resume_point()
         for _, shown in (*self._event_steps(resume), *self._row_steps(resume, {})):
             stages += shown
         return {"stages": stages}

@@ -26,6 +26,7 @@ from tailrace.events.layout.template import (
     Hole,
     Template,
 )
+from tailrace.events.merge import order_key
 from tailrace.lake.bulk.plain_entries import UPDATED, PlainEntries
 from tailrace.lake.bulk.splicing import (
     HEX_LOWER,
@@ -138,7 +139,7 @@ class _Columns:
         if not len(places):
             return tokens
         texts = tokens.take(pa.array(places)).to_pylist()
-        ranked = sorted(range(len(places)), key=lambda row: (times[places[row]], texts[row]))
+        ranked = sorted(range(len(places)), key=lambda row: order_key(times[places[row]], texts[row]))
         if ranked == list(range(len(places))):
             return tokens
         moved = np.arange(self._count)

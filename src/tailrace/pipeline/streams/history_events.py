@@ -13,12 +13,9 @@ from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
 from tailrace.lake.schema import time_of, times_of
 from tailrace.lake.table import HistoryTable
-from tailrace.log.event_log import EventLog, LogItem, Slice
-from tailrace.log.event_log import Run as LogRun
+from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.recorded import RecordedItem, RowReader
-from tailrace.log.shared_output import CommonSteps
 from tailrace.log.stream import LogStream
-from tailrace.log.waiting import Waiters
 from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
 from tailrace.sources.archives.document_files import DocumentFiles
 
@@ -148,9 +145,7 @@ class _IntervalLog(EventLog):
     """The rows of one interval, read once from their beginning to their end."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], through: int) -> None:
-        self.waiters = Waiters()
-        self.steps = CommonSteps()
-        self.lookups = {"": Lookups()}
+        super().__init__({"": Lookups()})
         self._batches = batches
         self._through = through
         self._reader = RowReader()
@@ -181,7 +176,7 @@ class _IntervalLog(EventLog):
         self._items = items
         return Slice(items, items[-1].ts)
 
-    def run_of(self, item: LogItem) -> LogRun | None:
+    def run_of(self, item: LogItem) -> VerbatimRun | None:
         """See `EventLog`."""
         assert isinstance(item, RecordedItem)
         return item.run

@@ -10,7 +10,6 @@ from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
 from tailrace.log.local_engine import LocalEngine
 from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
-from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
@@ -127,17 +126,8 @@ class EngineRun(Run):
         return self._engine.has_resumed
 
     def rows(self) -> Rows:
-        """Feed the shard that is furthest behind until all are read or the stream is over."""
+        """See `Run`."""
         engine = self._engine
-        positions = dict.fromkeys(self._feeds, self._after)
-        while positions and not engine.done:
-            shard = min(positions, key=positions.__getitem__)
-            entries = next(self._feeds[shard], None)
-            if entries is None:
-                del positions[shard]
-                engine.finish(shard)
-            elif entries:
-                positions[shard] = entry_time(entries[-1])
-                engine.push(shard, entries)
+        for _ in engine.feed(self._feeds, self._after):
             while rows := engine.drain_rows():
                 yield [*rows]

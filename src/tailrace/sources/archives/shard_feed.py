@@ -1,5 +1,7 @@
 """Read one shard's archived oplog in batches."""
 
+from collections.abc import Iterator
+
 from tailrace.errors import DamagedInputError
 from tailrace.sources.archives.archive import ArchivedOplog, EntryBatch
 from tailrace.sources.archives.entry_spool import EntrySpool
@@ -11,8 +13,6 @@ class ShardFeed:
 
     def __init__(self, paths: list[str]) -> None:
         self.oplog = ArchivedOplog(paths)
-        self.position = -1
-        """cluster time of the newest entry returned; -1 before the first"""
         self.entries = 0
         """number of entries read"""
         self._batches = self.oplog.batches()
@@ -27,22 +27,20 @@ class ShardFeed:
         self._batches.close()
         self._spool.__exit__()
 
-    def next_entries(self, start: int) -> list[bytes] | None:
-        """The next batch, or None at the end.
+    def batches(self, start: int) -> Iterator[list[bytes]]:
+        """Yield the entries in order.
 
         Batches that end before ``start`` are skipped, except the first one: it shows how far back the oplog
         goes. The entries of their transactions are stored, because a transaction may end after ``start``.
         """
-        for batch in self._batches:
-            is_first = self.position < 0
-            self.position = batch.last_time
+        for number, batch in enumerate(self._batches):
             self.entries += len(batch.entries)
             self._last = batch
             self._spool.add(batch.entries, batch.path, batch.offsets)
-            if is_first or batch.last_time >= start:
-                return batch.entries
-            self._spool.release()
-        return None
+            if number == 0 or batch.last_time >= start:
+                yield batch.entries
+            else:
+                self._spool.release()
 
     def damage(self) -> DamagedInputError | None:
         """The first damaged entry of the batch returned last, or of the transactions that it continues."""

@@ -18,7 +18,7 @@ from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FL
 from tailrace.events.stages.stage import Row
 from tailrace.log.event_log import EventLog
 from tailrace.log.stream import LogStream
-from tailrace.log.verbatim_inserts import InsertRow
+from tailrace.log.verbatim_inserts import VerbatimRow
 from tailrace.mongod.server.admin.counters import ChangeStreamCounters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -245,7 +245,7 @@ class ChangeStreamCursor:
 
     async def _collect(self, limit: int) -> CursorBatch:
         """The available events: as many as fit and can be found in a short time."""
-        rows: list[Row | InsertRow] = []
+        rows: list[Row | VerbatimRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
         pause = 0.0
@@ -292,7 +292,7 @@ class ChangeStreamCursor:
             self._ahead.cancel()
             self._ahead = None
 
-    def _batch(self, rows: list[Row | InsertRow]) -> CursorBatch:
+    def _batch(self, rows: list[Row | VerbatimRow]) -> CursorBatch:
         stream = self._stream
         documents = [row.raw for row in rows]
         if self._splits:

@@ -1,0 +1,35 @@
+"""The canonical events of an interval, the plain way: what the vectorised pipeline is compared with."""
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.merge import merge_by_time, settle_events
+from tailrace.sources.shard_events import ShardStages
+from tailrace.sources.source import OplogSource
+
+
+def shared_events(
+    source: OplogSource, after: int, through: int, *, marks_end: bool = False
+) -> Iterator[list[ChangeEvent]]:
+    """The events of an interval, and the entries a history keeps in their place (`lake/deferred_entries.py`).
+
+    Changes of documents that were there before carry the stored pre-image. One cluster time is never in two
+    lists. Raises `CommandError` 286 if an oplog does not go back that far.
+    """
+    shards = [_events_of(source, name, after, through, marks_end=marks_end) for name in source.shards()]
+    if len(shards) == 1:
+        yield from (events for events in shards[0] if events)
+        return
+    parts = [[event for events in shard for event in events] for shard in shards]
+    yield [*merge_by_time(parts, attrgetter("entry.ts"), settle_events)]
+
+
+def _events_of(
+    source: OplogSource, shard: str, after: int, through: int, *, marks_end: bool
+) -> Iterator[list[ChangeEvent]]:
+    stages = ShardStages(source, shard, after, through, marks_end=marks_end)
+    for raws in source.entries(shard, after, through):
+        events = stages.events(raws)
+        stages.add_images(events)
+        yield events
