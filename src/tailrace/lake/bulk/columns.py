@@ -139,7 +139,7 @@ class _Columns:
         if not len(places):
             return tokens
         texts = tokens.take(pa.array(places)).to_pylist()
-        ranked = sorted(range(len(places)), key=lambda row: order_key(times[places[row]], texts[row]))
+        ranked = sorted(range(len(places)), key=lambda row: order_key(int(times[places[row]]), texts[row]))
         if ranked == list(range(len(places))):
             return tokens
         moved = np.arange(self._count)
