@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias, TypedDict
 from bson import Timestamp
 from pymongo.collation import Collation
 
+from tailrace.events.options import OPTIONS
+
 Document: TypeAlias = Mapping[str, Any]
 Pipeline: TypeAlias = Sequence[Document]
 
@@ -19,7 +21,10 @@ START_OPTIONS: Final = ("startAfter", "resumeAfter", "startAtOperationTime")
 
 
 class Keywords(TypedDict, total=False):
-    """The keyword arguments of `watch`: PyMongo's names, and two for options that PyMongo does not name."""
+    """The keyword arguments of `watch`: PyMongo's names, and two for fields that PyMongo does not name.
+
+    Further options of `$changeStream` are accepted by their names in `events/options.py`.
+    """
 
     full_document: str | None
     full_document_before_change: str | None
@@ -33,16 +38,6 @@ class Keywords(TypedDict, total=False):
     comment: Any
     stage_options: Document | None
     command_options: Document | None
-
-
-_STAGE_NAMES: Final = {
-    "full_document": "fullDocument",
-    "full_document_before_change": "fullDocumentBeforeChange",
-    "resume_after": "resumeAfter",
-    "start_after": "startAfter",
-    "start_at_operation_time": "startAtOperationTime",
-    "show_expanded_events": "showExpandedEvents",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,9 @@ class StreamOptions:
         {'fullDocument': 'updateLookup'}
         """
         given: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
-        stage = {wire: given.pop(name) for name, wire in _STAGE_NAMES.items() if name in given}
+        stage = {
+            option.name: given.pop(option.keyword) for option in OPTIONS.values() if option.keyword in given
+        }
         stage |= given.pop("stage_options", {})
         collation = given.pop("collation", None)
         if isinstance(collation, Collation):

@@ -1,13 +1,19 @@
-"""The options of `$changeStream`, checked once.
+"""The options of `$changeStream`, each declared in one place, checked once.
+
+A field of `ChangeStreamOptions` declares an option: its name, how its value is read and checked, its default,
+and the types of events it hides. `OPTIONS` is the table of all declarations; whatever accepts options (the
+server, replay, Spark's data source, the client) reads it.
 
 `ChangeStreamOptions.parse` goes through the specification the way the server does: first every field by
 itself (known, not repeated, of the right type, of a known value), then what the fields mean together and on
-this scope, in the server's order, so that a specification with several faults is answered with the same one.
+this scope, in the server's order, so that a specification with several faults gets the server's error.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Annotated, Any, Final, get_type_hints
 
 from bson import Timestamp
 
@@ -16,7 +22,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.cluster_time import from_timestamp
+from tailrace.events.change_event import CLASSIC_TYPES
+from tailrace.events.cluster_time import ClusterTime, from_timestamp
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken, cluster_time_of
 from tailrace.events.scope import CLUSTER_DATABASE, INTERNAL_DATABASES, Scope, ScopeKind
 
@@ -27,29 +34,79 @@ READER_VERSIONS: Final = ("v1", "v2")
 _EVENT_WITHOUT_COLLECTION: Final = "endOfTransaction"
 
 
+class OptionForm(Enum):
+    """What an option's value is, for those who read it from text."""
+
+    FLAG = "a boolean"
+    TEXT = "a string"
+    TOKEN = "a resume token document"
+    TIME = "a timestamp"
+    NAMES = "an array of strings"
+
+
+@dataclass(frozen=True)
+class OptionDeclaration:
+    """One option of `$changeStream`."""
+
+    name: str
+    form: OptionForm = OptionForm.FLAG
+    choices: tuple[str, ...] = ()
+    """The values that a text may have; all, if empty."""
+    attribute: str = ""
+    """The field of `ChangeStreamOptions` that has the value; "" if it has none."""
+    types: Callable[[Any], frozenset[str] | None] | None = None
+    """Called with the value, returns the types of events that the stream shows; None for all."""
+
+    @property
+    def keyword(self) -> str:
+        """Its name in Python."""
+        return self.attribute or re.sub("[A-Z]", lambda found: "_" + found[0].lower(), self.name)
+
+    def read(self, value: Any) -> Any:
+        """Check a value of the specification, and return what `ChangeStreamOptions` stores."""
+        return _READERS[self.form](self, value)
+
+
+def _expanded_types(value: bool) -> frozenset[str] | None:
+    return None if value else CLASSIC_TYPES
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeStreamOptions:
     """One stream's options; the defaults are those of an empty specification."""
 
-    resume_after: ResumeToken | None = None
-    start_after: ResumeToken | None = None
-    start_at_operation_time: int | None = None
-    """A cluster time: seconds in the high 32 bits, increment in the low."""
-    full_document: str = "default"
-    full_document_before_change: str = "off"
-    all_changes_for_cluster: bool = False
-    show_expanded_events: bool = False
-    show_system_events: bool = False
-    show_migration_events: bool = False
-    show_raw_update_description: bool = False
-    show_commit_timestamp: bool = False
-    allow_to_run_on_config_db: bool = False
-    allow_to_run_on_system_ns: bool = False
-    match_collection_uuid_for_update_lookup: bool = False
-    ignore_removed_shards: bool = False
-    version: str | None = None
+    resume_after: Annotated[ResumeToken | None, OptionDeclaration("resumeAfter", OptionForm.TOKEN)] = None
+    start_after: Annotated[ResumeToken | None, OptionDeclaration("startAfter", OptionForm.TOKEN)] = None
+    start_at_operation_time: Annotated[
+        ClusterTime | None, OptionDeclaration("startAtOperationTime", OptionForm.TIME)
+    ] = None
+    full_document: Annotated[str, OptionDeclaration("fullDocument", OptionForm.TEXT, FULL_DOCUMENT)] = (
+        "default"
+    )
+    full_document_before_change: Annotated[
+        str, OptionDeclaration("fullDocumentBeforeChange", OptionForm.TEXT, FULL_DOCUMENT_BEFORE_CHANGE)
+    ] = "off"
+    all_changes_for_cluster: Annotated[bool, OptionDeclaration("allChangesForCluster")] = False
+    show_expanded_events: Annotated[bool, OptionDeclaration("showExpandedEvents", types=_expanded_types)] = (
+        False
+    )
+    show_system_events: Annotated[bool, OptionDeclaration("showSystemEvents")] = False
+    show_migration_events: Annotated[bool, OptionDeclaration("showMigrationEvents")] = False
+    show_raw_update_description: Annotated[bool, OptionDeclaration("showRawUpdateDescription")] = False
+    show_commit_timestamp: Annotated[bool, OptionDeclaration("showCommitTimestamp")] = False
+    allow_to_run_on_config_db: Annotated[bool, OptionDeclaration("allowToRunOnConfigDB")] = False
+    allow_to_run_on_system_ns: Annotated[bool, OptionDeclaration("allowToRunOnSystemNS")] = False
+    match_collection_uuid_for_update_lookup: Annotated[
+        bool, OptionDeclaration("matchCollectionUUIDForUpdateLookup")
+    ] = False
+    ignore_removed_shards: Annotated[bool, OptionDeclaration("ignoreRemovedShards")] = False
+    version: Annotated[str | None, OptionDeclaration("version", OptionForm.TEXT, READER_VERSIONS)] = None
     """Which reader a router uses; not the version of tokens."""
-    supported_events: tuple[str, ...] | None = None
+    supported_events: Annotated[
+        tuple[str, ...] | None, OptionDeclaration("supportedEvents", OptionForm.NAMES)
+    ] = None
+    others: tuple[tuple[str, Any], ...] = ()
+    """Values of options without a field, by name."""
     given: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The specification as it came."""
 
@@ -69,13 +126,18 @@ class ChangeStreamOptions:
         ('updateLookup', None)
         """
         given = _given(spec)
-        found = {"all_changes_for_cluster": scope.kind is ScopeKind.CLUSTER, **_check_fields(given)}
+        values = _check_fields(given)
+        found = {
+            "all_changes_for_cluster": scope.kind is ScopeKind.CLUSTER,
+            **{OPTIONS[name].attribute: value for name, value in values.items() if OPTIONS[name].attribute},
+        }
         _check_deployment(found, scope, on_router=on_router, is_replica_set=is_replica_set)
         _check_start(found)
         for name in ("resume_after", "start_after"):
             if name in found:
                 found[name] = _read_token(found[name])
-        options = cls(**found, given=dict(given))
+        others = tuple((name, value) for name, value in values.items() if not OPTIONS[name].attribute)
+        options = cls(**found, others=others, given=dict(given))
         options._check_token(scope)
         options._check_supported_events(on_router)
         return options
@@ -92,6 +154,20 @@ class ChangeStreamOptions:
         """The version of tokens behind the resume point."""
         token = self.resume_token
         return CURRENT_VERSION if token is None else max(CURRENT_VERSION, token.version)
+
+    @property
+    def shown_types(self) -> frozenset[str] | None:
+        """The types of events that the stream shows; None for all."""
+        others = dict(self.others)
+        shown: frozenset[str] | None = None
+        for option in OPTIONS.values():
+            if option.types is None:
+                continue
+            value = getattr(self, option.attribute) if option.attribute else others.get(option.name)
+            types = option.types(value)
+            if types is not None:
+                shown = types if shown is None else shown & types
+        return shown
 
     def to_spec(self) -> dict[str, Any]:
         """The specification again: what the user set, in the user's order."""
@@ -134,15 +210,15 @@ def _given(spec: Mapping[str, Any] | bytes) -> list[tuple[str, Any]]:
 
 
 def _check_fields(given: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Each option by itself; gives back the fields of `ChangeStreamOptions` that were set."""
+    """Check each option by itself; returns the values by name."""
     found: dict[str, Any] = {}
     for name, value in given:
-        if name not in _FIELDS:
+        option = OPTIONS.get(name)
+        if option is None:
             raise CommandError(ErrorCode.IDLUnknownField, f"$changeStream has no option {name!r}")
-        attribute, read = _FIELDS[name]
-        if attribute in found:
+        if name in found:
             raise CommandError(ErrorCode.IDLDuplicateField, f"$changeStream has the option {name} twice")
-        found[attribute] = read(name, value)
+        found[name] = option.read(value)
     return found
 
 
@@ -191,67 +267,59 @@ def _invalid_token(message: str) -> CommandError:
     return CommandError(ErrorCode.InvalidResumeToken, message)
 
 
-def _wrong_type(name: str, value: Any, wanted: str) -> CommandError:
-    message = f"the $changeStream option {name} must be {wanted}, not {type_name(value)}"
+def _wrong_type(option: OptionDeclaration, value: Any) -> CommandError:
+    message = f"the $changeStream option {option.name} must be {option.form.value}, not {type_name(value)}"
     return CommandError(ErrorCode.TypeMismatch, message)
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(option: OptionDeclaration, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _wrong_type(name, value, "a boolean")
+        raise _wrong_type(option, value)
     return value
 
 
-def _token_document(name: str, value: Any) -> Mapping[str, Any]:
+def _token_document(option: OptionDeclaration, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _wrong_type(name, value, "a resume token document")
+        raise _wrong_type(option, value)
     return value
 
 
-def _cluster_time(name: str, value: Any) -> int:
+def _cluster_time(option: OptionDeclaration, value: Any) -> ClusterTime:
     if not isinstance(value, Timestamp):
-        raise _wrong_type(name, value, "a timestamp")
+        raise _wrong_type(option, value)
     return from_timestamp(value)
 
 
-def _one_of(choices: tuple[str, ...]) -> Callable[[str, Any], str]:
-    def read(name: str, value: Any) -> str:
-        if type(value) is not str:
-            raise _wrong_type(name, value, "a string")
-        if value not in choices:
-            message = f"the $changeStream option {name} must be one of {', '.join(choices)}, not {value!r}"
-            raise CommandError(ErrorCode.BadValue, message)
-        return value
-
-    return read
+def _text(option: OptionDeclaration, value: Any) -> str:
+    if type(value) is not str:
+        raise _wrong_type(option, value)
+    choices = option.choices
+    if choices and value not in choices:
+        message = f"the $changeStream option {option.name} must be one of {', '.join(choices)}, not {value!r}"
+        raise CommandError(ErrorCode.BadValue, message)
+    return value
 
 
-def _names(name: str, value: Any) -> tuple[str, ...]:
+def _names(option: OptionDeclaration, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        raise _wrong_type(name, value, "an array of strings")
+        raise _wrong_type(option, value)
     for item in value:
         if type(item) is not str:
-            raise _wrong_type(name, item, "an array of strings")
+            raise _wrong_type(option, item)
     return tuple(value)
 
 
-# Option: its field above, and what reads its value.
-_FIELDS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
-    "resumeAfter": ("resume_after", _token_document),
-    "startAfter": ("start_after", _token_document),
-    "startAtOperationTime": ("start_at_operation_time", _cluster_time),
-    "fullDocument": ("full_document", _one_of(FULL_DOCUMENT)),
-    "fullDocumentBeforeChange": ("full_document_before_change", _one_of(FULL_DOCUMENT_BEFORE_CHANGE)),
-    "allChangesForCluster": ("all_changes_for_cluster", _flag),
-    "showExpandedEvents": ("show_expanded_events", _flag),
-    "showSystemEvents": ("show_system_events", _flag),
-    "showMigrationEvents": ("show_migration_events", _flag),
-    "showRawUpdateDescription": ("show_raw_update_description", _flag),
-    "showCommitTimestamp": ("show_commit_timestamp", _flag),
-    "allowToRunOnConfigDB": ("allow_to_run_on_config_db", _flag),
-    "allowToRunOnSystemNS": ("allow_to_run_on_system_ns", _flag),
-    "matchCollectionUUIDForUpdateLookup": ("match_collection_uuid_for_update_lookup", _flag),
-    "ignoreRemovedShards": ("ignore_removed_shards", _flag),
-    "version": ("version", _one_of(READER_VERSIONS)),
-    "supportedEvents": ("supported_events", _names),
+_READERS: Final[dict[OptionForm, Callable[[OptionDeclaration, Any], Any]]] = {
+    OptionForm.FLAG: _flag,
+    OptionForm.TEXT: _text,
+    OptionForm.TOKEN: _token_document,
+    OptionForm.TIME: _cluster_time,
+    OptionForm.NAMES: _names,
 }
+
+OPTIONS: Final[dict[str, OptionDeclaration]] = {
+    declared.name: replace(declared, attribute=attribute)
+    for attribute, hint in get_type_hints(ChangeStreamOptions, include_extras=True).items()
+    for declared in getattr(hint, "__metadata__", ())
+}
+"""All options by name."""

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
+from tailrace.events.change_event import DOCUMENT_TYPES, ChangeEvent, EventKind
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
 from tailrace.events.options import ChangeStreamOptions
@@ -160,13 +160,16 @@ class DeploymentPart:
         return self._transform(self._unwind(Batch(visible)))
 
 
-def only_classic(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
-    """Keep the event types that every stream shows."""
-    classic = CLASSIC_TYPES
-    for event in batch.items:
-        if event.kind.operation_type not in classic:
-            return batch.having([e for e in batch.items if e.kind.operation_type in classic])
-    return batch
+def only_types(types: frozenset[str]) -> Stage[ChangeEvent, ChangeEvent]:
+    """Return the stage that drops events of other types."""
+
+    def drop_others(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
+        for event in batch.items:
+            if event.kind.operation_type not in types:
+                return batch.having([e for e in batch.items if e.kind.operation_type in types])
+        return batch
+
+    return drop_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,9 @@ class Plan:
         token = self.start_token
         is_current = token is None or token.version <= CURRENT_VERSION
         is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
-        return is_current and is_untouched and self.release.shows_inserts_as_now
+        types = self.options.shown_types
+        shows_all = types is None or types >= DOCUMENT_TYPES
+        return is_current and is_untouched and shows_all and self.release.shows_inserts_as_now
 
     @property
     def output_key(self) -> Hashable | None:
@@ -328,8 +333,9 @@ class Plan:
         if self.scope.kind is not ScopeKind.CLUSTER:
             yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
         yield CheckResumability(resume), [_internal("CheckResumability")]
-        if not self.options.show_expanded_events:
-            yield only_classic, [{"$match": {"operationType": {"$in": sorted(CLASSIC_TYPES)}}}]
+        types = self.options.shown_types
+        if types is not None:
+            yield only_types(types), [{"$match": {"operationType": {"$in": sorted(types)}}}]
 
     def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
         """What happens to rendered events."""

@@ -6,7 +6,7 @@ unknown name is refused: a stream with a misspelt filter would show too much.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,6 +16,7 @@ from bson import Timestamp
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp, through_timestamp
+from tailrace.events.options import OPTIONS, OptionForm
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
 from tailrace.pipeline.options.option_values import OptionValues, is_uri
@@ -41,25 +42,15 @@ _IGNORED: Final = (
     "aggregation.allowdiskuse", "comment", "cursor.", "hint", "inferschema.", "mongoclientfactory",
     "partitioner", "readconcern.", "readpreference.", "samplesize", "sql.inferschema.", "sql.pipeline.",
 )  # fmt: skip
-_STREAM_FLAGS: Final = (
-    "allChangesForCluster", "showExpandedEvents", "showSystemEvents", "showMigrationEvents",
-    "showRawUpdateDescription", "showCommitTimestamp", "allowToRunOnConfigDB", "allowToRunOnSystemNS",
-    "matchCollectionUUIDForUpdateLookup", "ignoreRemovedShards",
-)  # fmt: skip
-_STREAM_TEXTS: Final = ("fullDocument", "fullDocumentBeforeChange", "version")
-_STREAM_TOKENS: Final = ("resumeAfter", "startAfter")
 _SOURCES: Final = ("uri", "history", "oplog", "oplogs", "path")
 _OTHERS: Final = (
     "changelog", "collation", "collection", "columnNameOfCorruptRecord", "database", "documents",
     "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
-    "startAtOperationTime", "startingOffsets", "startingTimestamp", "startupMode", "supportedEvents",
-    _STARTUP_TIME,
+    "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
 )  # fmt: skip
-_KNOWN: Final = frozenset(
-    name.lower() for name in (*_OTHERS, *_SOURCES, *_STREAM_FLAGS, *_STREAM_TEXTS, *_STREAM_TOKENS)
-)
+_KNOWN: Final = frozenset(name.lower() for name in (*_OTHERS, *_SOURCES))
 
 
 @dataclass(frozen=True)
@@ -126,11 +117,12 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
 
 def _known_options(given: Mapping[str, str]) -> dict[str, str]:
     options: dict[str, str] = {}
+    known = _KNOWN.union(map(str.lower, OPTIONS))
     for name, value in given.items():
         key = name.lower()
         key = next((key.removeprefix(prefix) for prefix in _PREFIXES if key.startswith(prefix)), key)
         key = _ALIASES.get(key, key)
-        if key in _KNOWN:
+        if key in known:
             options[key] = value
         elif not key.startswith(_IGNORED):
             raise UsageError(f"there is no option {name!r}; docs/spark.md lists those there are")
@@ -196,22 +188,27 @@ def _scope(values: OptionValues, change_stream: Mapping[str, Any]) -> tuple[Scop
 
 def _change_stream(values: OptionValues) -> dict[str, Any]:
     found = dict(values.document("options") or {})
-    for name in _STREAM_TEXTS:
-        if name in values:
-            found[name] = values.text(name)
-    for name in _STREAM_FLAGS:
-        if name in values:
-            found[name] = values.flag(name)
-    for name in _STREAM_TOKENS:
-        text = values.text(name)
-        if text is not None:
-            found[name] = values.document(name) if text.startswith("{") else {"_data": text}
-    if "supportedEvents" in values:
-        found["supportedEvents"] = values.json("supportedEvents")
+    for option in OPTIONS.values():
+        if option.name in values and option.form is not OptionForm.TIME:
+            found[option.name] = _READERS[option.form](values, option.name)
     start = _start_time(values)
     if start is not None:
         found["startAtOperationTime"] = start
     return found
+
+
+def _token(values: OptionValues, name: str) -> Any:
+    """A resume token: its document as JSON, or the text of its `_data`."""
+    text = values.text(name) or ""
+    return values.document(name) if text.startswith("{") else {"_data": text}
+
+
+_READERS: Final[dict[OptionForm, Callable[[OptionValues, str], Any]]] = {
+    OptionForm.FLAG: lambda values, name: values.flag(name),
+    OptionForm.TEXT: OptionValues.text,
+    OptionForm.TOKEN: _token,
+    OptionForm.NAMES: OptionValues.json,
+}
 
 
 def _start_time(values: OptionValues) -> Timestamp | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.bson import documents
+from tailrace.events.cluster_time import ClusterTime
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 
@@ -60,5 +61,6 @@ class StreamSpec:
 
 def goes_on_after(plan: Plan, after: int) -> Plan:
     """The plan of a stream that has passed its start and everything up to a cluster time."""
-    options = replace(plan.options, resume_after=None, start_after=None, start_at_operation_time=after + 1)
+    start = ClusterTime(after + 1)
+    options = replace(plan.options, resume_after=None, start_after=None, start_at_operation_time=start)
     return replace(plan, options=options)
