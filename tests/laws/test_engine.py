@@ -4,7 +4,7 @@ import random
 from tempfile import TemporaryDirectory
 
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tests.laws.law_seeds import over_seeds
 from tests.laws.restored_stores import any_started_stream, lookups_of, observed, restore, restored_store, run
 from tests.support.choices import any_stream
@@ -17,7 +17,7 @@ def compare(history: History) -> None:
     cut = rng.randrange(len(history.entries) + 1)
     with TemporaryDirectory() as folder, restored_store(folder) as store:
         restore(store, history.entries[:cut])
-        head = Head(store)
+        head = HeadLog(store)
         restore(store, history.entries[cut:])
         for _ in range(3):
             stream = any_started_stream(history, rng)
@@ -33,7 +33,7 @@ def several_streams(history: History) -> None:
     """An entry is transformed at most once, no matter how many streams are open."""
     rng = random.Random(history.seed)
     with TemporaryDirectory() as folder, restored_store(folder) as store:
-        head = Head(store)
+        head = HeadLog(store)
         restore(store, history.entries)
         for _ in range(4):
             stream = any_stream(history, rng).resumed(

@@ -18,7 +18,7 @@ from pymongo import MongoClient
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.oplogs import StoreOplog
 from tailrace.log.tiers import Tiers
@@ -48,7 +48,7 @@ def _compare(history: History, store: Store, path: Path, rng: random.Random) -> 
     is_whole = rng.random() < 0.7
     if is_whole:
         builder.build()
-    head = Head(store)
+    head = HeadLog(store)
     log = HistoryLog(StoreOplog(store), path)
     try:
         log.open()

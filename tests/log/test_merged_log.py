@@ -21,7 +21,7 @@ from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.local_engine import LocalEngine
 from tailrace.log.merged_log import MergedLog
 from tailrace.log.stream import LogStream
@@ -54,7 +54,7 @@ class Cluster:
         self.clock = ClusterClock(WallClock())
         self.log = MergedLog(self.clock, nothing)
         self.stores: dict[str, Store] = {}
-        self.heads: dict[str, Head] = {}
+        self.heads: dict[str, HeadLog] = {}
         for number in range(shards):
             self.open(f"shard{number}")
             self.log.add(self.heads[f"shard{number}"], self.stores[f"shard{number}"])
@@ -64,7 +64,7 @@ class Cluster:
         store = Store.open(self._path / name, clock=self.clock, map_size=1 << 26)
         store.attach(asyncio.get_running_loop())
         self.stores[name] = store
-        self.heads[name] = Head(store, shard=name)
+        self.heads[name] = HeadLog(store, shard=name)
 
     def join(self, name: str) -> None:
         self.log.add(self.heads[name], self.stores[name], joins_now=True)
@@ -434,7 +434,7 @@ def show(
             store = stack.enter_context(restored_store(f"{folder}/{number}"))
             cut = rng.randrange(len(log) + 1)
             restore(store, log[:cut])
-            head = Head(store, shard=f"shard{number}")
+            head = HeadLog(store, shard=f"shard{number}")
             store.clock.continue_after(last)
             restore(store, log[cut:])
             merged.add(head, store)

@@ -10,7 +10,7 @@ from tailrace.bson.documents import encode
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.local_engine import LocalEngine
 from tailrace.log.shared_output import SharedOutput
 from tailrace.log.stream import LogStream
@@ -26,7 +26,7 @@ class Log:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.head = Head(store)
+        self.head = HeadLog(store)
         self._number = 0
 
     def insert(self, ns: str, count: int = 1) -> None:

@@ -13,7 +13,7 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.entry_bytes import session_id
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.local_engine import LocalEngine
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
@@ -49,7 +49,7 @@ def insert(store: Store, ids: list[Any], *, retryable: bool) -> Timestamp:
 
 def shown(store: Store, scope: str, spec: dict[str, Any]) -> tuple[list[bytes], bytes, int]:
     """Return the events and the position of a stream on the head, and the number of runs in its entries."""
-    head = Head(store)
+    head = HeadLog(store)
     runs = sum(head.run_of(item) is not None for item in head.read(0).items)
     stream = LogStream(Plan.open(Scope.parse_ns(scope), spec), head, head.lookups)
     events: list[bytes] = []

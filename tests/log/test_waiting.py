@@ -10,7 +10,7 @@ import pytest
 from tailrace.bson.documents import encode
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -26,7 +26,7 @@ class Log:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._head = Head(store)
+        self._head = HeadLog(store)
         self._number = 0
 
     def write(self, ns: str) -> None:

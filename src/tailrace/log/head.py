@@ -12,7 +12,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
-from tailrace.events.oplog_entry import Head as EntryHead
+from tailrace.events.oplog_entry import Head
 from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.plan import DeploymentPart
@@ -30,7 +30,7 @@ MAX_WEIGHT: Final = 96 << 20
 """Memory for the newest entries and their events"""
 
 
-class Head(EventLog):
+class HeadLog(EventLog):
     """The event log of one store."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Head(EventLog):
         """The events of an item, as a history would hold them: an untold entry stands for itself."""
         return events_or_untold(self._part, item.entry, self.shard)
 
-    def heads_in(self, item: EntryItem) -> Collection[EntryHead] | None:
+    def heads_in(self, item: EntryItem) -> Collection[Head] | None:
         """What the operations of a transaction or batch are; None for other entries."""
         if not holds_operations(item.entry):
             return None

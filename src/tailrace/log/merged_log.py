@@ -24,7 +24,7 @@ from tailrace.events.merge import merge_by_time, settle_events
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import DocumentLookup, Lookups
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
-from tailrace.log.head import Head, place_lost
+from tailrace.log.head import HeadLog, place_lost
 from tailrace.log.ports import Clock, OplogStore
 from tailrace.log.verbatim_inserts import InsertRun
 
@@ -53,7 +53,7 @@ class TiedItem(LogItem):
 class _Stay:
     """The time for which a shard is part of the cluster."""
 
-    head: Head
+    head: HeadLog
     store: OplogStore
     joined: int
     """It is behind this time that its entries count"""
@@ -85,7 +85,7 @@ class MergedLog(EventLog):
         super().__init__(self.lookups)
         self._clock = clock
         self._document = document
-        self._heads: dict[str, Head] = {}
+        self._heads: dict[str, HeadLog] = {}
         self._stays: list[_Stay] = []
         self._newest = 0
         self._left_through = 0
@@ -103,13 +103,13 @@ class MergedLog(EventLog):
         """The stores of all shards that can be read, those that have left included."""
         return list({id(stay.store): stay.store for stay in self._stays}.values())
 
-    def add(self, head: Head, store: OplogStore, joined: int = 0, *, joins_now: bool = False) -> None:
+    def add(self, head: HeadLog, store: OplogStore, joined: int = 0, *, joins_now: bool = False) -> None:
         """Take a shard in; what it logged up to ``joined``, or before it joins now, is not the cluster's."""
         self._take_in(_Stay(head, store, max(store.promised, self._newest) if joins_now else joined))
         store.on_settled.append(self._move_on)
         self._move_on()
 
-    def add_former(self, head: Head, store: OplogStore, left: int) -> None:
+    def add_former(self, head: HeadLog, store: OplogStore, left: int) -> None:
         """Take in what is still there of a shard that left earlier; it may have come back since."""
         self._take_in(_Stay(head, store, 0, left))
         self._left_through = max(self._left_through, left)
@@ -148,7 +148,7 @@ class MergedLog(EventLog):
             for stay in self._stays:
                 self._offer(stay.head, max(before, stay.joined), min(newest, stay.left))
 
-    def _offer(self, head: Head, after: int, through: int) -> None:
+    def _offer(self, head: HeadLog, after: int, through: int) -> None:
         if after >= through:
             return
         items = head.in_memory(after, through)

@@ -10,7 +10,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.log.oplogs import Oplogs, StoreOplog
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.data_directory import DataDirectory
@@ -126,7 +126,7 @@ class Server(Stoppable):
         default_concerns.load(store)
         head = None
         if options.head or options.history is None:
-            head = Head(store, shard=self._shard, marks_end=self._marks_end)
+            head = HeadLog(store, shard=self._shard, marks_end=self._marks_end)
         event_log: EventLog | None = head
         if options.history is not None and options.replica_set is not None:
             self._history = self._open_history(StoreOplog(store), options.history, head)
@@ -237,7 +237,7 @@ class Server(Stoppable):
         return self._store
 
     @property
-    def head(self) -> Head:
+    def head(self) -> HeadLog:
         """The part of the event log that is in memory, on a server that has one."""
         head = self._shared.head
         if head is None:

@@ -15,7 +15,7 @@ from tailrace.sources.source import ShardMembership
 Rows: TypeAlias = Iterator[list[AnyRow]]
 
 
-class Run(ABC):
+class StreamRun(ABC):
     """One stream going through one interval."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class EventSource(ShardMembership, ABC):
         """Into how many pieces an interval is worth being cut."""
 
     @abstractmethod
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
+    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
         """A stream on an interval; with ``commands_only`` it sees the entries alone that are commands.
 
         Invalidations are commands, so that is enough to find them.

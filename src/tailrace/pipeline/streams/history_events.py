@@ -16,7 +16,7 @@ from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.stream import LogStream
-from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
+from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
 from tailrace.sources.archives.document_files import DocumentFiles
 
 _PIECE_ROWS: Final = 1024
@@ -87,7 +87,7 @@ class HistoryEvents(EventSource):
         )
         return max(size // _TAKEN_BYTES, 1)
 
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
+    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
         """A stream on a log that ends where the interval does."""
         table = self._table()
         batches = (
@@ -106,7 +106,7 @@ def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.Reco
             yield from table.read(time - 1, time)
 
 
-class HistoryRun(Run):
+class HistoryRun(StreamRun):
     """One stream on the rows of an interval."""
 
     def __init__(
@@ -122,12 +122,12 @@ class HistoryRun(Run):
 
     @property
     def is_invalidated(self) -> bool:
-        """See `Run`."""
+        """See `StreamRun`."""
         return self._stream.is_done
 
     @property
     def has_resumed(self) -> bool:
-        """See `Run`."""
+        """See `StreamRun`."""
         return self._stream.has_resumed
 
     def rows(self) -> Rows:

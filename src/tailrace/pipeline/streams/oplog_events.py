@@ -9,7 +9,7 @@ from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
 from tailrace.log.local_engine import LocalEngine
-from tailrace.pipeline.streams.event_source import EventSource, Rows, Run
+from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
@@ -74,7 +74,7 @@ class OplogEvents(EventSource):
         """See `Planner`."""
         return self._planner.suggested_parts(after, through)
 
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> Run:
+    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
         """A local engine on the entries of an interval."""
         shards = self._source.shards()
         condition = _condition(plan, commands_only=commands_only)
@@ -105,7 +105,7 @@ def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
     return [raw for raw in entries if COMMAND_START in raw and parse_entry(raw).head.op == "c"]
 
 
-class EngineRun(Run):
+class EngineRun(StreamRun):
     """A local engine and what it is fed with."""
 
     def __init__(
@@ -117,16 +117,16 @@ class EngineRun(Run):
 
     @property
     def is_invalidated(self) -> bool:
-        """See `Run`."""
+        """See `StreamRun`."""
         return self._engine.done
 
     @property
     def has_resumed(self) -> bool:
-        """See `Run`."""
+        """See `StreamRun`."""
         return self._engine.has_resumed
 
     def rows(self) -> Rows:
-        """See `Run`."""
+        """See `StreamRun`."""
         engine = self._engine
         for _ in engine.feed(self._feeds, self._after):
             while rows := engine.drain_rows():

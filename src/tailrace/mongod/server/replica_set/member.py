@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tailrace.log.event_log import EventLog
-from tailrace.log.head import Head
+from tailrace.log.head import HeadLog
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.expiry import TtlMonitor
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -35,7 +35,7 @@ class SharedBySet:
     store: Store
     state: SetState
     event_log: EventLog
-    head: Head | None
+    head: HeadLog | None
     """The part of the event log that is in memory, if there is one."""
     history: ServedHistory | None
     cluster_parameters: ClusterParameters
