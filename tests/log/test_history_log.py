@@ -117,7 +117,7 @@ def test_a_stream_may_start_within_rows_that_another_stream_has_read(tmp_path: P
             for number in range(1, 40):
                 stored.write("shop.orders", [number])
             stored.builder.build()
-            await stored.log.look()
+            await stored.log.check()
             assert await fetched_ids(stored.stream("shop.orders", from_start=True)) == list(range(40))
             with stored.store.snapshot() as snapshot:
                 times = [ts for ts, raw in snapshot.entries(0) if decode(raw)["op"] == "i"]

@@ -12,10 +12,15 @@ from tailrace.events.cluster_time import BEGINNING, ClusterTime
 Promise = NewType("Promise", ClusterTime)
 
 
+def promise(time: int) -> Promise:
+    """Return a cluster time as a promise."""
+    return Promise(ClusterTime(time))
+
+
 def common_promise(promises: Iterable[Promise]) -> Promise:
     """Return what all logs promise together: the smallest; nothing without logs.
 
-    >>> common_promise([Promise(ClusterTime(7)), Promise(ClusterTime(5))])
+    >>> common_promise([promise(7), promise(5)])
     5
     """
     return min(promises, default=Promise(BEGINNING))

@@ -10,17 +10,17 @@ from typing import Final
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.cluster_time import BEGINNING, END_OF_TIME, ClusterTime
+from tailrace.events.cluster_time import BEGINNING, END_OF_TIME
 from tailrace.events.merge import merge_by_time, settle_events
 from tailrace.events.oplog_start import goes_back_to
-from tailrace.events.promise import Promise, common_promise
+from tailrace.events.promise import Promise, common_promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan, SharedPart
 from tailrace.events.stages.stage import Batch
 from tailrace.log.event_log import EventLog, LogItem, Slice
 
-_ENDED: Final = Promise(END_OF_TIME)
+_ENDED: Final = promise(END_OF_TIME)
 _time_of: Final = attrgetter("entry.ts")
 
 
@@ -49,7 +49,7 @@ class _PushedShard:
         self.is_unchecked = is_unchecked
         """Whether the first entry must show that the oplog goes back to the stream's start."""
         self.events: list[ChangeEvent] = []
-        self.promise = Promise(BEGINNING)
+        self.promise = promise(BEGINNING)
         self.failure: CommandError | None = None
 
     def add(self, batch: Batch[ChangeEvent]) -> None:
@@ -57,14 +57,14 @@ class _PushedShard:
             return
         self.events += batch.items
         self.failure = batch.failure
-        promise = self.part.scanned if batch.failure is None else batch.failed_at - 1
-        self.promise = max(self.promise, Promise(ClusterTime(promise)))
+        through = self.part.scanned if batch.failure is None else batch.failed_at - 1
+        self.promise = max(self.promise, promise(through))
 
-    def take(self, promise: Promise) -> list[ChangeEvent]:
+    def take(self, through: Promise) -> list[ChangeEvent]:
         """Remove and return the events up to a time."""
         count = 0
         for event in self.events:
-            if event.entry.ts > promise:
+            if event.entry.ts > through:
                 break
             count += 1
         taken = self.events[:count]
@@ -118,20 +118,20 @@ class ArchiveLog(EventLog):
 
     def _merge(self) -> None:
         shards = self._shards.values()
-        promise = common_promise(shard.promise for shard in shards)
-        parts = [shard.take(promise) for shard in shards]
+        promised = common_promise(shard.promise for shard in shards)
+        parts = [shard.take(promised) for shard in shards]
         events = merge_by_time(
             [part for part in parts if part], _time_of, lambda tied: settle_events(tied, self._version_of)
         )
-        failed = next((s for s in shards if s.failure is not None and s.promise == promise), None)
+        failed = next((s for s in shards if s.failure is not None and s.promise == promised), None)
         self._ready.append(Batch([*events], None if failed is None else failed.failure))
 
     @property
-    def newest(self) -> int:
-        """The cluster time up to which all oplogs were read; ended ones hold nobody back."""
+    def newest(self) -> Promise:
+        """The cluster time up to which all oplogs were read; ended ones do not count."""
         shards = self._shards.values()
         scanned = [shard.part.scanned for shard in shards if shard.promise != _ENDED]
-        return min(scanned) if scanned else max(shard.part.scanned for shard in shards)
+        return promise(min(scanned) if scanned else max(shard.part.scanned for shard in shards))
 
     @property
     def begin(self) -> int:

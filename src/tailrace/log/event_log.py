@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
+from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.events.stages.scope_match import ScopeMatch
@@ -104,7 +105,7 @@ class EventLog(ABC):
 
     @property
     @abstractmethod
-    def newest(self) -> int:
+    def newest(self) -> Promise:
         """The log's promise: the cluster time up to which it is complete."""
 
     @property

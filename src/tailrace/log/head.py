@@ -1,7 +1,7 @@
-"""The head: the newest part of the event log, in memory, with the oplog on disk behind it.
+"""The head: the newest part of the event log, in memory, and the oplog on disk before it.
 
-Every commit of the store hands its entries over, in the event loop's thread. They stay in memory, up to a
-size; streams that are further behind read the oplog in pieces (`segments.py`).
+The store delivers the entries of every commit in the event loop's thread. They stay in memory, up to a size;
+streams that read older ones read the oplog in pieces (`segments.py`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,6 +14,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.oplog_entry import Head
 from tailrace.events.oplog_start import goes_back_to
+from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_untold
@@ -25,9 +26,9 @@ from tailrace.log.waiting import holds_operations
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 512 << 10
-"""What a stream works on without giving way to others: a slice ends with the item that reaches this."""
+"""What a stream processes before others get their turn: a slice ends with the item that reaches this."""
 MAX_WEIGHT: Final = 96 << 20
-"""Memory for the newest entries and their events"""
+"""Memory for the newest entries and their events."""
 
 
 class HeadLog(EventLog):
@@ -40,24 +41,24 @@ class HeadLog(EventLog):
         super().__init__({shard: store.lookups})
         self.shard = shard
         self.transformed = 0
-        """how many entries were transformed; that of an entry happens once, however many streams show it"""
+        """How many entries were transformed; each is at most once, for any number of streams."""
         self._store = store
         self._part = DeploymentPart(shard, self.lookups[shard], marks_end=marks_end)
         self._max_weight = max_weight
         self._begins_after = store.last_committed
-        self._newest = store.last_committed
+        self._newest = promise(store.last_committed)
         self._items: list[EntryItem] = []
         self._times: list[int] = []
         self._sizes: list[int] = []
-        """of all entries up to each item, those that have left included: where a slice ends is looked up"""
+        """The size of all entries up to each item, dropped ones included, to look up where a slice ends."""
         self._size = 0
         self._weight = 0
         self._older = Segments()
         store.on_commit.append(self._accept)
 
     @property
-    def newest(self) -> int:
-        """The cluster time up to which the log is complete."""
+    def newest(self) -> Promise:
+        """The cluster time of the newest commit."""
         return self._newest
 
     def check_start(self, start: int) -> None:
@@ -66,8 +67,8 @@ class HeadLog(EventLog):
             raise history_lost(start)
 
     def check_place(self, after: int) -> None:
-        """Raise CappedPositionLost if entries behind a cluster time were removed."""
-        # Also if memory still had them: what a stream gets must not depend on how much of it there is.
+        """Raise CappedPositionLost if entries after a cluster time were removed."""
+        # Even if memory still has them: what a stream gets must not depend on the size of memory.
         if self.lost_through > after:
             raise place_lost(after)
 
@@ -77,7 +78,7 @@ class HeadLog(EventLog):
         return self._store.truncated_through
 
     def read(self, after: int, logs: int = 1) -> Slice:
-        """The next items behind a cluster time; if that is one of several ``logs``, its part of a slice."""
+        """Return the next items after a cluster time; of one among several ``logs``, its share of a slice."""
         if after < self._begins_after:
             return self._read_older(after)
         times = self._times
@@ -85,13 +86,13 @@ class HeadLog(EventLog):
             return Slice((), max(self._newest, after))
         first = bisect_right(times, after)
         before = self._sizes[first - 1] if first else self._sizes[0] - len(self._items[0].entry.raw)
-        behind = bisect_left(self._sizes, before + SLICE_BYTES // logs, first) + 1
-        items = self._items[first : min(behind, first + SLICE_ITEMS // logs)]
+        end = bisect_left(self._sizes, before + SLICE_BYTES // logs, first) + 1
+        items = self._items[first : min(end, first + SLICE_ITEMS // logs)]
         is_rest = first + len(items) == len(times)
         return Slice(items, self._newest if is_rest else items[-1].entry.ts)
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
-        """The canonical events of an item, worked out once."""
+        """Return the canonical events of an item, computed once."""
         assert isinstance(item, EntryItem)  # the head has no others
         if item.events is None and not item.is_unsound:
             self.transformed += 1
@@ -103,7 +104,7 @@ class HeadLog(EventLog):
         return item.events
 
     def run_of(self, item: LogItem) -> InsertRun | None:
-        """The inserts of an item as a run."""
+        """Return the inserts of an item as a run."""
         assert isinstance(item, EntryItem)  # as in `events_of`
         if item.events is not None or not holds_operations(item.entry):
             return None
@@ -113,7 +114,7 @@ class HeadLog(EventLog):
         return run
 
     def _weigh(self, item: EntryItem, events: list[ChangeEvent]) -> None:
-        """Keep an item's events, and take the memory they need into account."""
+        """Store an item's events, and count the memory they need."""
         before = item.weight
         item.events = events
         self._add_weight(item, item.weight - before)
@@ -135,7 +136,7 @@ class HeadLog(EventLog):
         size = 0
         scanned = end
         with self._store.snapshot() as snapshot:
-            # Its own word: what the writer has just removed may not be known here yet.
+            # The snapshot decides: the store may not have been notified yet of what the writer removed.
             if snapshot.truncated_through() > after:
                 raise place_lost(after)
             for ts, raw in snapshot.entries(after):
@@ -151,7 +152,7 @@ class HeadLog(EventLog):
         return found
 
     def _accept(self, commit: OplogCommit) -> None:
-        """Take over the entries of a commit and wake whom they concern."""
+        """Add the entries of a commit and wake the streams that see them."""
         for ts, raw in commit.entries:
             item = EntryItem(self._part.read(raw), self.shard)
             self._items.append(item)
@@ -159,25 +160,25 @@ class HeadLog(EventLog):
             self._size += len(raw)
             self._sizes.append(self._size)
             self._weight += item.weight
-            self._newest = ts
+            self._newest = promise(ts)
             if self.waiters:
                 self.waiters.offer(item.entry, self.heads_in(item))
         if self._weight > self._max_weight:
             self._trim()
 
     def in_memory(self, after: int, through: int) -> Sequence[EntryItem] | None:
-        """The items of an interval; None if memory no longer has them all."""
+        """Return the items of an interval; None if memory no longer has all of them."""
         if after < self._begins_after:
             return None
         times = self._times
         return self._items[bisect_right(times, after) : bisect_right(times, through)]
 
-    def told_by(self, item: EntryItem) -> list[ChangeEvent]:
-        """The events of an item, as a history would hold them: an untold entry stands for itself."""
+    def events_or_entry(self, item: EntryItem) -> list[ChangeEvent]:
+        """Return the events of an item as a history holds them: a deferred entry in place of its events."""
         return events_or_untold(self._part, item.entry, self.shard)
 
     def heads_in(self, item: EntryItem) -> Collection[Head] | None:
-        """What the operations of a transaction or batch are; None for other entries."""
+        """Return the heads of the operations of a transaction or batch; None for other entries."""
         if not holds_operations(item.entry):
             return None
         run = self.run_of(item)
@@ -187,7 +188,7 @@ class HeadLog(EventLog):
         return None if events is None else {event.entry.head for event in events}
 
     def _trim(self) -> None:
-        """Let go of the older half; whoever still needs it reads the disk."""
+        """Drop the older half; streams that still need it read the disk."""
         keep = len(self._items) // 2 or 1
         gone = self._items[:-keep]
         if gone:
@@ -197,14 +198,14 @@ class HeadLog(EventLog):
 
 
 def has_entries_from(store: OplogStore, start: int) -> bool:
-    """Whether the oplog of a store has everything from a cluster time on."""
+    """Return whether the oplog of a store has everything from a cluster time on."""
     with store.snapshot() as snapshot:
         oldest = snapshot.oldest_entry()
     return oldest is None or goes_back_to(oldest[1], start)
 
 
 def place_lost(after: int) -> CommandError:
-    """The error of a stream that was overtaken while it was open."""
+    """Return the error of a stream whose next entries were removed while it was open."""
     return CommandError(
         ErrorCode.CappedPositionLost,
         f"the oplog was truncated past {in_words(after)} while the stream was behind",

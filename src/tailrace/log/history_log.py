@@ -1,8 +1,8 @@
-"""The event log of the history: what the pipeline has put into the table, and nothing else.
+"""The event log of the history: what the pipeline has committed to the table, and nothing else.
 
-It is the older tier of a server's log (`tiers.py`), or all of it. The table is read by a thread of its own,
-in pieces that streams at about the same place share; the event loop is never held up by a file. New commits
-are noticed by looking for the next file of the table's log, often while somebody waits for one.
+It is the older tier of a server's log (`tiers.py`), or all of it. The table is read by its own thread, in
+pieces that streams at about the same place share; no file access blocks the event loop. New commits are
+noticed by checking for the next file of the table's log, often while a stream waits for one.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import pyarrow as pa
 from tailrace.errors import CommandError, HistoryError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
+from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
@@ -28,35 +29,35 @@ from tailrace.log.segments import Segments
 from tailrace.log.waiting import Waiter
 
 PROMPT_SECONDS: Final = 0.003
-"""How often the table's log is looked at while somebody waits for the next commit"""
+"""The pause between two checks of the table's log while a stream waits for the next commit."""
 CALM_SECONDS: Final = 0.25
 _SECONDS_AFTER_FAULT: Final = 1.0
 _MAX_READERS: Final = 8
-"""Places at which the table stays open for streams that catch up"""
+"""Places at which the table stays open for streams that catch up."""
 
 
 class HistoryLog(EventLog):
-    """The events that the history of a deployment holds; there may be no history yet."""
+    """The events in the history of a deployment; there may be no history yet."""
 
     def __init__(self, oplogs: Oplogs, path: Path, *, prompt: bool = True) -> None:
-        """With ``prompt``, streams wait for what comes into the history; else nobody does."""
+        """With ``prompt``, streams wait for new commits of the history, so these are checked for often."""
         super().__init__(oplogs.lookups)
         self.path = path
         self.images_expired_before: Callable[[], int | None] = lambda: None
-        """asked for the date, in milliseconds, before which pre-images have expired"""
+        """Returns the date, in milliseconds, before which pre-images have expired."""
         self.on_fault: Callable[[Exception], None] = lambda _: None
-        """told when the table could not be looked at; it is tried again"""
+        """Called when the table could not be read; it is retried."""
         self.table: HistoryTable | None = None
         self._oplogs = oplogs
         self._prompt = prompt
-        self._newest = 0
+        self._newest = promise(0)
         self._next_refresh = 0.0
         self._pieces = Segments()
         self._readers: dict[int, HistoryReader] = {}
         self._rows = RowReader()
         self._thread = ThreadPoolExecutor(1, "tailrace-history")
         self._fetching = asyncio.Lock()
-        self._looking = asyncio.Lock()
+        self._checking = asyncio.Lock()
         self._is_wanted = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
@@ -68,7 +69,7 @@ class HistoryLog(EventLog):
         self._following = asyncio.get_running_loop().create_task(self._follow(), name="history")
 
     async def close(self) -> None:
-        """Stop following, and let go of the files."""
+        """Stop following, and close the files."""
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
@@ -77,12 +78,12 @@ class HistoryLog(EventLog):
         self.release()
 
     def release(self) -> None:
-        """Let go of the files; for who did not follow."""
+        """Close the files of a log that was not started."""
         self._thread.shutdown()
         self._readers.clear()
 
     def open(self) -> None:
-        """Open the history, if there is one; from now on no entry goes that it does not hold.
+        """Open the history, if there is one; from now on no entry is removed that it does not hold.
 
         Raises `HistoryError` for a history that cannot be this deployment's.
         """
@@ -99,13 +100,13 @@ class HistoryLog(EventLog):
         while True:
             try:
                 await self._pause()
-                await self.look()
-            except Exception as error:  # whatever it is, it must not end this
+                await self.check()
+            except Exception as error:  # no error may end this task
                 self.on_fault(error)
                 await asyncio.sleep(_SECONDS_AFTER_FAULT)
 
     async def _pause(self) -> None:
-        """Until it is time to look again: soon while somebody waits."""
+        """Wait until the next check: a short time while a stream waits."""
         if self._prompt and self.waiters:
             await asyncio.sleep(PROMPT_SECONDS)
             return
@@ -114,21 +115,21 @@ class HistoryLog(EventLog):
             async with asyncio.timeout(CALM_SECONDS):
                 await self._is_wanted.wait()
 
-    async def look(self) -> None:
-        """Take over what was committed since the last look, and wake whom it concerns."""
-        async with self._looking:
+    async def check(self) -> None:
+        """Read what was committed since the last check, and wake the streams that see it."""
+        async with self._checking:
             if self.table is None:
                 self.open()
-                self.waiters.wake_all()  # there may be something already for who came before the history
+                self.waiters.wake_all()  # streams that came before the history
             else:
-                await self._take_over(self.table)
+                await self._read_commits(self.table)
 
-    async def _take_over(self, table: HistoryTable) -> None:
+    async def _read_commits(self, table: HistoryTable) -> None:
         loop = asyncio.get_running_loop()
         is_due = loop.time() >= self._next_refresh
         if not (is_due or _next_commit(table).exists()):
             return
-        # Now and then in any case: of a log that was tidied up meanwhile, the next file is never there.
+        # Now and then in any case: after the log was compacted, the next file never appears.
         self._next_refresh = loop.time() + CALM_SECONDS
         await loop.run_in_executor(self._thread, table.refresh)
         through = table.through
@@ -144,54 +145,54 @@ class HistoryLog(EventLog):
         self._wake(first)
 
     def _moved_to(self, through: int) -> None:
-        self._newest = through
+        self._newest = promise(through)
         self._oplogs.hold(through)
 
     def _wake(self, first: Slice | None) -> None:
-        """Tell those who can see something new; all of them if there is more than was looked at."""
+        """Wake the streams that see something new; all of them if there is more than was read."""
         if first is None or first.scanned < self._newest:
             self.waiters.wake_all()
             return
         for item in first.items:
             self.waiters.offer_events(self.events_of(item))
 
-    # -- what streams ask -----------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------
 
     @property
-    def newest(self) -> int:
+    def newest(self) -> Promise:
         """The cluster time up to which the history was built."""
         return self._newest
 
     @property
     def now(self) -> int:
-        """Behind what has happened, in the history or not yet."""
+        """At or after everything that has happened, in the history or not yet."""
         return max(self._oplogs.now, self._newest)
 
     @property
     def begins(self) -> int | None:
-        """The cluster time behind which the history has everything; None if there is none."""
+        """The cluster time after which the history has everything; None if there is none."""
         return None if self.table is None else self.table.begins
 
     def holds_from(self, start: int) -> bool:
-        """Whether everything from a cluster time on is in the history, or will be."""
+        """Return whether everything from a cluster time on is in the history, or will be."""
         begins = self.begins
         if begins is None:
             return self._oplogs.have_entries_from(start)
         return begins == 0 or start > begins
 
     def check_start(self, start: int) -> None:
-        """Raise ChangeStreamHistoryLost if the history begins behind ``start``."""
+        """Raise ChangeStreamHistoryLost if the history begins after ``start``."""
         if not self.holds_from(start):
             raise history_lost(start)
 
     def check_place(self, after: int) -> None:
-        """Raise CappedPositionLost if the history was cut while a stream was behind."""
+        """Raise CappedPositionLost if what follows a cluster time was removed from the history."""
         begins = self.begins
         if begins is not None and begins > after:
             raise place_lost(after)
 
     def is_loaded(self, after: int) -> bool:
-        """Whether the next piece is in memory, or there is none."""
+        """Return whether the next piece is in memory, or there is none."""
         return after >= self._newest or self._pieces.find(after) is not None
 
     async def fetch(self, after: int) -> None:
@@ -204,11 +205,11 @@ class HistoryLog(EventLog):
                 found = await loop.run_in_executor(self._thread, self._read_piece, after, self._end(after))
             except (OSError, HistoryError) as error:
                 self.on_fault(error)
-                return  # `read` meets it again, and says so to the stream
+                return  # `read` gets the same error, and raises it in the stream
             self._pieces.add(after, found)
 
     def read(self, after: int) -> Slice:
-        """The next items behind a cluster time."""
+        """Return the next items after a cluster time."""
         if after >= self._newest:
             return Slice((), after)
         found = self._pieces.find(after)
@@ -218,18 +219,18 @@ class HistoryLog(EventLog):
             except (OSError, HistoryError) as error:
                 raise history_unreadable(error) from None
             self._pieces.add(after, found)
-        return _cut_behind(found, after)
+        return _cut_after(found, after)
 
     def _end(self, after: int) -> int:
-        """How far to read: up to what is known already."""
+        """How far to read: up to the next piece in memory."""
         return min(self._newest, self._pieces.next_start(after) or self._newest)
 
     def _read_piece(self, after: int, through: int) -> Slice:
-        """The next piece of the table, by the history's thread alone."""
+        """Read the next piece of the table; only in the history's thread."""
         reader = self._readers.pop(after, None)
         try:
             if reader is None:
-                assert self.table is not None, "a history that goes up to some time is there"
+                assert self.table is not None, "a history with a newest time is open"
                 reader = HistoryReader(self.table, self._rows, after, through)
             found = reader.next_piece()
         except pa.ArrowException as error:
@@ -241,12 +242,12 @@ class HistoryLog(EventLog):
         return found
 
     def run_of(self, item: LogItem) -> VerbatimRun | None:
-        """The events of an item that are shown as they are stored."""
+        """Return the events of an item that are shown as stored."""
         assert isinstance(item, RecordedItem)
         return item.run
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
-        """The events of an item; a pre-image that has expired is not there any more."""
+        """Return the events of an item, without pre-images that have expired."""
         assert isinstance(item, RecordedItem)
         before = item.weight
         events = item.events
@@ -258,7 +259,7 @@ class HistoryLog(EventLog):
         return events
 
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
-        """Wait until there is something a stream can see; meanwhile new commits are looked for often."""
+        """Wait until there is something a stream can see; meanwhile new commits are checked for often."""
         self._is_wanted.set()
         return await super().wait(waiter, seconds)
 
@@ -268,7 +269,7 @@ def _next_commit(table: HistoryTable) -> Path:
 
 
 def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
-    """Raise `HistoryError` unless a history is this deployment's and goes on where its oplogs do."""
+    """Raise `HistoryError` unless a history is this deployment's and overlaps its oplogs."""
     table.check_identity(oplogs.identity)
     if table.through > oplogs.now:
         raise HistoryError(
@@ -278,20 +279,20 @@ def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
         )
     if table.through < oplogs.truncated_through:
         raise HistoryError(
-            f"the history in {table.path} ends at {in_words(table.through)}, and the oplog begins behind "
+            f"the history in {table.path} ends at {in_words(table.through)}, and the oplog begins after "
             f"{in_words(oplogs.truncated_through)}: what is between is lost; name another folder, or remove "
-            "it to begin anew"
+            "it to begin a new history"
         )
 
 
 def history_unreadable(error: Exception) -> CommandError:
-    """The error of a stream whose next events cannot be read."""
+    """Return the error of a stream whose next events cannot be read."""
     return CommandError(8881103, f"the history cannot be read: {error}")
 
 
-def _cut_behind(found: Slice, after: int) -> Slice:
-    """A piece without what lies before a place inside of its first item."""
+def _cut_after(found: Slice, after: int) -> Slice:
+    """A piece without what is before a place inside of its first item."""
     first = found.items[0] if found.items else None
     if isinstance(first, RecordedItem) and first.begins <= after:
-        return Slice([*first.behind(after), *found.items[1:]], found.scanned)
+        return Slice([*first.after(after), *found.items[1:]], found.scanned)
     return found

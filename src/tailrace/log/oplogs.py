@@ -13,10 +13,10 @@ from tailrace.log.ports import OplogState, OplogStore
 
 
 class Oplogs(ABC):
-    """What the log of a history has to know of them."""
+    """What the log of a history asks of them."""
 
     identity: str
-    """the id that the deployment keeps for life"""
+    """The id that the deployment has for life."""
     lookups: Mapping[str, Lookups]
 
     @property
@@ -27,7 +27,7 @@ class Oplogs(ABC):
     @property
     @abstractmethod
     def now(self) -> int:
-        """The cluster time behind which everything comes that has not happened yet."""
+        """The cluster time after which everything comes that has not happened yet."""
 
     @property
     @abstractmethod
@@ -36,7 +36,7 @@ class Oplogs(ABC):
 
     @abstractmethod
     def have_entries_from(self, start: int) -> bool:
-        """Whether they have everything from a cluster time on."""
+        """Return whether they have everything from a cluster time on."""
 
     @property
     def last_committed(self) -> int:
@@ -49,9 +49,9 @@ class Oplogs(ABC):
         return max(store.oplog_bytes / store.oplog_size for store in self.stores)
 
     def resume(self, through: int) -> None:
-        """Take note of what a history needs that was built up to a cluster time earlier.
+        """Hold what a history needs that was built up to a cluster time earlier.
 
-        A transaction that was prepared before and committed behind it has entries on both sides.
+        A transaction that was prepared before that time and committed after it has entries on both sides.
         """
         for store in self.stores:
             with store.snapshot() as snapshot:
@@ -62,7 +62,7 @@ class Oplogs(ABC):
                         store.hold_transaction(began, ts)
 
     def hold(self, through: int) -> None:
-        """Remove no entry from now on that whoever goes on at a cluster time needs."""
+        """Remove no entry from now on that a reader needs who continues at a cluster time."""
         for store in self.stores:
             store.held_through = removable_before(store, through)
 
@@ -77,26 +77,26 @@ class StoreOplog(Oplogs):
 
     @property
     def stores(self) -> Iterable[OplogStore]:
-        """There is one."""
+        """See `Oplogs`."""
         return (self._store,)
 
     @property
     def now(self) -> int:
-        """Behind what is on disk."""
+        """The newest commit."""
         return self._store.last_committed
 
     @property
     def truncated_through(self) -> int:
-        """What the store says."""
+        """See `Oplogs`."""
         return self._store.truncated_through
 
     def have_entries_from(self, start: int) -> bool:
-        """Whether the oplog has everything from a cluster time on."""
+        """See `Oplogs`."""
         return has_entries_from(self._store, start)
 
 
 class ShardOplogs(Oplogs):
-    """The oplogs of the shards of a cluster, those included that have left and are still read."""
+    """The oplogs of the shards of a cluster, including those that have left and are still read."""
 
     def __init__(self, identity: str, log: MergedLog) -> None:
         self.identity = identity
@@ -105,21 +105,21 @@ class ShardOplogs(Oplogs):
 
     @property
     def stores(self) -> Iterable[OplogStore]:
-        """One for each shard."""
+        """See `Oplogs`."""
         return self._log.stores
 
     @property
     def now(self) -> int:
-        """Behind what anybody can have heard of."""
+        """See `MergedLog.now`."""
         return self._log.now
 
     @property
     def truncated_through(self) -> int:
-        """Of the shards that are there."""
+        """See `Oplogs`."""
         return self._log.truncated_through
 
     def have_entries_from(self, start: int) -> bool:
-        """Whether all shards have everything from a cluster time on, and none has left since."""
+        """Return whether all shards have everything from a cluster time on, and none has left since."""
         try:
             self._log.check_start(start)
         except CommandError:
@@ -128,9 +128,9 @@ class ShardOplogs(Oplogs):
 
 
 def removable_before(store: OplogStore, through: int) -> int:
-    """The cluster time before which no entry is needed by whoever goes on at ``through``.
+    """Return the cluster time before which a reader who continues at ``through`` needs no entry.
 
-    If an entry of a transaction stands there, that is where the transaction begins.
+    If the entry at ``through`` is part of a transaction, that is where the transaction begins.
     """
     with store.snapshot() as snapshot:
         raw = snapshot.entry(through)
@@ -138,7 +138,7 @@ def removable_before(store: OplogStore, through: int) -> int:
 
 
 def _first_of_transaction(snapshot: OplogState, entry: OplogEntry, place: int) -> int:
-    """Where the transaction begins that an entry is part of; ``place`` if it is of none."""
+    """Where the transaction of an entry begins; ``place`` if it is part of none."""
     while entry.head.op == "c" and entry.command == "applyOps" and not entry.extras.multi_op_type:
         place = entry.ts
         previous = entry.extras.previous

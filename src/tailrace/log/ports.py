@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias, TypeVar
 
+from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 
 ListenerT = TypeVar("ListenerT", contravariant=True)
@@ -77,7 +78,7 @@ class OplogStore(Protocol):
         """The cluster time of the newest entry that was removed."""
 
     @property
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """The cluster time up to which listeners have got all entries; it moves with the clock when idle."""
 
     @property

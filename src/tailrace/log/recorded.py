@@ -1,8 +1,8 @@
-"""Items of the log that come from the history: their events are there already.
+"""Items of the log that come from the history: they have their events already.
 
-An item is some rows of the table, whole cluster times of them. Many streams show document changes as they
-are stored: for those the bytes are cut to shape and no event object is made. For all others the rows become
-events that cannot be told from those made of the oplog, once for all streams.
+An item is some rows of the table, whole cluster times of them. Many streams show document changes as stored:
+for those the bytes are cut to shape and no event object is made. For all others the rows become events, equal
+to those made of the oplog, once for all streams.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ _EVENT_WEIGHT: Final = 1500
 
 
 class RowReader:
-    """Makes items of rows; remembers the kinds it has met."""
+    """Makes items of rows; remembers the kinds of rows."""
 
     def __init__(self) -> None:
         self.events = EventReader()
         self._kinds = RowKinds()
 
     def items(self, batch: pa.RecordBatch) -> Iterator["RecordedItem"]:
-        """Rows of whole cluster times as items: those that can be shown as they are stored, and others."""
+        """Yield rows of whole cluster times as items: those that can be shown as stored, and others."""
         for piece in split_runs(batch, self._kinds):
             if isinstance(piece, PlainRun):
                 yield RecordedItem(piece.rows, self, RecordedRun(piece))
@@ -49,9 +49,9 @@ class RecordedItem(LogItem):
         super().__init__(time_of(rows, rows.num_rows - 1))
         self.begins = time_of(rows, 0)
         self.run = run
-        """Its rows to be shown as they are stored, if they can be"""
+        """Its rows to be shown as stored, if they can be."""
         self.with_images: list[ChangeEvent] = []
-        """Those of its events that have a pre-image"""
+        """Those of its events that have a pre-image."""
         self._rows = rows
         self._reader = reader
         self._weight: int = rows.nbytes
@@ -59,7 +59,7 @@ class RecordedItem(LogItem):
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """See `LogItem`."""
         return self._weight + (_EVENT_WEIGHT * len(self._events) if self._events else 0)
 
     @property
@@ -71,23 +71,23 @@ class RecordedItem(LogItem):
         return self._events
 
     def forget_images(self, before: int) -> None:
-        """Let go of the pre-images of changes before a date, in milliseconds."""
-        kept = []
+        """Drop the pre-images of changes before a date, in milliseconds."""
+        left = []
         for event in self.with_images:
             if date_value(event.entry.wall) < before:
                 event.pre_image = None
             else:
-                kept.append(event)
-        self.with_images = kept
+                left.append(event)
+        self.with_images = left
 
-    def behind(self, after: int) -> "Iterator[RecordedItem]":
-        """What lies behind a cluster time inside of it."""
+    def after(self, time: int) -> "Iterator[RecordedItem]":
+        """Yield what is after a cluster time inside of it."""
         times = times_of(self._rows)
-        return self._reader.items(self._rows.slice(int(np.searchsorted(times, np.uint64(after), "right"))))
+        return self._reader.items(self._rows.slice(int(np.searchsorted(times, np.uint64(time), "right"))))
 
 
 class RecordedRun:
-    """Rows that show everything there is to know."""
+    """Rows that streams of the usual shapes show as stored."""
 
     __slots__ = ("_run",)
 
@@ -97,7 +97,7 @@ class RecordedRun:
     def seen_by(
         self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
     ) -> Sequence[VerbatimRow] | None:
-        """The rows that a stream shows; None if it has to look at them one by one."""
+        """See `VerbatimRun`."""
         seen: dict[RowKind, bool] = {}
         for kind in self._run.kinds:
             decision = scope.sees_head(kind.head)

@@ -1,7 +1,7 @@
-"""Pieces of the log that were read from disk for streams that are behind.
+"""Pieces of the log that were read from disk for streams that are not at its end.
 
-Streams that catch up at about the same place share them, so that an entry is transformed once for them all.
-The ones not used for longest are given up when they hold too much.
+Streams that catch up at about the same place share them, so that an entry is transformed once for all of
+them. The least recently used ones are dropped when they take too much memory.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ class Segments:
         self._slices: OrderedDict[int, tuple[Slice, list[int]]] = OrderedDict()
 
     def find(self, after: int) -> Slice | None:
-        """What is known to follow a cluster time, if it is known."""
+        """Return what follows a cluster time, if it was read before."""
         position = bisect_right(self._starts, after) - 1
         if position < 0:
             return None
@@ -35,21 +35,21 @@ class Segments:
         return found if start == after else Slice(found.items[bisect_right(times, after) :], found.scanned)
 
     def next_start(self, after: int) -> int | None:
-        """Where the next known piece begins."""
+        """Return where the next stored piece begins."""
         position = bisect_right(self._starts, after)
         return self._starts[position] if position < len(self._starts) else None
 
     def add(self, after: int, found: Slice) -> None:
-        """Keep what was read behind a cluster time."""
+        """Store what was read after a cluster time."""
         self._slices[after] = (found, [item.ts for item in found.items])
         self._starts.insert(bisect_right(self._starts, after), after)
         self.add_weight(_weight(found))
 
     def add_weight(self, more: int) -> None:
-        """Take into account that a piece has grown; the least used ones make room, but not the newest."""
+        """Count that a piece has grown; the least recently used ones are dropped, but not the newest."""
         self._weight += more
         if self._weight > self._max_weight:
-            # Counted anew: what grew may have been a piece that was given up while a stream still used it.
+            # Counted again: what grew may be a piece that was dropped while a stream still used it.
             self._weight = sum(_weight(found) for found, _ in self._slices.values())
         while self._weight > self._max_weight and len(self._slices) > 1:
             start, (gone, _) = self._slices.popitem(last=False)

@@ -1,4 +1,4 @@
-"""What leaves a stream: finished rows in order, then its error or its end; and its position."""
+"""The output of a stream: finished rows in order, then its error or its end; and its position."""
 
 from collections import deque
 from functools import lru_cache
@@ -16,14 +16,14 @@ UNLIMITED: Final = 1 << 62
 
 
 class StreamOutput:
-    """Runs the view part and keeps what it gives until it is taken."""
+    """Runs the view part and stores its rows until they are taken."""
 
     def __init__(self, plan: Plan, view: ViewPart, begin: int) -> None:
         """``begin`` is the cluster time from which on a stream without a start point shows events."""
         self._view = view
         self._rows: deque[AnyRow] = deque()
         self.held_bytes = 0
-        """the size of the rows that are waiting"""
+        """The size of the rows that wait to be taken."""
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
@@ -33,51 +33,51 @@ class StreamOutput:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing that is handed in changes anything any more."""
+        """Whether an error or an invalidation ends the output."""
         return self._failure is not None or self._closed_by is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether the stream was invalidated and everything is out, seen by a taker who had room for more."""
+        """Whether the stream was invalidated and everything was taken, by a caller who had room for more."""
         return self._closed_by is not None and not self._rows and not self._is_cut
 
     @property
     def has_resumed(self) -> bool:
-        """Whether the event the client's token names was met; True if the token names none."""
+        """Whether the event that the client's token names was met; True if the token names none."""
         return self._view.resume.found or not self._view.resume.is_event
 
     def __bool__(self) -> bool:
-        """Whether rows are waiting."""
+        """Whether rows wait to be taken."""
         return bool(self._rows)
 
     @property
     def has_news(self) -> bool:
-        """Whether there are rows, an error or the end to be taken, or the news that there is nothing more."""
+        """Whether there are rows, an error or the end to be taken, or that there is nothing more."""
         return bool(self._rows) or self._failure is not None or self._closed_by is not None or self._is_cut
 
     def view(self, events: Batch[ChangeEvent]) -> Batch[AnyRow]:
-        """What the view part makes of events; to be added next."""
+        """Return what the view part makes of events; to be added next."""
         rows = self._view(events)
         return Batch([*rows.items], rows.failure, rows.failed_at, rows.closed_by)
 
     def add(self, rows: Batch[AnyRow]) -> None:
-        """Add rows, and the error or the end behind them."""
+        """Add rows, and the error or the end after them."""
         self._rows += rows.items
         self.held_bytes += sum([len(row.raw) for row in rows.items])
         self._failure = rows.failure
         self._closed_by = rows.closed_by
 
     def fail(self, error: CommandError) -> None:
-        """End the stream with an error behind what it has shown so far."""
+        """End the stream with an error after what it has shown so far."""
         self._failure = error
 
     def take(
         self, count: int = UNLIMITED, size: int = UNLIMITED, *, overhead: int = 0, at_least: int = 1
     ) -> list[AnyRow]:
-        """The next rows, at most so many and so many bytes; ``at_least`` so many whatever their size.
+        """Return the next rows, at most ``count`` and ``size`` bytes; ``at_least`` of them at any size.
 
-        ``overhead`` is what a row takes besides its own bytes. Raises the stream's error once the rows before
-        it are out.
+        ``overhead`` is what a row takes besides its own bytes. Raises the stream's error after the rows
+        before it were taken.
         """
         rows = self._rows
         taken: list[AnyRow] = []
@@ -102,10 +102,10 @@ class StreamOutput:
         return taken
 
     def position(self, scanned: int) -> bytes:
-        """The position after what was taken, as the token document clients get.
+        """Return the position after what was taken, as the token document clients get.
 
-        The last event's token, or a high-water mark if the log was scanned past it in vain; who took as much
-        as was asked for does not know yet that there is nothing more.
+        That is the last event's token, or a high-water mark if the log was scanned past it and nothing was
+        found. A caller who got as many rows as were asked for does not know yet that there are no more.
         """
         if self._rows or self._is_cut:
             return self._position
@@ -119,5 +119,5 @@ class StreamOutput:
 
 @lru_cache(maxsize=64)
 def _high_water_mark(time: int, version: int) -> bytes:
-    """The position of a stream that has seen everything up to a time; streams that wait share it."""
+    """The position of a stream that has read everything up to a time; streams that wait share it."""
     return ResumeToken.high_water_mark(time, version).to_bson()

@@ -1,20 +1,21 @@
 """History and head as one log.
 
-What the oplog still has comes from the head, whatever is older from the history. Entries leave the oplog only
-when the history holds them, so the two always meet; a reader cannot tell which one answers.
+What the oplog still has comes from the head, everything older from the history. Entries are removed from the
+oplog only after the history holds them, so there is no gap; a reader cannot tell which one answers.
 """
 
 from collections.abc import Sequence
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.promise import Promise
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.recorded import RecordedItem
 
 
 class Tiers(EventLog):
-    """The event log of a deployment whose history somebody builds; ``head`` is that of its oplogs."""
+    """The event log of a deployment that has a history; ``head`` is the log of its oplogs."""
 
     def __init__(self, head: EventLog, history: HistoryLog) -> None:
         super().__init__(head.lookups)
@@ -24,13 +25,13 @@ class Tiers(EventLog):
         self._history = history
 
     @property
-    def newest(self) -> int:
-        """That of the head."""
+    def newest(self) -> Promise:
+        """The promise of the head."""
         return self._head.newest
 
     @property
     def now(self) -> int:
-        """That of the head, too."""
+        """See `EventLog`."""
         return self._head.now
 
     def check_start(self, start: int) -> None:
@@ -39,41 +40,41 @@ class Tiers(EventLog):
             self._head.check_start(start)
 
     def check_place(self, after: int) -> None:
-        """Raise CappedPositionLost if neither has what is behind a cluster time."""
+        """Raise CappedPositionLost if neither has everything after a cluster time."""
         if self._is_past(after):
             self._history.check_place(after)
 
     def is_loaded(self, after: int) -> bool:
-        """Always, but for what only the history has."""
+        """True, except for what only the history has."""
         return not self._is_past(after) or self._history.is_loaded(after)
 
     async def fetch(self, after: int) -> None:
-        """Have a piece of the history at hand."""
+        """Load a piece of the history."""
         if self._is_past(after):
             await self._history.fetch(after)
 
     def read(self, after: int) -> Slice:
-        """The next items, from whichever has them."""
+        """Return the next items, from the tier that has them."""
         if not self._is_past(after):
             try:
                 return self._head.read(after)
             except CommandError:
-                # The entries have gone this moment: then the history has them.
+                # The entries were removed just now: then the history has them.
                 if self._history.newest <= after:
                     raise
         return self._history.read(after)
 
     def run_of(self, item: LogItem) -> VerbatimRun | None:
-        """The events of an item as a run."""
+        """See `EventLog`."""
         return self._of(item).run_of(item)
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
-        """The canonical events of an item."""
+        """See `EventLog`."""
         return self._of(item).events_of(item)
 
     def _of(self, item: LogItem) -> EventLog:
         return self._history if isinstance(item, RecordedItem) else self._head
 
     def _is_past(self, after: int) -> bool:
-        """Whether an oplog has lost some of what is behind a cluster time."""
+        """Whether an oplog has lost something after a cluster time."""
         return self._head.lost_through > after

@@ -1,8 +1,8 @@
-"""The inserts of a vectored entry, shown in one go.
+"""The inserts of a vectored entry, rendered together.
 
 Most of what a busy server logs are entries with hundreds of inserts into one collection. A stream that shows
-inserts as they are needs no event object for each: they are rendered together (`render_inserts`), once for
-all streams of equal shape. `tests/laws/` holds the bytes against those of the general way.
+inserts verbatim needs no event object for each: they are rendered together (`render_inserts`), once for all
+streams of equal shape. `tests/laws/` compares the bytes with those of the general code.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SHAPES: Final = {
 
 
 class VerbatimRow:
-    """One event of a run, as `events/stages/stage.py` has rows of other events."""
+    """One event of a run; `Row` of `events/stages/stage.py` for events without an object."""
 
     __slots__ = ("cluster_time", "raw")
     fragment = None
@@ -39,7 +39,7 @@ class VerbatimRow:
 
 
 class InsertRun:
-    """What one entry inserts into one collection."""
+    """The inserts of one entry into one collection."""
 
     __slots__ = ("_entry", "_inserted", "_kind", "_shown", "head")
 
@@ -56,14 +56,14 @@ class InsertRun:
     def seen_by(
         self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
     ) -> Sequence[VerbatimRow] | None:
-        """The rows of a stream, none if the run is not for it; None if they have to be shown one by one."""
+        """See `VerbatimRun`."""
         del only_inserts  # there is nothing else
         if not scope.sees_head(self.head):
             return ()
         return self.rows(expanded=expanded)
 
     def rows(self, *, expanded: bool) -> list[VerbatimRow] | None:
-        """The events in order; None if they have to be shown one by one."""
+        """Return the events in order; None if they have to be rendered one by one."""
         if expanded not in self._shown:
             self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, _SHAPES[expanded])
         shown = self._shown[expanded]

@@ -1,8 +1,8 @@
-"""Waking the streams that wait, and only those that have a reason to.
+"""Wake the streams that wait, and only those that have something to read.
 
-Waiting streams are kept by what they watch. A new item is offered to those that watch its collection, its
-database or everything, and each is asked whether it can see the entry before it is woken. A thousand streams
-wait and are woken many times a second, so a wait costs two entries in dicts and a share of a timer.
+Waiting streams are grouped by what they watch. A new item is offered to those that watch its collection, its
+database or everything, and each is woken only if its filter lets the item through. A thousand streams wait
+and are woken many times a second, so a wait costs two entries in dicts and a share of a timer.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from tailrace.lake.deferred_entries import is_untold
 _EVERYTHING: Final = ""
 _CONTAINERS: Final = ("applyOps", COMMIT)
 _RELEASED_AT_ONCE: Final = 50
-"""Streams that go on before the loop has its turn"""
+"""Streams that continue before the loop has its turn."""
 _STEP: Final = 0.005
-"""Seconds by which a wait may last longer than asked for, so that many can end by one timer"""
+"""Seconds by which a wait may be longer than requested, so that one timer can end many."""
 
 Future: TypeAlias = "asyncio.Future[None]"
 
 
 class Waiter:
-    """One stream that waits now and then, for something it can see."""
+    """One stream that waits now and then for something it can see."""
 
     __slots__ = ("future", "is_woken", "key", "visible")
 
@@ -37,18 +37,18 @@ class Waiter:
         self.key = key_of(scope)
         self.visible = visible
         self.future: Future | None = None
-        """What its stream awaits while it waits"""
+        """What its stream awaits while it waits."""
         self.is_woken = False
-        """Whether there was something; that may be so although its time was over first"""
+        """Whether there was something, perhaps after its time was over."""
 
-    def go_on(self) -> None:
-        """Let its stream look for itself."""
+    def release(self) -> None:
+        """Let its stream continue."""
         if self.future is not None and not self.future.done():
             self.future.set_result(None)
 
 
 def key_of(scope: Scope) -> str:
-    """What a scope is kept under: a namespace, a database, or everything."""
+    """Return the group of a scope: a namespace, a database, or everything."""
     if scope.kind is ScopeKind.COLLECTION:
         return f"{scope.db}.{scope.coll}"
     return scope.db if scope.kind is ScopeKind.DATABASE else _EVERYTHING
@@ -68,7 +68,7 @@ class Waiters:
         return bool(self._by_key)
 
     async def wait(self, waiter: Waiter, seconds: float) -> bool:
-        """Wait until there is something this one can see; whether it came in time."""
+        """Wait until there is something this one can see; return whether it came in time."""
         loop = self._loop = asyncio.get_running_loop()
         future: Future = loop.create_future()
         waiter.future = future
@@ -87,7 +87,7 @@ class Waiters:
         return waiter.is_woken
 
     def _ending_with(self, loop: asyncio.AbstractEventLoop, end: float) -> dict[Future, None]:
-        """The waits that end when one does that lasts until ``end``."""
+        """The waits that end with the same timer as one that lasts until ``end``."""
         step = int(end / _STEP) + 1
         ending = self._by_end.get(step)
         if ending is None:
@@ -101,15 +101,15 @@ class Waiters:
                 future.set_result(None)
 
     def offer(self, entry: OplogEntry, heads: Collection[Head] | None) -> None:
-        """Wake the streams that can see an entry; ``heads`` are those of a transaction's operations."""
+        """Wake the streams that may see an entry; ``heads`` are those of a transaction's operations."""
         head = entry.head
         if head.op in ("i", "u", "d") and not head.holds_views:
             self._wake(self._watching((head.ns,)), entry)
         elif heads is not None and all(inner.op != "c" for inner in heads):
             self._wake(self._watching({inner.ns for inner in heads}), entry)
         else:
-            # Commands touch names in many ways and are rare: everybody is asked.
-            self._wake(self._everybody(), entry)
+            # Commands name collections in many ways and are rare: all streams are asked.
+            self._wake(self._all(), entry)
 
     def offer_events(self, events: Iterable[ChangeEvent]) -> None:
         """Wake the streams that can see one of some events."""
@@ -118,7 +118,7 @@ class Waiters:
             if head.op in ("i", "u", "d") and not head.holds_views:
                 candidates = self._watching((head.ns,))
             else:
-                candidates = self._everybody()
+                candidates = self._all()
             for waiter in candidates:
                 if not waiter.is_woken and _sees(waiter, event):
                     waiter.is_woken = True
@@ -126,14 +126,14 @@ class Waiters:
         self._release()
 
     def wake_all(self) -> None:
-        """Let everybody look for themselves."""
-        for waiter in self._everybody():
+        """Wake all streams."""
+        for waiter in self._all():
             if not waiter.is_woken:
                 waiter.is_woken = True
                 self._woken.append(waiter)
         self._release()
 
-    def _everybody(self) -> list[Waiter]:
+    def _all(self) -> list[Waiter]:
         return [waiter for waiting in self._by_key.values() for waiter in waiting]
 
     def _watching(self, namespaces: Iterable[str]) -> list[Waiter]:
@@ -151,7 +151,7 @@ class Waiters:
                 try:
                     decision = waiter.visible.sees(entry)
                 except CommandError:
-                    decision = True  # it will meet the same error, and report it
+                    decision = True  # it will get the same error, and report it
             if decision:
                 waiter.is_woken = True
                 self._woken.append(waiter)
@@ -162,13 +162,13 @@ class Waiters:
             self._release_some()
 
     def _release_some(self) -> None:
-        """Let some of those that were woken go on, and the next ones when the loop has had its turn.
+        """Release some of the woken streams, and the next ones after the loop has had its turn.
 
-        Else whatever else happens, the writer's acknowledgement to begin with, would wait for a thousand.
+        Otherwise everything else, such as the writer's acknowledgement, would wait for a thousand streams.
         """
         woken = self._woken
         for _ in range(min(_RELEASED_AT_ONCE, len(woken))):
-            woken.popleft().go_on()
+            woken.popleft().release()
         self._is_releasing = bool(woken)
         if woken:
             self._loop.call_soon(self._release_some)
@@ -181,9 +181,9 @@ def _sees(waiter: Waiter, event: ChangeEvent) -> bool:
             return visible.sees(event.entry)
         return visible.may_show(event)
     except CommandError:
-        return True  # it will meet the same error, and report it
+        return True  # it will get the same error, and report it
 
 
 def holds_operations(entry: OplogEntry) -> bool:
-    """Whether an entry is a transaction or a batch, whose operations decide who is woken."""
+    """Return whether an entry is a transaction or a batch: its operations decide who sees it."""
     return entry.head.op == "c" and entry.command in _CONTAINERS

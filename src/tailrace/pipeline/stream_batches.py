@@ -73,7 +73,7 @@ class StreamBatches:
         """Plan a batch query: all up to what the source has now, or up to an invalidation."""
         planner, source, request = self._planner, self._source, self._request
         after = self._start(EARLIEST)
-        through = source.promised()
+        through: int = source.promised()
         if request.ending is not None:
             through = min(through, request.ending)
         shards = source.members_for(source.membership(), after)

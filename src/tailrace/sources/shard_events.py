@@ -16,7 +16,7 @@ _CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
 class ShardStages:
-    """The stages of one shard for one interval."""
+    """The shared part of the stages for one shard and one interval."""
 
     def __init__(
         self, source: OplogSource, shard: str, after: int, through: int, *, marks_end: bool = False
@@ -27,12 +27,12 @@ class ShardStages:
 
     @property
     def pre_image(self) -> PreImageLookup | None:
-        """Finds stored pre-images; None if the source has none."""
+        """The look-up of stored pre-images; None if the source has none."""
         find = self._lookups.pre_image
         return None if find is _NO_LOOKUPS.pre_image else find
 
     def events(self, raws: Sequence[bytes]) -> list[ChangeEvent]:
-        """The events of the next entries, and in their places the entries that only some streams can read."""
+        """Return the events of the next entries; deferred entries are in the place of their events."""
         entries = list(map(self._part.read, raws))
         batch = self._part.events_of(entries)
         is_special = batch.failure is not None or any(
@@ -51,7 +51,7 @@ class ShardStages:
         return events
 
     def add_images(self, events: Sequence[ChangeEvent]) -> None:
-        """Give changes of documents that were there before their stored pre-images."""
+        """Add the stored pre-images to changes of documents that existed before."""
         if self.pre_image is None:
             return
         for event in events:

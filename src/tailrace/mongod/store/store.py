@@ -19,6 +19,7 @@ from tailrace.bson import documents
 from tailrace.errors import UsageError
 from tailrace.events.entry_bytes import Operation
 from tailrace.events.oplog_start import FIRST_MESSAGE
+from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.mongod.store.catalog import (
     IMAGES_NS,
@@ -107,7 +108,7 @@ class Store:
         """Cluster time of the newest entry that was removed from the oplog"""
         clock.continue_after(last)
         self.clock = clock
-        self._promised = last
+        self._promised = promise(last)
         self._writer = Writer(self, self._published)
 
     @classmethod
@@ -182,7 +183,7 @@ class Store:
         self.prepared.note_ended(began, committed)
 
     @property
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """A cluster time: every entry that listeners have not received yet is later.
 
         It advances with the clock even while nothing is written here, so that a merge of several stores never
@@ -191,7 +192,7 @@ class Store:
         # The order matters: a commit that begins after `now` was read takes later times.
         now = self.clock.now
         pending = self._writer.pending_since
-        self._promised = max(self._promised, now if pending is None else pending)
+        self._promised = max(self._promised, promise(now if pending is None else pending))
         return self._promised
 
     async def write(

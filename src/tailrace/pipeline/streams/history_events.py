@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
@@ -32,31 +33,31 @@ class HistoryEvents(EventSource):
         """``documents`` are dumps of collections by namespace, for streams that show current documents."""
         self._path = path
         self._documents = documents or {}
-        self._table()  # whoever names a folder that is no history should hear it now
+        self._table()  # a folder that is no history is refused now
 
     def _table(self) -> HistoryTable:
         return HistoryTable.open(self._path)
 
     @property
     def is_cluster(self) -> bool:
-        """A table does not tell; what a router forbids is of no harm here."""
+        """A table does not show it; what a router forbids does no harm here."""
         return False
 
     def oldest(self) -> int:
-        """Right behind the cluster time the table begins with."""
+        """Right after the cluster time the table begins with."""
         begins = self._table().begins
         return begins + 1 if begins else 0
 
     def earliest(self) -> int:
-        """Everything in the table."""
+        """See `EventSource`."""
         return self._table().begins
 
-    def promised(self) -> int:
-        """Up to the newest commit."""
-        return self._table().through
+    def promised(self) -> Promise:
+        """The end of the newest commit."""
+        return promise(self._table().through)
 
     def split(self, after: int, through: int, parts: int) -> list[int]:
-        """Files are cut apart, and a file as its rows suggest."""
+        """Cut between files, and inside of a file by its rows."""
         if parts < 2 or through <= after:
             return []
         batches = self._table().read(after, through, columns=(), batch_rows=_PIECE_ROWS)
@@ -67,7 +68,7 @@ class HistoryEvents(EventSource):
         return sorted({time for time in wanted if after < time < through})
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        """Counted in rows, which are what a history has; bytes as an average row has them."""
+        """Count rows, with the size of an average row."""
         table = self._table()
         usual = max(table.size // max(table.rows, 1), 1)
         room = min(max_entries, max(max_bytes // usual, 1))
@@ -75,7 +76,7 @@ class HistoryEvents(EventSource):
         for batch in table.read(after, through, columns=()):
             times += times_of(batch).tolist()
             if len(times) > room:
-                # A cluster time is never cut in two, and the first one is always taken.
+                # A cluster time is never divided, and the first one is always taken.
                 before = bisect_left(times, times[room])
                 return times[before - 1] if before else times[0]
         return through
@@ -88,7 +89,7 @@ class HistoryEvents(EventSource):
         return max(size // _TAKEN_BYTES, 1)
 
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
-        """A stream on a log that ends where the interval does."""
+        """See `EventSource`."""
         table = self._table()
         batches = (
             _commands(table, after, through)
@@ -99,7 +100,7 @@ class HistoryEvents(EventSource):
 
 
 def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.RecordBatch]:
-    """The rows that may end a stream; of the others nothing but their type is read."""
+    """The rows that may end a stream; of the others only their type is read."""
     for batch in table.read(after, through, columns=("operation",)):
         operation = batch.column("operation").cast(pa.string())
         for time in times_of(batch.filter(pc.is_in(operation, value_set=_INVALIDATING))).tolist():
@@ -131,13 +132,13 @@ class HistoryRun(StreamRun):
         return self._stream.has_resumed
 
     def rows(self) -> Rows:
-        """Take until the interval is read, or the stream is over."""
+        """See `StreamRun`."""
         with self._documents:
             while self._stream.is_behind and not self._stream.is_done:
                 rows = self._stream.take(_TAKEN_ROWS, _TAKEN_BYTES)
                 if rows:
                     yield rows
-            # Says that there is an error, or that the stream is over, if the last row was what fitted.
+            # Raises the error, or notices the end, if the last rows filled a batch.
             self._stream.take(1, 1)
 
 
@@ -147,23 +148,23 @@ class _IntervalLog(EventLog):
     def __init__(self, batches: Iterator[pa.RecordBatch], through: int) -> None:
         super().__init__({"": Lookups()})
         self._batches = batches
-        self._through = through
+        self._through = promise(through)
         self._reader = RowReader()
         self._items: list[RecordedItem] = []
 
     @property
-    def newest(self) -> int:
+    def newest(self) -> Promise:
         """The end of the interval."""
         return self._through
 
     def check_start(self, start: int) -> None:
-        """The planner has done that."""
+        """Done by the planner."""
 
     def check_place(self, after: int) -> None:
-        """A file that goes while it is read is an error of its own."""
+        """A file that is removed while it is read is another error."""
 
     def read(self, after: int) -> Slice:
-        """What is left of the last piece, or the next one."""
+        """Return what is left of the last piece, or the next one."""
         items = [item for item in self._items if item.ts > after]
         while not items:
             batch = next(self._batches, None)
@@ -172,7 +173,7 @@ class _IntervalLog(EventLog):
                 return Slice((), self._through)
             items = [item for item in self._reader.items(batch) if item.ts > after]
         if items[0].begins <= after:
-            items[:1] = items[0].behind(after)
+            items[:1] = items[0].after(after)
         self._items = items
         return Slice(items, items[-1].ts)
 
@@ -185,5 +186,5 @@ class _IntervalLog(EventLog):
         """See `EventLog`."""
         assert isinstance(item, RecordedItem)
         for event in item.events:
-            event.shard = ""  # all shards' look-ups are the same here
+            event.shard = ""  # all shards have the same look-ups here
         return item.events

@@ -1,4 +1,4 @@
-"""The source that the user's options name."""
+"""Open the source that the user's options name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ class SourceOptions:
     uri: str | None = None
     history: str | None = None
     oplogs: Mapping[str, tuple[str, ...]] | None = None
-    """archived files by shard; a replica set is the shard without a name"""
+    """Archived files by shard; a replica set is the shard without a name."""
     pre_images: Mapping[str | None, tuple[str, ...]] | None = None
     documents: Mapping[str, tuple[str, ...]] | None = None
-    """dumps of collections by namespace, for `updateLookup` on archived files"""
+    """Dumps of collections by namespace, for `updateLookup` on archived files."""
 
     @property
     def names_shards(self) -> bool:
-        """Whether it can be told without opening it that these are the oplogs of a cluster."""
+        """Whether the options alone show that these are the oplogs of a cluster."""
         return self.oplogs is not None and set(self.oplogs) != {""}
 
 
 def open_source(options: SourceOptions) -> EventSource:
-    """Open it; `UsageError` if it cannot be reached or read.
+    """Open the source; raises `UsageError` if it cannot be reached or read.
 
-    Only what it needs is imported: Spark starts several processes for a query, and each of them comes here.
+    Imports only what it needs: Spark starts several processes for a query, and each of them opens it.
     """
     if options.uri is not None:
         from tailrace.pipeline.streams.oplog_events import OplogEvents

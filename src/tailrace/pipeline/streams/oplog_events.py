@@ -1,4 +1,4 @@
-"""Streams on oplogs: the local engine, fed shard by shard."""
+"""Streams on oplogs: a local engine that is fed shard by shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from tailrace.events.layout.entry import COMMAND_START
 from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.promise import Promise, promise
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
 from tailrace.log.local_engine import LocalEngine
@@ -18,10 +19,10 @@ _TRANSACTIONS: Final = "admin.$cmd"
 
 
 class OplogEvents(EventSource):
-    """Both parts of the pipeline, fused: the stream's filter is asked before anything else is done."""
+    """Both parts of the stages in one process: the stream's pre-filter comes first."""
 
     def __init__(self, source: OplogSource, *, is_archive: bool = False) -> None:
-        """The oplogs of an archive need not begin at the same time."""
+        """With ``is_archive``, the oplogs need not begin at the same time."""
         self._source = source
         self._planner = Planner(source)
         self._is_archive = is_archive
@@ -39,9 +40,9 @@ class OplogEvents(EventSource):
         """Before the first entry; the shards' archives may begin at different times."""
         return 0 if self._is_archive else self._source.beginning()
 
-    def promised(self) -> int:
+    def promised(self) -> Promise:
         """See `OplogSource`."""
-        return self._source.promised()
+        return promise(self._source.promised())
 
     def split(self, after: int, through: int, parts: int) -> list[int]:
         """See `Planner.cuts`."""
@@ -75,7 +76,7 @@ class OplogEvents(EventSource):
         return self._planner.suggested_parts(after, through)
 
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
-        """A local engine on the entries of an interval."""
+        """See `EventSource`."""
         shards = self._source.shards()
         condition = _condition(plan, commands_only=commands_only)
         lookups = {shard: self._source.lookups(shard, after, through) for shard in shards}
@@ -91,7 +92,7 @@ class OplogEvents(EventSource):
 
 
 def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
-    """What a stream can see by names alone, for sources that can leave out the rest before it is sent."""
+    """What a stream can see by names alone, for sources that leave out the rest before it is sent."""
     scope = plan.scope
     if commands_only:
         return EntryCondition(frozenset("c"), frozenset({f"{scope.db}.$cmd"}))
@@ -101,12 +102,12 @@ def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
 
 
 def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
-    # Documents may hold these bytes too, so they are a first sieve only.
+    # Documents may contain these bytes too: a first check only.
     return [raw for raw in entries if COMMAND_START in raw and parse_entry(raw).head.op == "c"]
 
 
 class EngineRun(StreamRun):
-    """A local engine and what it is fed with."""
+    """A local engine and its feeds."""
 
     def __init__(
         self, engine: LocalEngine, feeds: Mapping[str, Iterator[Sequence[bytes]]], after: int

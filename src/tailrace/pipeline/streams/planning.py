@@ -1,8 +1,8 @@
-"""Which intervals a stream is made of, and what each has to know of those before it.
+"""Divide a stream into intervals that can be computed independently.
 
-What a stream carries from one interval to the next is little: whether the event it was resumed after has
-been found, and whether it was invalidated. Both are found out when intervals are planned, so that intervals
-can run at the same time, on different machines, and again after a failure.
+A stream carries little from one interval to the next: whether the event it was resumed after was found, and
+whether it was invalidated. Both are determined when intervals are planned, so that intervals can run at the
+same time, on different machines, and again after a failure.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class StreamInterval(Interval):
 
 
 def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> Rows:
-    """The stream's rows of an interval."""
+    """Return the stream's rows of an interval."""
     plan = spec.open()
     if interval.has_resumed:
         plan = goes_on_after(plan, interval.after)
@@ -33,7 +33,7 @@ def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> 
 
 
 class StreamPlanner:
-    """Plans one stream over one source; on the driver."""
+    """Plans one stream on one source, in the driver."""
 
     def __init__(self, spec: StreamSpec, source: EventSource) -> None:
         self._spec = spec
@@ -41,9 +41,9 @@ class StreamPlanner:
         plan = spec.open()
         token = plan.start_token
         self.start = plan.start
-        """the cluster time that the user's options start at; None if they leave it open"""
+        """The cluster time at which the user's options start; None if they do not say."""
         self.is_after_event = token is not None and not token.is_high_water_mark
-        """whether they name an event, which then has to be there"""
+        """Whether they name an event, which then has to be there."""
         self._is_after_invalidate = token is not None and token.from_invalidate
 
     def check_start(self, start: int) -> None:
@@ -52,9 +52,9 @@ class StreamPlanner:
             raise history_lost(start)
 
     def finds_event(self) -> bool:
-        """Whether the event to resume after is there.
+        """Return whether the event to resume after is there.
 
-        If it is not, that is no error by itself: the first row that follows is.
+        If it is not, the error comes with the first row that follows.
         """
         if not self.is_after_event or self.start is None:
             return True
@@ -67,7 +67,7 @@ class StreamPlanner:
         return run.has_resumed
 
     def end(self, after: int, through: int) -> int | None:
-        """The cluster time inside an interval at which the stream is invalidated, if it is."""
+        """Return the cluster time in an interval at which the stream is invalidated, if it is."""
         if self._spec.scope.kind is ScopeKind.CLUSTER or through <= after:
             return None
         plan = self._spec.without_pipeline().open()
@@ -85,10 +85,10 @@ class StreamPlanner:
     def intervals(
         self, after: int, through: int, parts: int, *, has_resumed: bool, finds_event: bool
     ) -> list[StreamInterval]:
-        """An interval in pieces that tell each its own rows.
+        """Divide an interval into pieces.
 
-        The piece that holds the event to resume after is one cluster time: what follows it is shown as if
-        nothing had been before.
+        The piece with the event to resume after is one cluster time: what follows it is shown as if nothing
+        had been before.
         """
         planned: list[StreamInterval] = []
         start = self.start

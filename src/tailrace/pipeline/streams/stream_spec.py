@@ -1,4 +1,4 @@
-"""One stream as its user described it: what can be sent to executors, where a plan cannot."""
+"""One stream as its user described it; unlike a plan, it can be sent to executors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,16 +16,16 @@ class StreamSpec:
 
     scope: Scope
     options: bytes
-    """the `$changeStream` document as BSON"""
+    """The `$changeStream` document as BSON."""
     pipeline: bytes = field(default_factory=lambda: documents.encode({"pipeline": []}))
-    """a document whose `pipeline` has the user's stages"""
+    """A document whose `pipeline` has the user's stages."""
     on_router: bool = False
     raw_data: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     collation: Mapping[str, Any] | None = None
     let: Mapping[str, Any] | None = None
     variables: Mapping[str, Any] | None = None
-    """what `$$NOW` and others are: the same in all parts of a stream"""
+    """Values of `$$NOW` and others: the same in all parts of a stream."""
 
     @classmethod
     def of(
@@ -35,13 +35,13 @@ class StreamSpec:
         pipeline: Sequence[Mapping[str, Any]] = (),
         **others: Any,
     ) -> "StreamSpec":
-        """From decoded documents; raises `CommandError` for all that is wrong with them."""
+        """Build one from decoded documents; raises `CommandError` if they are not valid."""
         raw = options if isinstance(options, bytes) else documents.encode(options)
         spec = cls(scope, raw, documents.encode({"pipeline": list(pipeline)}), **others)
         return replace(spec, variables=spec.open().variables)
 
     def open(self) -> Plan:
-        """The stream from where its user wants it to start."""
+        """Return the plan, from the start point of its user."""
         plan = Plan.open(
             self.scope,
             self.options,
@@ -55,12 +55,12 @@ class StreamSpec:
         return plan if self.variables is None else replace(plan, variables=self.variables)
 
     def without_pipeline(self) -> "StreamSpec":
-        """The same stream before the user's stages."""
+        """Return the same stream without the user's stages."""
         return replace(self, pipeline=documents.encode({"pipeline": []}))
 
 
 def goes_on_after(plan: Plan, after: int) -> Plan:
-    """The plan of a stream that has passed its start and everything up to a cluster time."""
+    """Return the plan of a stream that has shown everything up to a cluster time."""
     start = ClusterTime(after + 1)
     options = replace(plan.options, resume_after=None, start_after=None, start_at_operation_time=start)
     return replace(plan, options=options)
