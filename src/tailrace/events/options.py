@@ -4,9 +4,9 @@ A field of `ChangeStreamOptions` declares an option: its name, how its value is 
 and the types of events it hides. `OPTIONS` is the table of all declarations; whatever accepts options (the
 server, replay, Spark's data source, the client) reads it.
 
-`ChangeStreamOptions.parse` goes through the specification the way the server does: first every field by
-itself (known, not repeated, of the right type, of a known value), then what the fields mean together and on
-this scope, in the server's order, so that a specification with several faults gets the server's error.
+`ChangeStreamOptions.parse` checks a specification in the server's order, so that one with several faults gets
+the server's error: first each field (known, not repeated, of the right type, of a known value), then what the
+fields mean together and on this scope.
 """
 
 import re
@@ -35,7 +35,7 @@ _EVENT_WITHOUT_COLLECTION: Final = "endOfTransaction"
 
 
 class OptionForm(Enum):
-    """What an option's value is, for those who read it from text."""
+    """What an option's value is; Spark reads it from text by this."""
 
     FLAG = "a boolean"
     TEXT = "a string"
@@ -108,7 +108,7 @@ class ChangeStreamOptions:
     others: tuple[tuple[str, Any], ...] = ()
     """Values of options without a field, by name."""
     given: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The specification as it came."""
+    """The specification as it was received."""
 
     @classmethod
     def parse(
@@ -151,7 +151,7 @@ class ChangeStreamOptions:
 
     @property
     def token_version(self) -> int:
-        """The version of tokens behind the resume point."""
+        """The version of tokens after the resume point."""
         token = self.resume_token
         return CURRENT_VERSION if token is None else max(CURRENT_VERSION, token.version)
 
@@ -170,7 +170,7 @@ class ChangeStreamOptions:
         return shown
 
     def to_spec(self) -> dict[str, Any]:
-        """The specification again: what the user set, in the user's order."""
+        """Return the specification: what the user set, in the user's order."""
         return dict(self.given)
 
     def _check_token(self, scope: Scope) -> None:
@@ -258,7 +258,7 @@ def _check_start(found: Mapping[str, Any]) -> None:
 
 def _read_token(document: Mapping[str, Any]) -> ResumeToken:
     token = ResumeToken.parse(documents.encode(document))
-    # A token as such may start with anything, but a stream needs to know where to read.
+    # A token may start with anything, but a stream needs a cluster time to read from.
     cluster_time_of(document["_data"])
     return token
 

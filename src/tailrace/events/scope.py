@@ -1,7 +1,7 @@
 """What a change stream watches: one collection, one database, or the whole cluster.
 
 A stream is opened by a command on a database; `Scope.of` turns that command's target into a scope. The names
-are checked here once, with the server's code 73, so that nothing behind this has to.
+are checked here once, with the server's code 73.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tailrace.errors import CommandError
 CLUSTER_DATABASE: Final = "admin"
 INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 COLLECTIONLESS: Final = "$cmd.aggregate"
-"""Stands in for the collection in the cursor namespace of a database or cluster stream."""
+"""The collection in the cursor namespace of a database or cluster stream."""
 
 _MAX_DATABASE_BYTES: Final = 63
 _FORBIDDEN_IN_DATABASE: Final = frozenset('/\\. "$\0')
@@ -37,7 +37,7 @@ class Namespace:
 
     @classmethod
     def parse(cls, text: str) -> "Namespace":
-        """From ``db.coll``; the first dot separates."""
+        """Read ``db.coll``; the first dot separates."""
         db, _, coll = text.partition(".")
         return cls(db, coll)
 
@@ -46,7 +46,7 @@ class Namespace:
 
 
 class ScopeKind(Enum):
-    """The three sizes of a stream's view."""
+    """The three kinds of streams."""
 
     COLLECTION = "collection"
     DATABASE = "database"
@@ -89,7 +89,7 @@ class Scope:
 
     @classmethod
     def of(cls, db: str, coll: str | None = None, *, all_changes_for_cluster: bool = False) -> "Scope":
-        """The scope of a command on ``db`` that names ``coll``, or no collection.
+        """Return the scope of a command on ``db`` that names ``coll``, or no collection.
 
         `ChangeStreamOptions.parse` refuses the flag on any other database, or beside a collection.
         """
@@ -101,7 +101,7 @@ class Scope:
 
     @classmethod
     def parse_ns(cls, text: str) -> "Scope":
-        """From ``db`` or ``db.coll``.
+        """Read ``db`` or ``db.coll``.
 
         >>> Scope.parse_ns("shop").kind
         <ScopeKind.DATABASE: 'database'>

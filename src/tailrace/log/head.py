@@ -17,12 +17,12 @@ from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.lake.deferred_entries import events_or_untold
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.ports import OplogCommit, OplogStore
 from tailrace.log.segments import Segments
 from tailrace.log.verbatim_inserts import InsertRun
-from tailrace.log.waiting import holds_operations
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 512 << 10

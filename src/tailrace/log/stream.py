@@ -14,6 +14,7 @@ from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan, SharedPart
 from tailrace.events.stages.stage import Batch
+from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.deferred_entries import is_untold
 from tailrace.log.archive_log import SelectedEvents
@@ -21,7 +22,7 @@ from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.shared_output import AnyRow, OutputBatch
 from tailrace.log.stream_output import StreamOutput
 from tailrace.log.verbatim_inserts import VerbatimRow
-from tailrace.log.waiting import Waiter, holds_operations
+from tailrace.log.waiting import Waiter
 
 _VIEWS: Final = "system.views"
 _ENOUGH: Final = 1000

@@ -12,14 +12,12 @@ from typing import Final, TypeAlias
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.commit_entry import COMMIT
 from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.lake.deferred_entries import is_untold
 
 _EVERYTHING: Final = ""
-_CONTAINERS: Final = ("applyOps", COMMIT)
 _RELEASED_AT_ONCE: Final = 50
 """Streams that continue before the loop has its turn."""
 _STEP: Final = 0.005
@@ -182,8 +180,3 @@ def _sees(waiter: Waiter, event: ChangeEvent) -> bool:
         return visible.may_show(event)
     except CommandError:
         return True  # it will get the same error, and report it
-
-
-def holds_operations(entry: OplogEntry) -> bool:
-    """Return whether an entry is a transaction or a batch: its operations decide who sees it."""
-    return entry.head.op == "c" and entry.command in _CONTAINERS

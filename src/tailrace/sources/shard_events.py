@@ -5,14 +5,13 @@ from typing import Final
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
-from tailrace.events.stages.add_pre_image import find_pre_image
+from tailrace.events.stages.add_pre_image import HAVE_PRE_IMAGES, find_pre_image
 from tailrace.events.stages.lookups import Lookups, PreImageLookup
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.deferred_entries import is_untold_noop, untold
 from tailrace.sources.source import OplogSource
 
 _NO_LOOKUPS: Final = Lookups()
-_CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
 class ShardStages:
@@ -55,5 +54,5 @@ class ShardStages:
         if self.pre_image is None:
             return
         for event in events:
-            if event.kind.operation_type in _CHANGE_A_DOCUMENT:
+            if event.kind.operation_type in HAVE_PRE_IMAGES:
                 event.pre_image = find_pre_image(event, self._lookups)

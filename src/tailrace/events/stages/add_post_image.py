@@ -25,7 +25,6 @@ class AddPostImage:
         self._match_uuid = match_uuid
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
-        """Rows in, the same rows with the post-images of updates out."""
         for index, row in enumerate(batch.items):
             event = row.event
             if event.update is None:

@@ -12,11 +12,12 @@ from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.render import append_fields
 from tailrace.events.stages.stage import Batch, Row
 
-_CHANGES_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
+HAVE_PRE_IMAGES: Final = frozenset({"update", "replace", "delete"})
+"""The types of changes of documents that existed before."""
 
 
 def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
-    """The stored image of the document before this event: what came with it, or what the look-up finds."""
+    """Return the document before this event: the image it has, or what the look-up finds."""
     if event.pre_image is not None:
         return event.pre_image
     extras = event.entry.extras
@@ -25,14 +26,14 @@ def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
 
 
 def image_element(name: bytes, image: bytes | None) -> bytes:
-    """The event field that shows an image, or null."""
+    """Return the event field that shows an image, or null."""
     if image is None:
         return rawbson.element(rawbson.NULL, name, b"")
     return rawbson.element(rawbson.DOCUMENT, name, image)
 
 
 def image_missing(what: str, event: ChangeEvent) -> CommandError:
-    """The error of a required image that is not there."""
+    """Return the error of a required image that is missing."""
     kind, extras = event.kind, event.entry.extras
     # A retryable write has a number too, but its event does not show it.
     has_number = extras.in_apply_ops and extras.txn_number is not None
@@ -52,10 +53,9 @@ class AddPreImage:
         self._required = required
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
-        """Rows in, the same rows with their pre-images out."""
         for index, row in enumerate(batch.items):
             event = row.event
-            if event.kind.operation_type not in _CHANGES_A_DOCUMENT or event.document_key is None:
+            if event.kind.operation_type not in HAVE_PRE_IMAGES or event.document_key is None:
                 continue
             try:
                 image = find_pre_image(event, self._lookups[event.shard])

@@ -1,4 +1,4 @@
-"""The last gate: an event that no reply can carry stops the stream."""
+"""The last stage: an event that no reply can contain ends the stream."""
 
 from tailrace.bson.raw import MAX_INTERNAL_SIZE
 from tailrace.error_codes import ErrorCode

@@ -3,9 +3,9 @@
 A drop or rename of what is watched is followed by an `invalidate` event, and then by nothing.
 
 A stream that was started after an invalidate token reads the cause of that invalidation again, because it
-starts at the same cluster time. That event neither shows nor ends the stream; it proves that the token is
-good. Other events up to that cluster time belong to what the client has already passed, and do not end the
-stream either.
+starts at the same cluster time. That event is not shown and does not end the stream; it proves that the token
+is valid. Other events up to that cluster time are before the client's position, and do not end the stream
+either.
 """
 
 from typing import Final
@@ -25,12 +25,12 @@ _INVALIDATE: Final = make_kind("invalidate", "", None, None, shows_ns=False)
 
 
 def invalidate_event(cause: ChangeEvent) -> ChangeEvent:
-    """The event that ends a stream."""
+    """Return the event that ends a stream."""
     return ChangeEvent(cause.entry, _INVALIDATE, cause=cause, shard=cause.shard)
 
 
 class CheckInvalidate:
-    """Closes the batch behind an invalidating event."""
+    """Ends the batch after an invalidating event."""
 
     def __init__(self, kind: ScopeKind, resume: ResumePoint) -> None:
         self._types = INVALIDATING[kind]
@@ -39,7 +39,6 @@ class CheckInvalidate:
         self._passed = token if token is not None and token.from_invalidate else None
 
     def __call__(self, batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
-        """Events in; events out, with an invalidate event last if the stream ends here."""
         types = self._types
         if not any(event.kind.operation_type in types for event in batch.items):
             return batch

@@ -1,8 +1,8 @@
-"""Stage 5: skip what lies before the resume point.
+"""Stage 5: drop what is before the resume point.
 
 Each event's token is compared with the client's until one sorts after it. The event that is equal passes:
-the stage behind the user's pipeline has to see it to know that the stream really continues where the
-client stopped. A high-water mark names no event; whatever is at its cluster time or later passes.
+the stage after the user's pipeline checks by it that the stream continues where the client stopped. A
+high-water mark names no event; everything at its cluster time or later passes.
 """
 
 from tailrace.error_codes import ErrorCode
@@ -23,7 +23,6 @@ class CheckResumability:
         self._surpassed = not resume.is_event
 
     def __call__(self, batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
-        """Events in, events from the resume point on out."""
         client = self._resume.token
         if self._surpassed or client is None:
             return batch
@@ -41,7 +40,7 @@ class CheckResumability:
 
 
 def history_lost(start: int) -> CommandError:
-    """The error of a stream that starts before the oldest entry that is left."""
+    """Return the error of a stream that starts before the oldest entry that is left."""
     return CommandError(
         ErrorCode.ChangeStreamHistoryLost,
         f"the resume point at {in_words(start)} is older than the oldest entry of the oplog",

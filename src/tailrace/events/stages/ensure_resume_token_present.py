@@ -1,8 +1,8 @@
-"""Stage 10: insist that the event the client resumed after is really there.
+"""Stage 10: check that the event the client resumed after is there.
 
-Runs behind the user's stages, as on the server: a filter that removes the resume event makes the stream
-fail as soon as a later event arrives. All events equal to the client's token are swallowed; several shards
-may deliver the same one. Until something arrives, nothing is wrong.
+Runs after the user's stages, as on the server: a filter that removes the resume event makes the stream fail
+as soon as a later event arrives. All events equal to the client's token are dropped; several shards may
+deliver the same one. Until something arrives, there is no error.
 """
 
 from tailrace.error_codes import ErrorCode
@@ -13,14 +13,13 @@ from tailrace.events.stages.stage import Batch, Row
 
 
 class EnsureResumeTokenPresent:
-    """Swallows rows up to and including the client's token."""
+    """Drops rows up to and including the client's token."""
 
     def __init__(self, resume: ResumePoint) -> None:
         self._resume = resume
         self._surpassed = not resume.is_event
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
-        """Rows in, the rows behind the resume point out."""
         client = self._resume.token
         if self._surpassed or client is None:
             return batch

@@ -1,15 +1,15 @@
-"""What stages look up, supplied by the engine that runs them."""
+"""What stages look up; the engine that runs them passes it in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 EntryLookup: TypeAlias = Callable[[int, int], bytes | None]
-"""(cluster time, term) of an oplog entry: its bytes, or None if the oplog no longer has it"""
+"""(cluster time, term) of an oplog entry: its bytes, or None if the oplog no longer has it."""
 PreImageLookup: TypeAlias = Callable[[bytes, int, int], bytes | None]
-"""(collection UUID, cluster time of the entry, index within its applyOps): the document before the change"""
+"""(collection UUID, cluster time of the entry, index in its applyOps): the document before the change."""
 DocumentLookup: TypeAlias = Callable[[str, bytes, bytes | None], bytes | None]
-"""(namespace, document key, collection UUID it must have or None): the document as it is now"""
+"""(namespace, document key, collection UUID it must have or None): the current document."""
 
 
 def _no_entry(_ts: int, _term: int) -> bytes | None:
@@ -26,7 +26,7 @@ def _no_document(_ns: str, _key: bytes, _uuid: bytes | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The look-ups of one shard. The defaults find nothing, as on a deployment that kept nothing."""
+    """The look-ups of one shard; the defaults find nothing."""
 
     entry: EntryLookup = _no_entry
     pre_image: PreImageLookup = _no_pre_image

@@ -1,6 +1,6 @@
 """Which namespaces a stream can see, by its scope.
 
-Matching is always by bytes, whatever collation the user's stages have. Only the prefix ``system.`` of a
+Matching is always by bytes, with any collation of the user's stages. Only the prefix ``system.`` of a
 collection name is special, and ``admin``, ``config`` and ``local`` are never part of a cluster-wide stream.
 """
 
@@ -15,7 +15,7 @@ _USER_DATABASE: Final = r"(?!(admin|config|local)\.)[^.]+"
 
 
 class NamespaceFilter:
-    """Answers for one stream, remembered by name.
+    """The namespaces of one stream.
 
     >>> shop = NamespaceFilter(Scope.parse_ns("shop"))
     >>> shop.sees("shop.orders"), shop.sees("shop.system.users"), shop.sees("shopping.orders")
@@ -42,17 +42,17 @@ class NamespaceFilter:
             self._views = re.compile(database + r"\.system\.views\Z")
 
     def sees(self, ns: str) -> bool:
-        """Whether document changes in this namespace are visible."""
+        """Return whether document changes in this namespace are visible."""
         return self._ns.match(ns) is not None
 
     def sees_commands(self, ns: str) -> bool:
-        """Whether this is the command namespace of a watched database."""
+        """Return whether this is the command namespace of a watched database."""
         return self._command.match(ns) is not None
 
     def sees_collection(self, name: str) -> bool:
-        """Whether a command on the collection of this name is visible."""
+        """Return whether a command on the collection of this name is visible."""
         return self._name.match(name) is not None
 
     def sees_views(self, ns: str) -> bool:
-        """Whether this is where a watched database keeps its view definitions."""
+        """Return whether this is where a watched database stores its view definitions."""
         return self._views is not None and self._views.match(ns) is not None

@@ -17,7 +17,8 @@ from tailrace.events.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
 from tailrace.events.stages.push_down import PushedMatch
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import Batch
-from tailrace.events.stages.visibility import Visibility
+from tailrace.events.stages.unwind_transaction import CONTAINERS
+from tailrace.events.stages.visibility import Visibility, takes_effect
 
 EntryPredicate: TypeAlias = Callable[[OplogEntry], bool]
 
@@ -46,7 +47,7 @@ class EntryFilter:
         """Return whether this entry may lead to events of the stream."""
         op = entry.head.op
         command = entry.command if op == "c" else ""
-        if command in ("applyOps", COMMIT):
+        if command in CONTAINERS:
             return (
                 self.scope.passes_flags(entry)
                 and (command == COMMIT or self._sees_transaction(entry))
@@ -81,13 +82,8 @@ class EntryFilter:
 
     def _sees_transaction(self, entry: OplogEntry) -> bool:
         """Whether an applyOps takes effect at its own position and may hold something of this stream."""
-        operations = None
-        for kind, name, start, _ in rawbson.elements(entry.o):
-            if name == b"applyOps" and kind == rawbson.ARRAY:
-                operations = start
-            elif name in (b"prepare", b"partialTxn") and kind == rawbson.BOOL and entry.o[start]:
-                return False
-        if operations is None:
+        operations = rawbson.find(entry.o, b"applyOps")
+        if operations is None or operations[0] != rawbson.ARRAY or not takes_effect(entry.o):
             return False
         previous = entry.extras.previous
         # Only a link that says "there is nothing before this" shows that these are all operations there are.
@@ -95,7 +91,7 @@ class EntryFilter:
             return True
         return any(
             kind == rawbson.DOCUMENT and self.scope.names_watched(entry.o[start:end])
-            for kind, _, start, end in rawbson.elements(entry.o, operations)
+            for kind, _, start, end in rawbson.elements(entry.o, operations[2])
         )
 
 

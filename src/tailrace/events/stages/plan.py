@@ -1,4 +1,4 @@
-"""The order of stages; the only place that knows it.
+"""The order of stages, defined only here.
 
 ::
 
@@ -12,8 +12,8 @@
                                    split large event
                                    ensure resume token present
 
-A plan is opened once for a stream: everything that can be wrong with its options and its pipeline is said
-then, with the server's codes. The parts it hands out hold the state of one run.
+A plan is opened once for a stream, which raises all errors of its options and its pipeline, with the
+server's codes. The parts that it creates have the state of one run.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
 
 T = TypeVar("T")
 Step: TypeAlias = tuple[Stage[T, T], list[dict[str, Any]]]
-"""A stage, and what explain shows of it"""
+"""A stage, and what explain shows of it."""
 
 
 class SharedPart:
@@ -75,15 +75,14 @@ class SharedPart:
 
     @property
     def scanned(self) -> int:
-        """Cluster time of the newest entry looked at."""
+        """Cluster time of the newest entry read."""
         return self._match.scanned
 
     def __call__(self, batch: Batch[bytes]) -> Batch[ChangeEvent]:
-        """Match, unwind, transform."""
         return self._transform(self._unwind(self._match(batch)))
 
     def transform(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
-        """The last of the three alone, for operations that a history holds: they were matched and unwound."""
+        """Run the last of the three only, for operations of a history: they were matched and unwound."""
         return self._transform(batch)
 
 
@@ -106,7 +105,6 @@ class ViewPart:
         self._shares_events = shares_events
 
     def __call__(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
-        """All stages that depend on the stream."""
         return run_stages(self._render(run_stages(batch, self._event_stages)), self._row_stages)
 
     def _render(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
@@ -139,22 +137,22 @@ class DeploymentPart:
         self._transform = Transform(shard=shard)
 
     def read(self, raw: bytes) -> OplogEntry:
-        """The entry whose BSON this is."""
+        """Return the entry whose BSON this is."""
         return self._reader.read(raw)
 
     def inserts(self, entry: OplogEntry) -> tuple[EventKind, InsertedDocuments] | None:
-        """What an entry inserts, if it is a batch of plain inserts into one collection and nothing else."""
+        """Return the inserts of an entry, if it is a batch of plain inserts into one collection."""
         inserted = self._reader.read_inserts(entry)
         return None if inserted is None else (self._transform.insert_kind(inserted.head), inserted)
 
     def events(self, entry: OplogEntry) -> Batch[ChangeEvent]:
-        """Everything that happened in one entry."""
+        """Return everything that happened in one entry."""
         if not (self._visible.sees_plain(entry.head) or self._visible.sees(entry)):
             return Batch([])
         return self._transform(self._unwind(Batch([entry])))
 
     def events_of(self, entries: Sequence[OplogEntry]) -> Batch[ChangeEvent]:
-        """The same for many entries at once, which takes less time for each."""
+        """Return the same for many entries at once, which takes less time for each."""
         sees_plain, sees = self._visible.sees_plain, self._visible.sees
         visible = [entry for entry in entries if sees_plain(entry.head) or sees(entry)]
         return self._transform(self._unwind(Batch(visible)))
@@ -202,7 +200,7 @@ class Plan:
         let: Mapping[str, Any] | None = None,
         release: StreamRelease = CURRENT_RELEASE,
     ) -> "Plan":
-        """Check the options and the pipeline; raises `CommandError` for all that is wrong with them.
+        """Check the options and the pipeline; raises `CommandError` if they are not valid.
 
         ``spec`` is the `$changeStream` document; as raw BSON, fields given twice are noticed. With an older
         ``release`` the stream shows what a server of that release did.
@@ -215,7 +213,7 @@ class Plan:
         stages, splits = read_pipeline(pipeline, on_router=on_router)
         parsed_collation = None if collation is None else Collation.parse(collation)
         variables = stream_variables(let)
-        UserStages(stages, variables, parsed_collation)  # compiled here so that every fault shows now
+        UserStages(stages, variables, parsed_collation)  # compiled here to raise every error now
         given = options.start_after or options.resume_after
         if given is not None and given.version > release.token_version:
             raise CommandError(50795, f"this server does not know resume tokens of version {given.version}")
@@ -226,7 +224,7 @@ class Plan:
                 f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
             )
         first, _ = leading_match(stages)
-        # What an older release does not show cannot be looked for in the entries.
+        # A filter on fields that an older release does not show cannot be rewritten.
         can_push = parsed_collation is None and release == CURRENT_RELEASE
         pushed = push_down(first) if first is not None and can_push else PushedMatch()
         return cls(
@@ -267,13 +265,13 @@ class Plan:
 
     @property
     def shows_inserts_verbatim(self) -> bool:
-        """Whether no stage does anything to an insert but render it in the current version."""
+        """Whether all that happens to an insert is rendering in the current version."""
         token = self.start_token
         return (token is None or token.is_high_water_mark) and self.shows_inserts_verbatim_once_resumed
 
     @property
     def shows_inserts_verbatim_once_resumed(self) -> bool:
-        """The same, behind the event that the stream was resumed after."""
+        """The same, after the event that the stream was resumed after."""
         token = self.start_token
         is_current = token is None or token.version <= CURRENT_VERSION
         is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
@@ -295,7 +293,7 @@ class Plan:
         return self.scope, anywhere, self.raw_data, tuple(sorted(self.parameters.items()))
 
     def shared_part(self, shard: str, lookups: Lookups) -> SharedPart:
-        """The stages that run on one shard's oplog."""
+        """Return the stages that run on one shard's oplog."""
         reader = EntryReader()
         visible = self.entry_filter()
         marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG)) and self.options.show_expanded_events
@@ -310,7 +308,7 @@ class Plan:
         )
 
     def view_part(self, lookups: Mapping[str, Lookups], *, shares_events: bool = False) -> ViewPart:
-        """The stages that run on the merged events of all shards.
+        """Return the stages that run on the merged events of all shards.
 
         With ``shares_events`` other streams show the same events, and what one rendered serves the next.
         """
@@ -363,7 +361,7 @@ class Plan:
             yield UserStages(stages, self.variables, self.collation, keeps_ids=keeps_ids), shown
 
     def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
-        """The user's stages before and behind the images."""
+        """The user's stages before and after the images."""
         stages = list(self.user_stages)
         options = self.options
         if options.full_document == "default" and options.full_document_before_change == "off":
@@ -387,7 +385,7 @@ class Plan:
         )
 
     def explain(self) -> dict[str, Any]:
-        """The stages in the order they run, each as the server names it."""
+        """Return the stages in the order they run, each as the server names it."""
         match: dict[str, Any] = {} if self.pushed.document is None else {"pushedDown": self.pushed.document}
         start = self.start
         if start is not None:

@@ -2,8 +2,8 @@
 
 A filter on events that also holds for the entries they come from lets the scan drop entries before they
 are unwound and transformed, and lets a real MongoDB drop them before they are sent. The rewrite is a filter
-document on entries. It may let more through than the original (which stays in place behind it), never
-less. `None` stands for "nothing is known": everything passes.
+document on entries. It may let more through than the original (which is applied afterwards), never less.
+`None` means that nothing is known: everything passes.
 
 Three forms are needed: for whole entries, for entries that commit a transaction (only what events take from
 the committing entry), and for the operations inside (without that).
@@ -67,11 +67,11 @@ class PushedMatch:
     inner: Callable[[OplogEntry], bool] | None = None
     document: dict[str, Any] | None = None
     ops: frozenset[str] | None = None
-    """the `op` codes of document changes that can pass; None if all can"""
+    """The `op` codes of document changes that can pass; None if all can."""
 
 
 def push_down(user_filter: Mapping[str, Any]) -> PushedMatch:
-    """Rewrite a filter that stands directly behind the change-stream stages.
+    """Rewrite a filter that directly follows the change-stream stages.
 
     >>> push_down({"operationType": "delete", "fullDocument.x": 1}).document
     {'$and': [{'$or': [{'op': 'd'}]}, {'$or': [{'op': 'u', 'o._id': {'$exists': False}}, ...]}]}
@@ -105,7 +105,7 @@ def _predicate(rewrite: Rewrite | None) -> Callable[[OplogEntry], bool] | None:
 
 
 def _possible_ops(rewritten: Mapping[str, Any]) -> frozenset[str] | None:
-    """The `op` codes that can pass, where that can be told at a glance: no entry is decoded for others."""
+    """The `op` codes that can pass, where the filter shows it: no entry is decoded for others."""
     for name, value in rewritten.items():
         if name == "op" and isinstance(value, str):
             return frozenset({value})

@@ -1,7 +1,7 @@
-"""Where a stream was resumed, and whether that place has been seen.
+"""Where a stream was resumed, and whether that place was met.
 
-The client's token, the version new tokens get, and one fact that two stages share: check-invalidate may
-recognise the token of an invalidation that ensure-resume-token-present is waiting for.
+It has the client's token, the version of new tokens, and a state that two stages share: check-invalidate may
+recognise the token of an invalidation for which ensure-resume-token-present waits.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
 
 @dataclass(slots=True)
 class ResumePoint:
-    """State of one stream; rebuilt from the client's token when a stream is opened."""
+    """State of one stream, built from the client's token when it is opened."""
 
     token: ResumeToken | None = None
     found: bool = False
@@ -31,9 +31,9 @@ class ResumePoint:
         return newest if self.token is None else max(newest, self.token.version)
 
     def version_of(self, event: ChangeEvent) -> int:
-        """The version of one event's token.
+        """Return the version of one event's token.
 
-        Up to the client's token, events keep the client's version, so that an old token finds its equal.
+        Up to the client's token, events have the client's version, so that an old token finds its equal.
         """
         token = self.token
         if token is None or token.is_high_water_mark or event.entry.ts > token.cluster_time:

@@ -18,7 +18,7 @@ SIZE_LIMIT: Final = rawbson.MAX_INTERNAL_SIZE - 8 * 1024
 
 
 class SplitLargeEvent:
-    """Rows in; rows and fragments out."""
+    """Replaces rows that are too large by fragments."""
 
     def __init__(self, resume: ResumePoint) -> None:
         self._resume = resume
@@ -26,8 +26,7 @@ class SplitLargeEvent:
         self._passed = None if token is None else token.fragment
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
-        """Split what is too large; pass the rest on."""
-        # The token counts once more beside the event that contains it, so this much is never too large.
+        # The token counts once more besides the event that contains it, so this size is never too large.
         limit = SIZE_LIMIT // 2
         if self._passed is None and all(len(row.raw) <= limit for row in batch.items):
             return batch

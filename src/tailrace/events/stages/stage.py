@@ -4,9 +4,9 @@ A stage is called with a batch and returns a batch. It never waits, pulls, sleep
 what it has to look up is passed in (`lookups.py`). What it remembers between batches can be rebuilt from a
 resume token and the log. It may change the items of the batch it was given, but not items of earlier ones.
 
-The end of a stream is a value, not an exception: a batch carries the error that follows its items, or the
-mark that nothing follows them. A stage handles the items first and hands the rest on; so whatever happened
-before an error is delivered, in every engine and for every batch size.
+The end of a stream is a value, not an exception: a batch has the error that follows its items, or the mark
+that nothing follows them. A stage processes the items first and passes the rest on; so everything before an
+error is delivered, in every engine and for every batch size.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,18 +25,18 @@ U = TypeVar("U")
 
 @dataclass(slots=True)
 class Batch(Generic[T]):
-    """Some items in order, and how the stream goes on after them."""
+    """Some items in order, and how the stream continues after them."""
 
     items: list[T]
     failure: CommandError | None = None
-    """raised once the items are delivered"""
+    """Raised after the items are delivered."""
     failed_at: int = 0
-    """cluster time of the entry that failed; what other shards told before it can still be delivered"""
+    """Cluster time of the entry that failed; what other shards have before it is still delivered."""
     closed_by: ChangeEvent | None = None
-    """the invalidate event that ended the stream, whether or not it is still among the items"""
+    """The invalidate event that ended the stream, among the items or not."""
 
     def having(self, items: list[U], failure: CommandError | None = None, failed_at: int = 0) -> "Batch[U]":
-        """The same batch with other items; a failure given here comes before the one it had."""
+        """Return the batch with other items; a failure given here comes before the one it had."""
         if failure is not None:
             return Batch(items, failure, failed_at)
         return Batch(items, self.failure, self.failed_at, self.closed_by)
@@ -69,7 +69,7 @@ class Row:
 
     @property
     def token_document(self) -> bytes:
-        """The same as the BSON document that clients see as `_id`."""
+        """The resume token as the BSON document that clients get as `_id`."""
         if self.fragment is not None:
             return self.token.to_bson()
         raw = self.raw

@@ -20,9 +20,11 @@ from tailrace.events.stages.lookups import EntryLookup
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.visibility import Visibility
 
+CONTAINERS: Final = ("applyOps", COMMIT)
+"""The commands whose entries hold operations, or commit those of earlier ones."""
 _APPLIED_SEPARATELY: Final = 1
 _OP: Final = b"\x02op\0"
-"""What every operation begins with, unless somebody made it by hand"""
+"""What every operation begins with, unless it was made by hand."""
 _ALLOWED_COMMANDS: Final = frozenset({"create", "createIndexes"})
 _SESSION_TYPES: Final = {
     b"lsid": rawbson.DOCUMENT,
@@ -32,7 +34,7 @@ _SESSION_TYPES: Final = {
 
 
 class UnwindTransaction:
-    """Passes all entries but applyOps and commitTransaction through unchanged."""
+    """Replaces applyOps and commitTransaction entries by their operations; passes all others."""
 
     def __init__(
         self, visible: Visibility, reader: EntryReader, find_entry: EntryLookup, *, marks_end: bool = False
@@ -43,7 +45,6 @@ class UnwindTransaction:
         self._marks_end = marks_end
 
     def __call__(self, batch: Batch[OplogEntry]) -> Batch[OplogEntry]:
-        """Visible entries in, single operations out."""
         for entry in batch.items:
             if entry.head.op == "c":
                 break
@@ -56,7 +57,7 @@ class UnwindTransaction:
                     unwound.append(entry)
                     continue
                 command = entry.command
-                if command in ("applyOps", COMMIT):
+                if command in CONTAINERS:
                     # Not `extend`: what came before an error inside a transaction is still delivered.
                     for operation in self._operations(entry, command):
                         unwound.append(operation)  # noqa: PERF402
@@ -103,7 +104,7 @@ class UnwindTransaction:
             yield self._end_of_transaction(entry, shared, count, sorted(namespaces))
 
     def _chain(self, entry: OplogEntry, command: str) -> Iterator[OplogEntry]:
-        """The entries that hold the operations, oldest first; only their positions are kept meanwhile."""
+        """The entries that hold the operations, oldest first; only positions are stored meanwhile."""
         positions: list[OpTime] = []
         link = entry.extras.previous if entry.extras.multi_op_type != _APPLIED_SEPARATELY else None
         while link is not None and not link.is_null:
@@ -136,12 +137,17 @@ class UnwindTransaction:
             rawbson.element(rawbson.DOCUMENT, b"lsid", shared.lsid or rawbson.EMPTY),
             rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(shared.txn_number or 0)),
         )
-        behind_all = replace(shared, operations_before=count)
-        return self._reader.synthetic("admin.$cmd", payload, entry, behind_all)
+        after_all = replace(shared, operations_before=count)
+        return self._reader.synthetic("admin.$cmd", payload, entry, after_all)
+
+
+def holds_operations(entry: OplogEntry) -> bool:
+    """Return whether an entry is a transaction or a batch."""
+    return entry.head.op == "c" and entry.command in CONTAINERS
 
 
 def _check_session(raw: bytes) -> None:
-    """What reading an entry leaves out because of its type is a fault where it decides about events."""
+    """Raise an error for fields of a wrong type, which reading an entry leaves out."""
     for kind, name, _, _ in rawbson.elements(raw):
         if _SESSION_TYPES.get(name, kind) != kind:
             raise CommandError(40532, f"the field {name.decode()} of a transaction's entry has a wrong type")

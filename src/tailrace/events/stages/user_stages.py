@@ -1,8 +1,7 @@
 """Stage 12: the user's own pipeline.
 
-Few stages may follow `$changeStream`. Filters look at an event and let its bytes through; stages that
-reshape it work on the decoded event and may do anything to it but change its `_id`, because the `_id` is what
-the stream is resumed with.
+Few stages may follow `$changeStream`. Filters decide about an event and let its bytes through; stages that
+reshape it work on the decoded event and may change everything but its `_id`: streams are resumed with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ ALLOWED: Final = frozenset({
     "$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact",
 })  # fmt: skip
 SPLIT: Final = "$changeStreamSplitLargeEvent"
-# What a stage that holds pipelines answers to a $changeStream inside them, before it is itself refused.
+# Codes of a $changeStream inside the pipelines of a stage, which come before that of the stage.
 _NESTED_STREAM: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
 
 UserStage: TypeAlias = tuple[str, Any]
@@ -30,7 +29,7 @@ Reshape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 def read_pipeline(pipeline: Sequence[Any], *, on_router: bool = False) -> tuple[list[UserStage], bool]:
-    """The user's stages, and whether large events are to be split; checks what may stand where.
+    """Return the user's stages, and whether large events are to be split; checks names and places.
 
     >>> read_pipeline([{"$match": {"operationType": "insert"}}, {"$changeStreamSplitLargeEvent": {}}])
     ([('$match', {'operationType': 'insert'})], True)
@@ -78,7 +77,7 @@ def _holds_stream(spec: Any) -> bool:
 
 
 def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, list[UserStage]]:
-    """The `$match` stages that open a pipeline that compiles, as one filter, and what follows them."""
+    """Return the `$match` stages at the beginning of a pipeline as one filter, and what follows them."""
     count = 0
     while count < len(stages) and stages[count][0] == "$match":
         count += 1
@@ -86,9 +85,9 @@ def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, l
 
 
 def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """A filter as the part that does not look at images and the part that does.
+    """Divide a filter into the part that does not need images and the part that does.
 
-    The first runs before images are looked up, so that no image is required for an event nobody wants.
+    The first runs before images are looked up, so that no image is required for an event that is dropped.
     """
     conjuncts = list(_conjuncts(user_filter))
     free = [part for part in conjuncts if not _touches_images(part)]
@@ -97,7 +96,7 @@ def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | No
 
 
 def _conjuncts(user_filter: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The conditions that all have to hold, each by itself."""
+    """The conditions that all have to hold."""
     for name, condition in user_filter.items():
         if name == "$and":
             for part in condition:
@@ -137,7 +136,7 @@ def _mentions_images(expression: Any) -> bool:
 
 
 class UserStages:
-    """Rows in; the rows that the user's stages keep, as they leave them, out."""
+    """Filters and reshapes rows by the user's stages."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class UserStages:
         *,
         keeps_ids: bool = True,
     ) -> None:
-        """``keeps_ids`` is whether an event whose `_id` was changed or removed is an error."""
+        """With ``keeps_ids``, an event whose `_id` was changed or removed is an error."""
         self._stages: list[Reshape] = [
             compile_stage(name, spec, variables=variables, collation=collation) for name, spec in stages
         ]
@@ -155,7 +154,6 @@ class UserStages:
         self._keeps_ids = keeps_ids
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
-        """Run each row through all stages."""
         kept: list[Row] = []
         try:
             for row in batch.items:

@@ -1,7 +1,4 @@
-"""What the shared part of a deployment lets through: everything that any stream could show.
-
-A stream that reads canonical events applies its own rules (`oplog_match.py`) to the entries they came from.
-"""
+"""The pre-filter of the shared part of a deployment: everything that any stream could show passes."""
 
 from typing import Final, Protocol
 
@@ -15,23 +12,23 @@ _NOOPS: Final = frozenset(name.encode() for name in BUILT_IN | CONTROL)
 
 
 class Visibility(Protocol):
-    """Which entries, and which operations inside transactions, get past the first two stages."""
+    """A pre-filter: which entries, and which operations inside transactions, pass the first two stages."""
 
     def sees_plain(self, head: Head) -> bool | None:
-        """The decision for an entry without extras, or None if the head alone does not decide."""
+        """Decide for an entry without extras; None if its head alone does not decide."""
 
     def sees(self, entry: OplogEntry) -> bool:
-        """Whether this entry may lead to events."""
+        """Return whether this entry may lead to events."""
 
     def sees_inner(self, entry: OplogEntry) -> bool:
-        """Whether an operation inside a transaction is visible."""
+        """Return whether an operation inside a transaction may lead to an event."""
 
     def sees_any(self, namespaces: list[str]) -> bool:
-        """Whether one of these namespaces is watched."""
+        """Return whether one of these namespaces is watched."""
 
 
 def takes_effect(apply_ops: bytes) -> bool:
-    """Whether the operations of an `applyOps` happen at its own position, not at a later entry's."""
+    """Return whether the operations of an `applyOps` happen at its own position, not at a later entry's."""
     return not any(
         name in (b"prepare", b"partialTxn") and kind == rawbson.BOOL and apply_ops[start]
         for kind, name, start, _ in rawbson.elements(apply_ops)
@@ -42,11 +39,10 @@ class EveryEntry:
     """Lets everything through that can become an event."""
 
     def sees_plain(self, head: Head) -> bool | None:
-        """Document changes always pass."""
         return True if head.op in ("i", "u", "d") else None
 
     def sees(self, entry: OplogEntry) -> bool:
-        """Whether there is an event for this kind of entry."""
+        """Return whether there is an event for this kind of entry."""
         op = entry.head.op
         if op == "c":
             command = entry.command
@@ -60,9 +56,7 @@ class EveryEntry:
         return True
 
     def sees_inner(self, entry: OplogEntry) -> bool:  # noqa: ARG002 - the rule is that all pass
-        """All operations pass."""
         return True
 
     def sees_any(self, namespaces: list[str]) -> bool:
-        """Whether there are any."""
         return bool(namespaces)
