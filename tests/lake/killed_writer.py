@@ -1,4 +1,4 @@
-"""What processes do that `test_kill.py` kills: one builds a history interval by interval, one tidies it."""
+"""The processes that `test_kill.py` kills: one builds a history interval by interval, one compacts it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,12 +21,12 @@ def events_of(seed: int) -> list[ChangeEvent]:
 
 
 def ends_of(events: Sequence[ChangeEvent]) -> list[int]:
-    """Where intervals end: the same for every process, as a checkpoint would have it."""
+    """Return the ends of the intervals, the same for every process, as from a checkpoint."""
     return [event.entry.ts for event in events[PIECE::PIECE]] + [events[-1].entry.ts]
 
 
 def build(folder: str, seed: int) -> None:
-    """Go on from where the history ends, to the end."""
+    """Build the intervals after the end of the history."""
     events = events_of(seed)
     table = HistoryTable.open(folder)
     builder = RowBuilder()
@@ -40,8 +40,8 @@ def build(folder: str, seed: int) -> None:
         commit(table, files, after=after, through=through)
 
 
-def tidy(folder: str) -> None:
-    """Merge and clear away until killed."""
+def compact_and_vacuum(folder: str) -> None:
+    """Compact and vacuum the table until killed."""
     table = HistoryTable.open(Path(folder))
     while True:
         compact(table, min_files=2, small_bytes=40_000)

@@ -1,4 +1,4 @@
-"""Events of generated histories, on their way into the table and back."""
+"""Write events of generated histories into tables, and read them back."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.support.history import History
 
 
 def canonical_events(history: History, shard: str = "") -> list[ChangeEvent]:
-    """What the shared part makes of a history, images included, as the pipeline has it."""
+    """Return the canonical events of a history with their pre-images, as the pipeline builds them."""
     lookups = Lookups(history.entry, history.pre_image, history.document)
     part = DeploymentPart(shard, lookups, marks_end=True)
     events = []
@@ -39,7 +39,7 @@ def through_memory(events: Sequence[ChangeEvent]) -> list[ChangeEvent]:
 
 
 def fill(table: HistoryTable, events: Sequence[ChangeEvent], pieces: int = 1) -> None:
-    """Commit events in some pieces of about equal size; no cluster time is cut."""
+    """Commit events in pieces of about equal size; events of one cluster time stay in one piece."""
     from tailrace.lake.commit import commit
 
     builder = RowBuilder()

@@ -1,4 +1,4 @@
-"""Rows spliced many at a time are, byte for byte, those that stages and row builder make one by one."""
+"""Rows built many at a time equal those that the stages and the row builder make one by one."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.bulk.rows import BulkRows, EventsOf
-from tailrace.lake.deferred_entries import is_untold_noop, untold
+from tailrace.lake.deferred_entries import events_or_untold
 from tailrace.lake.rows import RowBuilder
 from tests.support.history import History
 from tests.support.seeds import check_histories
@@ -24,20 +24,13 @@ from tests.support.workload import generate_bulk
 Entries = Mapping[str, Sequence[bytes]]
 
 
-def general_road(shards: Sequence[str], history: History | None = None) -> EventsOf:
+def general_path(shards: Sequence[str], history: History | None = None) -> EventsOf:
     lookups = Lookups() if history is None else Lookups(entry=history.entry)
     parts = {shard: DeploymentPart(shard, lookups) for shard in shards}
 
     def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
-        events: list[ChangeEvent] = []
-        for raw in raws:
-            entry = parts[shard].read(raw)
-            batch = parts[shard].events(entry)
-            if batch.failure is not None or (not batch.items and is_untold_noop(entry)):
-                events.append(untold(entry, shard))
-            else:
-                events += batch.items
-        return events
+        part = parts[shard]
+        return [event for raw in raws for event in events_or_untold(part, part.read(raw), shard)]
 
     return events_of
 
@@ -49,7 +42,7 @@ def one_by_one(events_of: EventsOf, entries: Entries) -> pa.RecordBatch:
 
 
 def check_same(entries: Entries, history: History | None = None) -> pa.RecordBatch:
-    events_of = general_road(list(entries), history)
+    events_of = general_path(list(entries), history)
     found = BulkRows(events_of).batch(entries)
     found.validate(full=True)
     expected = one_by_one(events_of, entries)
@@ -67,7 +60,7 @@ def entry(number: int, op: str, o: dict[str, Any], o2: dict[str, Any] | None = N
     return bson.encode(document | times | more)
 
 
-def test_a_long_plain_oplog() -> None:
+def test_a_long_oplog_of_plain_entries() -> None:
     entries = list(islice(generate_bulk(seed=3, count=3_000), 3_000))
     rows = check_same({"": entries})
     assert rows.num_rows > 3_000
@@ -138,7 +131,7 @@ def test_keys_of_all_types_in_one_slice() -> None:
         entry(2, "i", {}, {}),
     ],
 )
-def test_odd_entries_between_plain_ones(odd: bytes) -> None:
+def test_unusual_entries_between_plain_ones(odd: bytes) -> None:
     plain = [entry(number, "i", {"_id": number}, {"_id": number}) for number in (1, 3)]
     check_same({"": [plain[0], odd, plain[1]]})
     check_same({"": [odd]})
@@ -149,7 +142,7 @@ def apply_ops(number: int, operations: list[dict[str, Any]], **more: Any) -> byt
     return bson.encode({"op": "c", "ns": "admin.$cmd", "o": {"applyOps": operations}} | times | more)
 
 
-def test_transactions_and_batches_with_operations_of_all_sorts() -> None:
+def test_transactions_and_batches_with_operations_of_all_kinds() -> None:
     rng = random.Random(5)
     session = {"lsid": {"id": Binary(bytes(16), 4), "uid": b"u" * 32}, "txnNumber": Int64(5)}
     none_before = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
@@ -194,7 +187,7 @@ DIFFS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_diffs_that_are_built_alike_and_damaged_ones_among_them(seed: int) -> None:
+def test_diffs_of_few_layouts_some_of_them_damaged(seed: int) -> None:
     rng = random.Random(seed)
     entries = []
     for number in range(1, 1_200):
@@ -208,7 +201,7 @@ def test_diffs_that_are_built_alike_and_damaged_ones_among_them(seed: int) -> No
     check_same({"": entries})
 
 
-def test_more_kinds_than_are_looked_for() -> None:
+def test_more_collections_than_the_fast_path_handles() -> None:
     entries = [
         entry(number, "i", {"_id": number}, {"_id": number}, ns=f"shop.c{number % 90:02d}")
         for number in range(1, 300)
@@ -216,11 +209,11 @@ def test_more_kinds_than_are_looked_for() -> None:
     check_same({"": entries})
 
 
-def test_nothing() -> None:
+def test_an_empty_batch() -> None:
     assert check_same({"": []}).num_rows == 0
 
 
-def test_pre_images_are_asked_for_where_a_document_changed() -> None:
+def test_pre_images_are_looked_up_for_updates_and_deletes() -> None:
     entries = [
         entry(1, "i", {"_id": 1}, {"_id": 1}),
         entry(2, "u", {"$v": 2, "diff": {"u": {"a": 1}}}, {"_id": 1}),
@@ -229,13 +222,13 @@ def test_pre_images_are_asked_for_where_a_document_changed() -> None:
         entry(5, "u", {"_id": 2}, {"_id": 2}),
     ]
     images = {1_700_000_000 << 32 | 2: b"before the update", 1_700_000_000 << 32 | 3: b"before the delete"}
-    asked = []
+    lookups = []
 
     def pre_image_of(shard: str, uuid: bytes, ts: int, index: int) -> bytes | None:
-        asked.append((shard, uuid, ts, index))
+        lookups.append((shard, uuid, ts, index))
         return images.get(ts)
 
-    rows = BulkRows(general_road(["a"]), pre_image_of).batch({"a": entries})
+    rows = BulkRows(general_path(["a"]), pre_image_of).batch({"a": entries})
     assert rows.column("pre_image").to_pylist() == [
         None,
         b"before the update",
@@ -243,4 +236,4 @@ def test_pre_images_are_asked_for_where_a_document_changed() -> None:
         None,
         None,
     ]
-    assert asked == [("a", bytes(range(16)), 1_700_000_000 << 32 | number, 0) for number in (2, 3, 4, 5)]
+    assert lookups == [("a", bytes(range(16)), 1_700_000_000 << 32 | number, 0) for number in (2, 3, 4, 5)]

@@ -1,4 +1,4 @@
-"""Merging, giving up and clearing away, beside readers and writers."""
+"""Compaction, retention and vacuum, while others read and write."""
 
 import os
 from pathlib import Path
@@ -55,19 +55,19 @@ def sizes(files: list[int], **how: int) -> list[list[int]]:
     ]
 
 
-def test_what_is_merged() -> None:
+def test_the_files_that_are_merged() -> None:
     assert sizes([1, 1]) == []
     assert sizes([1, 1, 1]) == [[1, 1, 1]]
-    assert sizes([1, 1, 60, 1, 1, 1]) == [[1, 1, 1]]  # a large file stays, and nothing is merged across it
-    assert sizes([40, 1, 1, 1]) == [[1, 1, 1]]  # what was merged waits for as much again
+    assert sizes([1, 1, 60, 1, 1, 1]) == [[1, 1, 1]]  # files around a large one are not merged together
+    assert sizes([40, 1, 1, 1]) == [[1, 1, 1]]  # a merged file is merged again with about its own size
     assert sizes([40, 20, 10, 10]) == [[40, 20, 10, 10]]
     assert sizes([45, 45, 45, 45]) == []
     assert sizes([30, 30, 30, 30, 30, 30]) == [[30, 30, 30], [30, 30, 30]]
 
 
-def test_merging_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) -> None:
-    behind = HistoryTable.open(table.path)
-    reading = behind.read(0)
+def test_compaction_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) -> None:
+    reader = HistoryTable.open(table.path)
+    reading = reader.read(0)
     first = next(reading)
     before = (table.rows, table.through, table.begins)
     assert compact(table, min_files=3) == 20
@@ -75,7 +75,7 @@ def test_merging_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) 
     assert len(table.files) == 1
     assert (table.rows, table.through, table.begins) == before
     assert shown(table) == expected(events)
-    # A reader of the old version finds the old files, until they are cleared away, and then the new one.
+    # A reader of the old version reads the old files until they are deleted, and then the new one.
     assert vacuum(table, grace_seconds=60) == 0
     assert vacuum(table, grace_seconds=-1) == 20
     rest = [raw for batch in (first, *reading) for raw in whole_events(batch)]
@@ -83,7 +83,7 @@ def test_merging_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) 
     assert len(read_back(list(HistoryTable.open(table.path).read(0)))) == len(events)
 
 
-def test_a_pipeline_goes_on_while_files_are_merged(tmp_path: Path, events: list[ChangeEvent]) -> None:
+def test_a_pipeline_continues_while_files_are_merged(tmp_path: Path, events: list[ChangeEvent]) -> None:
     half = len(events) // 2
     while events[half].entry.ts == events[half - 1].entry.ts:
         half += 1
@@ -98,7 +98,7 @@ def test_a_pipeline_goes_on_while_files_are_merged(tmp_path: Path, events: list[
     assert shown(pipeline) == expected(events)
 
 
-def test_the_oldest_files_are_given_up_by_size(table: HistoryTable, events: list[ChangeEvent]) -> None:
+def test_the_oldest_files_are_removed_by_size(table: HistoryTable, events: list[ChangeEvent]) -> None:
     kept = list(table.files)[5:]
     assert retain(table, max_bytes=table.size) == 0
     assert retain(table, max_bytes=sum(file.size for file in kept)) == 5
@@ -110,7 +110,7 @@ def test_the_oldest_files_are_given_up_by_size(table: HistoryTable, events: list
     assert (reopened.begins, list(reopened.files)) == (table.begins, kept)
 
 
-def test_the_oldest_files_are_given_up_by_age(table: HistoryTable) -> None:
+def test_the_oldest_files_are_removed_by_age(table: HistoryTable) -> None:
     limit = table.files[3].last_wall
     assert limit is not None
     assert retain(table) == 0
@@ -119,10 +119,10 @@ def test_the_oldest_files_are_given_up_by_age(table: HistoryTable) -> None:
     assert (table.rows, table.begins <= table.through) == (0, True)
 
 
-def test_clearing_away_leaves_what_is_not_committed_yet(
+def test_vacuum_does_not_delete_files_that_are_not_committed_yet(
     table: HistoryTable, events: list[ChangeEvent], tmp_path: Path
 ) -> None:
-    assert retain(table, max_bytes=0) == 19  # the newest one stays
+    assert retain(table, max_bytes=0) == 19  # the newest file stays
     later = [event for event in events if event.entry.ts > table.through]
     assert later == []
     orphan = write_files(tmp_path, [RowBuilder().batch(events[:9])], name="orphan")[0]
@@ -137,7 +137,7 @@ def test_clearing_away_leaves_what_is_not_committed_yet(
     assert not (tmp_path / orphan.path).exists()
 
 
-def test_a_file_that_vanished_is_said_to_be_gone(table: HistoryTable) -> None:
+def test_a_missing_file_is_reported(table: HistoryTable) -> None:
     (table.path / table.files[4].path).unlink()
     with pytest.raises(HistoryError, match="is gone"):
         list(table.read(0))

@@ -1,4 +1,4 @@
-"""kill -9 of who writes the history, at any moment: nothing is lost, nothing is there twice."""
+"""Writers of the history are killed at random moments: no row is lost, none is stored twice."""
 
 import os
 import random
@@ -11,17 +11,17 @@ from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import SCHEMA
 from tailrace.lake.table import HistoryTable
 from tailrace.lake.vacuum import vacuum
-from tests.lake.killed_writer import build, ends_of, events_of, tidy
+from tests.lake.killed_writer import build, compact_and_vacuum, ends_of, events_of
 from tests.lake.stored import new_table, read_back
 
 ROUNDS = 12
 
 
 @pytest.mark.parametrize("seed", [20260800, 20260801])
-def test_killed_writers_leave_a_sound_history(
+def test_killed_writers_leave_a_complete_history(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A process that has everything imported is forked again and again.
+    # The processes are forked from one that has imported everything, which is fast.
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
     processes = get_context("forkserver")
@@ -35,12 +35,12 @@ def test_killed_writers_leave_a_sound_history(
     killed = 0
     while table.through < end:
         builder = processes.Process(target=build, args=(str(tmp_path), seed))
-        tidier = processes.Process(target=tidy, args=(str(tmp_path),))
+        compactor = processes.Process(target=compact_and_vacuum, args=(str(tmp_path),))
         builder.start()
-        tidier.start()
-        # After some rounds the builder is let alone, so that the test ends.
+        compactor.start()
+        # After some rounds the builder is not killed, so that the test ends.
         if killed < ROUNDS:
-            first, second = rng.sample((builder, tidier), 2)
+            first, second = rng.sample((builder, compactor), 2)
             first.join(rng.uniform(0.05, 0.4))
             killed += first.is_alive()
             first.kill()
@@ -49,12 +49,12 @@ def test_killed_writers_leave_a_sound_history(
         else:
             builder.join()
         builder.kill()
-        tidier.kill()
-        for process in (builder, tidier):
+        compactor.kill()
+        for process in (builder, compactor):
             process.join()
             process.close()
         table.refresh()
-        # A reader that goes on where it was sees every row once, whatever happened to the files meanwhile.
+        # A reader that continues at its position reads every row once, even if files were replaced.
         last = reader.through
         reader.refresh()
         for batch in reader.read(last, columns=("token",)):

@@ -1,4 +1,4 @@
-"""The history is an ordinary table: Polars and DuckDB read it, without any code of Tailrace."""
+"""The history is an ordinary table: Polars and DuckDB read it without code of Tailrace."""
 
 import json
 from datetime import UTC, datetime

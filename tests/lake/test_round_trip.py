@@ -1,4 +1,4 @@
-"""Events that went through the history cannot be told from those made of the oplog."""
+"""Events read from the history equal those made of the oplog."""
 
 import random
 from collections.abc import Callable
@@ -43,12 +43,12 @@ def check_same(found: ChangeEvent, expected: ChangeEvent) -> None:
     assert outcome(lambda: resume_token(found)) == outcome(lambda: resume_token(expected))
     for shape in SHAPES:
         for version in (1, 2):
-            shown = outcome(lambda: render(found, shape, version))  # noqa: B023 - called at once
+            shown = outcome(lambda: render(found, shape, version))  # noqa: B023 - called immediately
             assert shown == outcome(lambda: render(expected, shape, version))  # noqa: B023
 
 
 def decision(event: ChangeEvent, visible: EntryFilter) -> object:
-    """What a stream decides about one event, or about an entry that is no event."""
+    """Return what a stream decides about an event, or about a deferred entry."""
     if is_untold(event):
         return outcome(lambda: visible.sees(event.entry))
     return outcome(lambda: visible.scope.sees(event))
@@ -72,7 +72,7 @@ def check_history(history: History) -> None:
             assert decision(one, visible) == decision(expected, same), (one, plan)
 
 
-def test_events_and_decisions_survive() -> None:
+def test_rows_in_memory_give_the_same_events_and_decisions() -> None:
     check_histories(SEEDS, check_history)
 
 
@@ -87,5 +87,5 @@ def check_files(history: History) -> None:
             check_same(one, expected)
 
 
-def test_they_survive_in_files_too() -> None:
+def test_rows_in_files_give_the_same_events() -> None:
     check_histories(SEEDS[:4], check_files)

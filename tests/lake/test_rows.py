@@ -1,4 +1,4 @@
-"""Rows as users of the table see them, and what becomes of the unusual."""
+"""The rows of the table: their columns, and rows of unusual entries."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +42,7 @@ def rows_of(*entries: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def test_an_insert() -> None:
+def test_the_row_of_an_insert() -> None:
     (row,) = rows_of(insert(1, ObjectId("0123456789abcdef01234567"), n=1))
     event = decode(row.pop("event"))
     assert event["fullDocument"]["n"] == 1
@@ -77,12 +77,12 @@ def test_an_insert() -> None:
         (UUID, '{"_id": {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==", "subType": "04"}}}'),
     ],
 )  # fmt: skip
-def test_document_keys(key: Any, text: str) -> None:
+def test_document_keys_are_extended_json(key: Any, text: str) -> None:
     inserted, deleted = rows_of(insert(1, key), delete(2, key))
     assert inserted["document_key"] == deleted["document_key"] == text
 
 
-def test_what_is_stored_of_the_entry() -> None:
+def test_the_entry_remainder() -> None:
     diff = {"u": {"n": 2}}
     inner = [{"op": "i", "ns": "shop.orders", "ui": UUID, "o": {"_id": n}, "o2": {"_id": n}} for n in (1, 2)]
     rows = rows_of(
@@ -98,7 +98,7 @@ def test_what_is_stored_of_the_entry() -> None:
     assert [row["txn_index"] for row in rows] == [None, None, None, None, 0, 1, 0, 1, 2, None]
     assert rest[0] is None
     assert rest[1] == {"o": {"$v": 2, "diff": diff}}
-    assert rest[2] is None  # a retryable write shows nothing of its session
+    assert rest[2] is None  # the event of a retryable write does not show its session
     assert rest[3] is not None
     assert rest[3]["entry"]["o"] == {"drop": "orders"}
     assert rest[4:6] == [None, None]
@@ -107,7 +107,7 @@ def test_what_is_stored_of_the_entry() -> None:
     assert rest[9] == {"fromMigrate": True}
 
 
-def test_dates_that_are_none_are_null() -> None:
+def test_dates_out_of_range_are_null() -> None:
     raw = bytearray(insert(1, 1))
     position = bytes(raw).index(b"\x09wall\0") + 6
     raw[position : position + 8] = (1 << 62).to_bytes(8, "little")
@@ -116,7 +116,7 @@ def test_dates_that_are_none_are_null() -> None:
 
 
 @pytest.mark.parametrize("late", [(1 << 31) << 32, (1 << 64) - 1])
-def test_times_after_2038(late: int) -> None:
+def test_cluster_times_after_2038(late: int) -> None:
     raw = insert(1, 1).replace(
         b"\x11ts\0" + at(1).to_bytes(8, "little"), b"\x11ts\0" + late.to_bytes(8, "little")
     )
@@ -126,7 +126,7 @@ def test_times_after_2038(late: int) -> None:
     assert event.cluster_time == late
 
 
-def test_entries_that_only_some_streams_can_tell_are_kept() -> None:
+def test_deferred_entries_are_stored() -> None:
     unknown = entry(1, "n", {}, o2={"somethingNew": 1, "x": 2})
     silent = entry(2, "n", {"msg": "periodic noop"}, ns="", ui=None)
     broken = entry(3, "i", {"_id": 1}, ui=None)
@@ -140,7 +140,7 @@ def test_entries_that_only_some_streams_can_tell_are_kept() -> None:
     assert [event.entry.raw for event in found] == [unknown, broken]
 
 
-def test_changes_that_cannot_be_shown_fail_the_streams_and_not_the_history() -> None:
+def test_changes_that_cannot_be_shown_are_stored_and_fail_when_shown() -> None:
     odd_diff = update(1, 1, {"x": 1})
     in_batch = {
         "op": "u",
@@ -163,7 +163,7 @@ def test_changes_that_cannot_be_shown_fail_the_streams_and_not_the_history() -> 
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.get("name", str(n)) for n, case in enumerate(CASES)])
-def test_the_vectors_survive(case: dict[str, Any]) -> None:
+def test_rows_of_the_vectors_give_the_same_events(case: dict[str, Any]) -> None:
     events = events_of(*[encode(raw) for raw in case["oplog"]])
     found = through_memory(events) if events else []
     assert len(found) == len(events)

@@ -1,4 +1,4 @@
-"""The table as its users see it: intervals exactly once, files in order, readers beside writers."""
+"""The table: intervals are committed exactly once, files are in order, readers follow writers."""
 
 import os
 import pickle
@@ -40,7 +40,7 @@ def times_of(
     return times
 
 
-def test_a_new_history_is_empty_and_knows_whose_it_is(tmp_path: Path) -> None:
+def test_a_new_history_is_empty_and_has_the_identity_of_its_source(tmp_path: Path) -> None:
     assert not HistoryTable.exists(tmp_path / "h")
     table = HistoryTable.create(tmp_path / "h", identity="set-1", begins=7 << 32)
     assert HistoryTable.exists(tmp_path / "h")
@@ -53,7 +53,7 @@ def test_a_new_history_is_empty_and_knows_whose_it_is(tmp_path: Path) -> None:
         HistoryTable.create(tmp_path / "h", identity="set-1", begins=0)
 
 
-def test_what_is_no_history_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_opening_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="there is no history in"):
         HistoryTable.open(tmp_path)
 
@@ -75,7 +75,7 @@ def test_an_interval_is_committed_once(tmp_path: Path, events: list[ChangeEvent]
         commit(table, [], after=through, through=through + 9)
 
 
-def test_rows_out_of_place_are_refused(tmp_path: Path, events: list[ChangeEvent]) -> None:
+def test_files_outside_their_interval_are_refused(tmp_path: Path, events: list[ChangeEvent]) -> None:
     table = new_table(tmp_path)
     files = write_files(tmp_path, [RowBuilder().batch(events)], name="one")
     with pytest.raises(HistoryError, match="does not lie in its place"):
@@ -86,7 +86,7 @@ def test_rows_out_of_place_are_refused(tmp_path: Path, events: list[ChangeEvent]
     assert table.through == 0
 
 
-def test_reading_any_interval_gives_its_rows(tmp_path: Path, events: list[ChangeEvent]) -> None:
+def test_reading_an_interval_gives_its_rows(tmp_path: Path, events: list[ChangeEvent]) -> None:
     table = new_table(tmp_path)
     fill(table, events, pieces=5)
     expected = [event.entry.ts for event in events]
@@ -99,7 +99,7 @@ def test_reading_any_interval_gives_its_rows(tmp_path: Path, events: list[Change
             assert times_of(table, after, through, batch_rows=3) == wanted
 
 
-def test_files_are_cut_at_a_size_but_never_within_a_cluster_time(
+def test_files_are_split_by_size_but_never_within_a_cluster_time(
     tmp_path: Path, events: list[ChangeEvent]
 ) -> None:
     builder = RowBuilder()
@@ -112,7 +112,7 @@ def test_files_are_cut_at_a_size_but_never_within_a_cluster_time(
     assert [event.entry.ts for event in read_back(list(table.read(0)))] == [e.entry.ts for e in events]
 
 
-def test_a_reader_notices_commits_even_where_the_log_was_cleared(
+def test_a_reader_finds_commits_after_the_log_was_cleaned_up(
     tmp_path: Path, events: list[ChangeEvent]
 ) -> None:
     table = new_table(tmp_path)
@@ -124,7 +124,7 @@ def test_a_reader_notices_commits_even_where_the_log_was_cleared(
         if number == CHECKPOINT_COMMITS:
             assert tidy_log(table)
             for path in (tmp_path / "_delta_log").iterdir():
-                os.utime(path, (0, 0))  # as if all that was long ago
+                os.utime(path, (0, 0))  # as if they were old
     assert watcher.refresh()
     fill(table, events, pieces=3)
     assert watcher.refresh()
@@ -139,15 +139,13 @@ def test_a_reader_notices_commits_even_where_the_log_was_cleared(
     assert times_of(sleeper) == [event.entry.ts for event in events]
 
 
-def test_of_two_writers_one_is_told_that_the_interval_is_there(
-    tmp_path: Path, events: list[ChangeEvent]
-) -> None:
+def test_of_two_writers_of_an_interval_only_one_commits_it(tmp_path: Path, events: list[ChangeEvent]) -> None:
     new_table(tmp_path)
     one, other = HistoryTable.open(tmp_path), HistoryTable.open(tmp_path)
     through = events[-1].entry.ts
     files = write_files(tmp_path, [RowBuilder().batch(events)], name="one")
     assert write_commit(one, "WRITE", added=files, transactions=position_transactions(THROUGH, through))
-    # The other one has not looked since: its commit would have the same number.
+    # The other one has not refreshed since: its commit would have the same number.
     assert not write_commit(other, "WRITE", added=files, transactions=position_transactions(THROUGH, through))
     assert (other.version, other.rows) == (one.version, len(events))
     assert not commit(other, files, after=0, through=through)
@@ -158,13 +156,13 @@ def test_a_table_that_another_program_has_rewritten_is_refused(
 ) -> None:
     table = new_table(tmp_path)
     fill(table, events, pieces=4)
-    behind = HistoryTable.open(tmp_path)
+    reader = HistoryTable.open(tmp_path)
     first, last = table.files[0], table.files[-1]
     rows = [batch for batch in table.read(0, columns=SCHEMA.names) if batch.num_rows]
     shuffled = pa.Table.from_batches([rows[0], rows[-1]]).select(SCHEMA.names).cast(SCHEMA).to_batches()
     merged = write_files(tmp_path, shuffled, name="elsewhere")
     with pytest.raises(HistoryError, match="was changed by another program"):
         write_commit(table, "OPTIMIZE", added=merged, removed=[first, last], changes_data=False)
-    for look in (behind.refresh, behind.refresh, lambda: HistoryTable.open(tmp_path)):
+    for read in (reader.refresh, reader.refresh, lambda: HistoryTable.open(tmp_path)):
         with pytest.raises(HistoryError, match="was changed by another program"):
-            look()
+            read()

@@ -1,4 +1,4 @@
-"""Runs of plain rows show the same bytes as events rendered one by one, and leave nothing out."""
+"""Runs of verbatim rows show the same bytes as rendered events, and contain every row."""
 
 import random
 
@@ -51,7 +51,7 @@ def check_runs(history: History) -> None:
             assert times == [event.entry.ts for event in wanted]
 
 
-def test_runs_show_what_rendering_shows() -> None:
+def test_runs_show_the_bytes_of_rendered_events() -> None:
     check_histories(range(20260500, 20260540), check_runs)
 
 
