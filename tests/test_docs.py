@@ -1,4 +1,4 @@
-"""The documentation names real files, functions, options and targets, and shows real output."""
+"""The documentation names existing files, functions, options and targets, and shows real output."""
 
 import argparse
 import os
@@ -58,7 +58,7 @@ def test_named_files_and_folders_exist(page: Path) -> None:
 
 
 @pages
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
     local = [target for target in targets if not target.startswith("http")]
     assert not [target for target in local if not (page.parent / target).exists()]
@@ -82,8 +82,8 @@ def steps() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("step", steps(), ids=lambda step: re.sub(r"\W+", "-", step[0]))
-def test_every_step_of_one_event_names_what_its_files_hold(step: list[str]) -> None:
-    """A name in a row stands in one of the files of that row; the first file is the one the row is about."""
+def test_every_step_of_one_event_names_what_its_files_contain(step: list[str]) -> None:
+    """A name in a row occurs in one of the files of that row; the first file is its subject."""
     files = [name for part in step for name in CODE.findall(part) if FILE.fullmatch(name)]
     folder = Path(files[0]).parent
     sources = [resolve(name) or resolve(str(folder / name)) for name in files]
@@ -91,7 +91,7 @@ def test_every_step_of_one_event_names_what_its_files_hold(step: list[str]) -> N
     names = {name for part in step for name in CODE.findall(part) if name not in files}
     identifiers = {name.rpartition(".")[2] for name in names if IDENTIFIER.fullmatch(name)}
     assert len([source for source in sources if source]) == len(files)
-    # Data in the story, not names in the code.
+    # Data of the example, not names in the code.
     identifiers -= {
         "orders",
         "shop",
@@ -154,7 +154,7 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def sessions() -> Iterator[tuple[str, str]]:
-    """Blocks that show a terminal, each with the page it stands on."""
+    """Blocks that show a terminal, each with its page."""
     for page in PAGES:
         for block in blocks(page.read_text()):
             if block.startswith("$ "):
@@ -163,7 +163,7 @@ def sessions() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader has after `make tour`: the sample, and the console script."""
+    """The state after `make tour`: the sample files and the console script."""
     folder = tmp_path_factory.mktemp("docs")
     script = folder / "bin" / "tailrace"
     script.parent.mkdir()
@@ -180,10 +180,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("session", list(sessions()), ids=lambda session: session[0])
-def test_what_a_terminal_shows_is_what_it_would_show(folder: Path, session: tuple[str, str]) -> None:
+def test_a_terminal_session_shows_the_real_output(folder: Path, session: tuple[str, str]) -> None:
     page, block = session
     environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    # A command goes on in the next line behind a backslash; what follows it up to the next one is its output.
+    # A backslash continues a command in the next line; its output follows up to the next command.
     for command, shown in re.findall(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
         done = subprocess.run(
             ["sh", "-c", command],

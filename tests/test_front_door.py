@@ -1,4 +1,4 @@
-"""`import tailrace`: what it exports, what it does not import, and that users need nothing deeper."""
+"""`import tailrace`: its names, what it does not import, and that examples import nothing deeper."""
 
 import ast
 import re

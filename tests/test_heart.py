@@ -1,4 +1,4 @@
-"""The heart, everything below `mongod`, works where neither LMDB nor the emulated server can be imported."""
+"""The heart, all packages below `mongod`, works without LMDB and the emulated server."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The console script as a child process, as a shell would run it; and, for many small cases, in this one."""
+"""Run the console script in a child process, as a shell does, or in this process, which is faster."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ class Outcome:
 
     @property
     def sentence(self) -> str:
-        """The one line on standard error that a failure leaves."""
+        """The one line on standard error after a failure."""
         lines = self.error.splitlines()
         assert len(lines) == 1, f"one sentence was expected on standard error, not {self.error!r}"
         assert lines[0].startswith("tailrace: ")
@@ -38,7 +38,7 @@ def tailrace(*arguments: str | Path) -> Outcome:
 
 
 class Here:
-    """The same without the start of an interpreter."""
+    """Run the console script in this process."""
 
     def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
         self._capture = capture

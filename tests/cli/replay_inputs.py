@@ -1,4 +1,4 @@
-"""What the tests of `tailrace replay` feed it, and how they read what it prints."""
+"""Inputs for the tests of `tailrace replay`, and readers of its output."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -36,5 +36,5 @@ def transaction(number: int, inserted: Sequence[int], previous: int = 0, **flags
 
 
 def ids(outcome: Outcome) -> list[int]:
-    """The documents that the printed events concern."""
+    """The `_id`s of the printed events."""
     return [int(json.loads(line)["documentKey"]["_id"]["$numberInt"]) for line in outcome.lines]

@@ -82,7 +82,7 @@ def test_small_commands_do_not_load_the_pipeline() -> None:
         ),
     ],
 )
-def test_what_nobody_expected_is_a_sentence_too(
+def test_an_unexpected_error_is_a_sentence_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -90,7 +90,7 @@ def test_what_nobody_expected_is_a_sentence_too(
     code: int,
     sentence: str,
 ) -> None:
-    """A command with a fault of its own, entered into the table like any other."""
+    """A command with a bug, in the table like any other."""
     command = f"HELP = 'x'\ndef add_arguments(parser): pass\ndef run(arguments): {statement}\n"
     (tmp_path / "faulty_command.py").write_text(command)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -40,7 +40,7 @@ SECONDS = 120
         (["--source", "/no/such.bson", "--history", "h"], "/no/such.bson"),
     ],
 )
-def test_what_is_wrong_is_said_before_spark_starts(
+def test_wrong_use_is_reported_before_spark_starts(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,7 +85,7 @@ def test_archived_oplogs_become_a_history_of_a_limited_size(tmp_path: Path) -> N
 
 
 def in_session(session: int) -> list[int]:
-    """The processes of a session that live."""
+    """The running processes of a session."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -103,8 +103,8 @@ def wait(condition: Any) -> None:
         time.sleep(0.05)
 
 
-def test_a_server_runs_its_pipeline_and_takes_it_along(tmp_path: Path) -> None:
-    """Served from the history alone; a pipeline that dies comes back; a killed server leaves nothing."""
+def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
+    """Streams read only the history; a failed pipeline is restarted; a killed server leaves no process."""
     with served(tmp_path, "--head", "off", "--spark-master", "local[2,4]", spark=True) as process:
         with process.client() as client:
             with client.shop.watch(max_await_time_ms=1000) as stream:

@@ -1,4 +1,4 @@
-"""`tailrace replay` from the outside: inputs of every kind, the same events; faults, one sentence."""
+"""`tailrace replay` as users call it: all kinds of input give the same events; a fault is one sentence."""
 
 import gzip
 import json
@@ -85,7 +85,7 @@ def test_an_output_that_cannot_be_opened(here: Here, tmp_path: Path) -> None:
     assert "cannot be written" in outcome.sentence
 
 
-def test_a_reader_that_goes_away_is_no_error(oplog: Path) -> None:
+def test_a_reader_that_closes_the_output_is_no_error(oplog: Path) -> None:
     command = [sys.executable, "-m", "tailrace", "replay", str(oplog)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -100,7 +100,7 @@ def test_an_interrupt_is_no_error(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "tailrace", "replay", str(pipe)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        with open(pipe, "wb"):  # returns when the other side reads, and then gives it nothing
+        with open(pipe, "wb"):  # returns when the other side reads; writes nothing
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 130
         assert process.stderr is not None
@@ -264,7 +264,7 @@ def test_a_server_parameter(here: Here, tmp_path: Path) -> None:
         assert [json.loads(line)["operationType"] for line in outcome.lines] == types
 
 
-def test_transactions_are_put_together_over_batches_and_files(here: Here, tmp_path: Path) -> None:
+def test_transactions_may_span_batches_and_files(here: Here, tmp_path: Path) -> None:
     first = write(tmp_path / "1.bson", transaction(1, [1], partialTxn=True), entry(2))
     rest = transaction(3, [3], previous=1, partialTxn=True), transaction(4, [4], previous=3, count=Int64(3))
     second = write(tmp_path / "2.bson", *rest)
@@ -282,7 +282,7 @@ def test_explain_needs_no_oplog(here: Here) -> None:
     assert '{"$match": {"a": {"$numberInt": "1"}}}' in line
 
 
-def test_an_invalidated_stream_ends_well(tmp_path: Path) -> None:
+def test_an_invalidated_stream_is_a_success(tmp_path: Path) -> None:
     drop = entry(2, op="c", ns="shop.$cmd", o={"drop": "orders"})
     oplog = write(tmp_path / "oplog.bson", entry(1), drop, entry(3), b"damage nobody gets to")
     outcome = tailrace("replay", oplog, "--ns", "shop.orders")
@@ -293,7 +293,7 @@ def test_an_invalidated_stream_ends_well(tmp_path: Path) -> None:
 # Faults of the command line
 
 _NESTED = '{"a": ' * 20_000 + "1" + "}" * 20_000
-"""Too much for every version of Python"""
+"""Too deep for every version of Python."""
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_faults_of_the_command_line(
     assert outcome.output == b""
 
 
-def test_a_shell_sees_the_same(tmp_path: Path) -> None:
+def test_a_process_prints_the_same(tmp_path: Path) -> None:
     oplog = write(tmp_path / "oplog.bson", entry(1))
     outcome = tailrace("replay", oplog, "--pipeline", '[{"$group": {}}]')
     assert (outcome.code, outcome.output) == (2, b"")

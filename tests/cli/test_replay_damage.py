@@ -1,4 +1,4 @@
-"""`tailrace replay` on damaged input: what comes before the damage, then one sentence with the place."""
+"""`tailrace replay` of damaged input: the events before the damage, then one sentence with its place."""
 
 import gzip
 import random
@@ -83,7 +83,7 @@ def test_an_oplog_that_starts_a_replica_set_has_no_lost_history(here: Here, tmp_
     assert ids(here("replay", oplog, "--options", at)) == [2]
 
 
-# All over a small oplog, with one entry of each kind that is read in its own way
+# Damage at every byte of a small oplog, with one entry of each kind that is read differently
 
 
 def small_oplog() -> list[bytes]:
@@ -97,7 +97,7 @@ def small_oplog() -> list[bytes]:
 
 
 def whole(outcomes: list[Outcome], offsets: list[int], position: int) -> bytes:
-    """What is printed for the entries that end before a position."""
+    """The output for the entries that end before a position."""
     return outcomes[sum(1 for offset in offsets[1:] if offset <= position)].output
 
 
@@ -134,7 +134,7 @@ def test_an_oplog_cut_off_anywhere(
 def test_an_oplog_changed_anywhere(
     here: Here, tmp_path: Path, prefixes: tuple[list[int], list[Outcome]]
 ) -> None:
-    """What stands before the changed entry comes out; the rest is right, or refused with one sentence."""
+    """The events before the changed entry are printed; the rest is right, or refused with one sentence."""
     offsets, outcomes = prefixes
     content = b"".join(small_oplog())
     path = tmp_path / "changed.bson"
@@ -155,7 +155,7 @@ def test_an_oplog_changed_anywhere(
         assert "(22 InvalidBSON)" not in outcome.error, (seed, position)
 
 
-# Damage inside a document, which nobody notices before the document is looked into
+# Damage inside a document, which is found only when the document is read
 
 
 def broken(raw: bytes, good: bytes, bad: bytes) -> bytes:
@@ -245,7 +245,7 @@ def test_damage_inside_a_pre_image_is_named(here: Here, tmp_path: Path, name: st
 @pytest.mark.skipif(
     not Path("/proc/self/mem").exists(), reason="needs a file whose first byte cannot be read"
 )
-def test_what_the_disk_does_not_give_is_damage(here: Here, tmp_path: Path) -> None:
+def test_a_read_error_is_damage(here: Here, tmp_path: Path) -> None:
     outcome = here("replay", write(tmp_path / "oplog.bson", entry(1)), "/proc/self/mem")
     assert outcome.code == 1
     assert ids(outcome) == [1]

@@ -1,4 +1,4 @@
-"""`tailrace serve` as a process: its one line, its log, how it ends, what keeps it from starting."""
+"""`tailrace serve` as a process: its one line, its log, how it ends, why it does not start."""
 
 import json
 import re
@@ -23,7 +23,7 @@ READY = re.compile(r"ready (mongodb://127\.0\.0\.1:(\d+)/\S*)\n")
 def serving(
     *options: str | Path, run_by: Sequence[str] = ()
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The process, and the connection string it printed."""
+    """The process and its connection string."""
     command = [*run_by, sys.executable, "-m", "tailrace", "serve", "--port", "0", "--no-spark"]
     command += map(str, options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -39,7 +39,7 @@ def serving(
 
 
 def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, list[dict[str, object]]]:
-    """What else is on standard output behind the line, and the log."""
+    """End the process; return what it wrote to standard output after the line, and the log."""
     process.send_signal(number)
     output, log = process.communicate(timeout=30)
     assert process.returncode == 0
@@ -57,7 +57,7 @@ def test_one_line_then_a_clean_end(number: int) -> None:
     assert [line["msg"] for line in log] == ["Accepting connections", "Shut down"]
 
 
-def test_data_stays_where_it_was_put(tmp_path: Path) -> None:
+def test_data_in_a_directory_stays(tmp_path: Path) -> None:
     data = tmp_path / "deep" / "down"
     for number in (1, 2):
         with serving("--data", data) as (process, uri):
@@ -66,7 +66,7 @@ def test_data_stays_where_it_was_put(tmp_path: Path) -> None:
                 orders.insert_one({"_id": number})
                 assert orders.count_documents({}) == number
             if number == 1:
-                process.kill()  # what was acknowledged is there all the same
+                process.kill()  # acknowledged writes survive
                 process.wait(timeout=30)
             else:
                 end(process, signal.SIGTERM)
@@ -104,7 +104,7 @@ def test_options_reach_the_server() -> None:
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system does not tell the limits of others")
-def test_it_takes_as_many_connections_as_the_system_allows() -> None:
+def test_it_accepts_as_many_connections_as_the_system_allows() -> None:
     with serving(run_by=["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh"]) as (process, _):
         limit, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         assert limit == most
@@ -161,14 +161,14 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--spark-master", "local[1]"], "--spark-master is for a server with a pipeline"),
     ],
 )
-def test_what_keeps_it_from_starting_is_one_sentence(here: Here, options: list[str], words: str) -> None:
+def test_a_server_that_cannot_start_is_one_sentence(here: Here, options: list[str], words: str) -> None:
     outcome = here("serve", "--no-spark", *options)
     assert outcome.code == 2
     assert words in outcome.sentence
     assert outcome.output == b""
 
 
-def test_a_file_that_is_no_store(here: Here, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store(here: Here, tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"this is not LMDB" * 1000)
     outcome = here("serve", "--no-spark", "--port", "0", "--data", tmp_path)
     assert outcome.code == 2

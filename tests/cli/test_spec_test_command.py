@@ -33,7 +33,7 @@ def test_a_report_by_test_and_the_numbers(here: Here, folder: Path) -> None:
     ]
 
 
-def test_a_server_that_is_there_and_the_other_driver(here: Here, folder: Path, tailrace_uri: str) -> None:
+def test_a_running_server_and_the_other_driver(here: Here, folder: Path, tailrace_uri: str) -> None:
     outcome = here(
         "spec-test", folder / "legacy.json", "--uri", tailrace_uri, "--driver", "pymongo", "--json"
     )
@@ -62,7 +62,7 @@ def test_a_sharded_cluster(here: Here, folder: Path) -> None:
     assert outcome.lines[-1] == "2 tests with tailrace: 1 passed, 0 failed, 1 skipped"
 
 
-def test_what_is_wrong_is_one_sentence(here: Here, tmp_path: Path, folder: Path) -> None:
+def test_wrong_use_is_one_sentence(here: Here, tmp_path: Path, folder: Path) -> None:
     assert "nowhere does not exist" in here("spec-test", tmp_path / "nowhere").sentence
     outcome = here("spec-test", folder, "--uri", "nonsense://")
     assert outcome.code == 2

@@ -1,4 +1,4 @@
-"""`tailrace token`: what it prints for people and for programs, and how it fails."""
+"""`tailrace token`: its output as text and as JSON, and its errors."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_a_process_explains_an_event() -> None:
         (MARK[:20], "the resume token"),
     ],
 )
-def test_what_is_no_token_is_refused_in_one_sentence(here: Here, token: str, words: str) -> None:
+def test_a_text_that_is_not_a_token_is_refused_in_one_sentence(here: Here, token: str, words: str) -> None:
     outcome = here("token", token)
     assert (outcome.code, outcome.output) == (2, b"")
     assert words in outcome.sentence
@@ -87,7 +87,7 @@ def as_json(capsys: pytest.CaptureFixture[str], token: str) -> dict[str, object]
     return found
 
 
-def test_version_1_says_what_it_does_not_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_1_shows_what_it_does_not_contain(capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(capsys, INSERT_V1)
     assert "2021-06-09T22:34:35Z, increment 1" in text
     assert "1, written by MongoDB 4.0 to 6.0" in text
@@ -107,7 +107,7 @@ def test_version_1_says_what_it_does_not_say(capsys: pytest.CaptureFixture[str])
         ('{"_data": "8260C141F8000000012B0..."}', "2021-06-09T22:34:32Z, increment 1", None),
     ],
 )
-def test_cut_off_tokens_are_explained_as_far_as_they_go(
+def test_cut_off_tokens_are_explained_up_to_the_cut(
     capsys: pytest.CaptureFixture[str], token: str, time: str, version: int | None
 ) -> None:
     text = explained(capsys, token)
@@ -120,7 +120,9 @@ def test_cut_off_tokens_are_explained_as_far_as_they_go(
 
 
 @pytest.mark.parametrize("token", [INSERT_V1, INSERT_V2, MARK])
-def test_a_token_cut_anywhere_tells_nothing_wrong(capsys: pytest.CaptureFixture[str], token: str) -> None:
+def test_the_explanation_of_a_token_cut_anywhere_is_right(
+    capsys: pytest.CaptureFixture[str], token: str
+) -> None:
     whole = as_json(capsys, token)
     for length in range(18, len(token)):
         cut = as_json(capsys, token[:length] + "...")

@@ -26,7 +26,7 @@ def keys(lines: list[str]) -> list[int]:
 
 @pytest.fixture
 def started(tailrace_server: ReplicaSet, tailrace_database: Database[Document]) -> str:
-    """A time with some inserts behind it, as an argument."""
+    """A time before some inserts, as an argument."""
     tailrace_database.create_collection("orders")
     time = time_of(tailrace_server)
     tailrace_database.orders.insert_many([{"_id": number, "n": number} for number in range(6)])
@@ -55,7 +55,7 @@ def test_events_are_lines_of_extended_json(
     assert first["fullDocument"] == {"_id": {"$numberInt": "0"}, "n": {"$numberInt": "0"}}
 
 
-def test_a_token_file_goes_on_where_it_stopped(
+def test_with_a_token_file_it_continues_where_it_stopped(
     here: Here, tailrace_uri: str, tailrace_database: Database[Document], started: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "orders.token"
@@ -72,7 +72,7 @@ def test_a_token_file_goes_on_where_it_stopped(
     assert set(json.loads(file.read_text())) == {"_data"}
 
 
-def test_options_of_the_stage_have_flags_and_any_other_goes_as_json(
+def test_options_of_the_stage_have_flags_and_others_are_json(
     here: Here, tailrace_uri: str, tailrace_database: Database[Document], started: str
 ) -> None:
     tailrace_database.orders.update_one({"_id": 1}, {"$set": {"n": 5}})
@@ -129,9 +129,7 @@ def test_an_invalidation_ends_it(
         (["--token-file", "/dev/null/x"], "/dev/null/x"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
-    here: Here, tailrace_uri: str, arguments: list[str], words: str
-) -> None:
+def test_wrong_use_is_one_sentence(here: Here, tailrace_uri: str, arguments: list[str], words: str) -> None:
     outcome = here("watch", tailrace_uri, "shop.orders", *arguments)
     assert outcome.code == 2
     assert words in outcome.sentence
@@ -146,7 +144,7 @@ def test_what_is_wrong_is_one_sentence(
         ("http://127.0.0.1", "is not the address of a deployment"),
     ],
 )
-def test_a_deployment_that_is_not_there(here: Here, address: str, words: str) -> None:
+def test_a_deployment_that_does_not_answer(here: Here, address: str, words: str) -> None:
     outcome = here("watch", address, "shop")
     assert outcome.code == 2
     assert words in outcome.sentence
@@ -166,8 +164,10 @@ def test_an_error_of_the_open_stream_comes_after_its_events(
     assert "(280 ChangeStreamFatalError)" in outcome.sentence
 
 
-def test_events_are_shown_when_they_come(tailrace_uri: str, tailrace_database: Database[Document]) -> None:
-    """A pipe is not a terminal: what is printed must not wait in a buffer for more."""
+def test_events_are_printed_when_they_arrive(
+    tailrace_uri: str, tailrace_database: Database[Document]
+) -> None:
+    """Output to a pipe is buffered: events must be flushed."""
     tailrace_database.orders.insert_one({"_id": 0})
     command = [sys.executable, "-m", "tailrace", "watch", tailrace_uri, tailrace_database.name]
     time = tailrace_database.client.admin.command("hello")["operationTime"]

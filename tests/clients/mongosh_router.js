@@ -1,4 +1,4 @@
-// What a user types into mongosh on a router: sharding, what is where, moving a range, a stream over all of it.
+// mongosh on a router: shard a collection, list placement, move a range, watch all shards.
 "use strict";
 
 const assert = require("node:assert");

@@ -1,9 +1,9 @@
-// What a user types into mongosh, after seed 004: insert, watch, transact, drop, resume.
+// mongosh on a replica set: insert, watch, transact, drop, resume.
 //
-// Each step checks itself; the tokens that were seen are printed as one JSON document.
+// Each step has its own checks; the tokens of the events are printed as one JSON document.
 "use strict";
 
-// Not the strict one: what mongosh returns has prototypes of its own.
+// Not the strict one: objects of mongosh have other prototypes.
 const assert = require("node:assert");
 
 const shop = db.getSiblingDB(process.env.TAILRACE_DATABASE);

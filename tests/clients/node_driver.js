@@ -1,7 +1,7 @@
 // The Node.js driver on a server: write, transact, watch, drop, resume. Run with the connection string.
 //
-// Each step checks itself. What was seen goes to standard output as one JSON document, so that the caller can
-// compare it with what another driver sees.
+// Each step has its own checks. The events are printed as one JSON document, so that the caller can compare them
+// with those of another driver.
 "use strict";
 
 const assert = require("node:assert/strict");

@@ -1,5 +1,5 @@
-// The Node.js driver on the routers of a cluster: a sharded collection, written to, transacted on, watched and
-// resumed on another router. Run with the connection strings of two routers.
+// The Node.js driver on the routers of a cluster: write to a sharded collection, transact, watch, and resume on
+// another router. Run with the connection strings of two routers.
 "use strict";
 
 const assert = require("node:assert/strict");

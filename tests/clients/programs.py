@@ -1,4 +1,4 @@
-"""Programs in other languages, run on a server; skipped with the reason where they cannot run."""
+"""Run programs in other languages against a server; skip the test with the reason if they cannot run."""
 
 import json
 import os
@@ -27,11 +27,11 @@ def need(package: str) -> None:
     if shutil.which("node") is None:
         pytest.skip("there is no Node.js on the path")
     if not (MODULES / package).is_dir():
-        pytest.skip(f"{package} is not installed; `make clients` does that, if npm can reach its registry")
+        pytest.skip(f"{package} is not installed; `make clients` installs it, if npm can reach its registry")
 
 
 def run(command: list[str | Path], home: Path, **environment: str) -> Document:
-    """Run a program to its end; the document it prints in its last line."""
+    """Run a program; return the document in the last line of its output."""
     done = subprocess.run(
         command,
         capture_output=True,

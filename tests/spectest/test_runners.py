@@ -1,4 +1,4 @@
-"""The runners tell what passes from what does not: small tests of our own in both formats."""
+"""The runners pass and fail tests correctly: small test files in both formats."""
 
 import copy
 import json
@@ -92,7 +92,7 @@ def deployment(tailrace_server: ReplicaSet) -> Deployment:
 
 
 def changed(document: Document, path: str, value: Any) -> Document:
-    """A copy of a test file with another value somewhere; the path leads through its only test."""
+    """A copy of a test file with another value at a path."""
     copied = copy.deepcopy(document)
     place: Any = copied
     *way, last = [int(part) if part.isdecimal() else part for part in path.split("/")]
@@ -111,7 +111,7 @@ def run(tmp_path: Path, document: Document, deployment: Deployment, driver: str 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("document", [LEGACY, UNIFIED], ids=["legacy", "unified"])
-def test_what_is_as_expected_passes(
+def test_expected_behaviour_passes(
     tmp_path: Path, document: Document, deployment: Deployment, driver: str
 ) -> None:
     assert run(tmp_path, document, deployment, driver).status is Status.PASSED
@@ -131,7 +131,7 @@ def test_what_is_as_expected_passes(
         ("tests/0/changeStreamPipeline", [{"$nonsense": 1}], "there was an error"),
     ],
 )
-def test_what_is_not_as_a_legacy_test_expects_fails(
+def test_other_behaviour_than_a_legacy_test_expects_fails(
     tmp_path: Path, deployment: Deployment, path: str, value: Any, reason: str
 ) -> None:
     outcome = run(tmp_path, changed(LEGACY, path, value), deployment)
@@ -162,7 +162,7 @@ EVENTS = "tests/0/expectEvents/0"
         ("runOnRequirements/0/auth", True, "the requirement auth is not known"),
     ],
 )
-def test_what_is_not_as_a_unified_test_expects_fails(
+def test_other_behaviour_than_a_unified_test_expects_fails(
     tmp_path: Path, deployment: Deployment, path: str, value: Any, reason: str
 ) -> None:
     outcome = run(tmp_path, changed(UNIFIED, path, value), deployment)
@@ -183,7 +183,7 @@ def test_what_is_not_as_a_unified_test_expects_fails(
         (UNIFIED, "tests/0/skipReason", "DRIVERS-1", "DRIVERS-1"),
     ],
 )
-def test_what_does_not_apply_is_skipped_with_a_reason(
+def test_a_test_that_does_not_apply_is_skipped_with_a_reason(
     tmp_path: Path, deployment: Deployment, document: Document, path: str, value: Any, reason: str
 ) -> None:
     outcome = run(tmp_path, changed(document, path, value), deployment)
@@ -202,7 +202,7 @@ def test_a_client_of_several_routers_needs_several(tmp_path: Path, routers: int,
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}'])
-def test_a_file_that_is_no_spec_test_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_spec_test_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "test.json"
     file.write_text(content)
     with pytest.raises(UsageError, match=r"test\.json"):
@@ -271,6 +271,6 @@ def test_unified_mismatches(expected: Any, actual: Any) -> None:
         check_unified(expected, actual)
 
 
-def test_an_unknown_type_is_said_to_be_unknown() -> None:
+def test_an_unknown_type_is_reported() -> None:
     with pytest.raises(Unsupported, match="anything"):
         check_unified({"$$type": "anything"}, 1)

@@ -1,6 +1,6 @@
 """The drivers' spec tests, with both drivers; the files are not part of this project.
 
-`TAILRACE_SPEC_TESTS` names the folder that holds them; by default it is beside the project.
+`TAILRACE_SPEC_TESTS` names their folder; by default it is next to the project.
 """
 
 import os
@@ -27,7 +27,7 @@ FOLDER = Path(
 TESTS = find_tests([FOLDER]) if FOLDER.is_dir() else []
 
 OLDER = ["4.0.28", "4.2.24", "6.0.20"]
-"""Versions that meet the requirements of the tests which the current one does not meet."""
+"""Versions that meet requirements of tests that the current version does not meet."""
 pytestmark = pytest.mark.skipif(not TESTS, reason=f"no spec tests in {FOLDER}; {VARIABLE} names their folder")
 
 
@@ -73,13 +73,13 @@ def test_spec_on_a_single_server(driver: str) -> None:
 
 @pytest.mark.parametrize("version", OLDER)
 def test_spec_on_older_servers(version: str) -> None:
-    """PyMongo's own stream is not asked: it follows the rules for the servers that it supports."""
+    """Without PyMongo's stream, which follows the rules for the servers that it supports."""
     outcomes = outcomes_of("tailrace", server_version=version)
     assert not [outcome for outcome in outcomes if outcome.status is Status.FAILED]
 
 
 def test_every_test_runs_somewhere(replica_set: Deployment) -> None:
-    """Skipping depends on requirements alone, so nothing has to run to know it."""
+    """Skipping depends only on requirements, so no test has to run."""
     servers = [replica_set, *(replace(replica_set, topology=name) for name in ("single", "sharded"))]
     servers += [replace(replica_set, version=parse_version(version)) for version in OLDER]
     assert not [test.name for test in TESTS if all(test.objection(server) for server in servers)]

@@ -1,4 +1,4 @@
-"""The fixtures as another project has them: pytest in a process of its own finds the plugin by itself."""
+"""The fixtures in another project: pytest in a child process finds the plugin."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ HEAVY = ("pymongo", "bson", "lmdb", "tailrace.mongod.server", "tailrace.mongod.s
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    # Our own configuration makes an error of every warning; another project's tests may not cause any either.
+    # The plugin must not cause warnings in another project.
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", *arguments)
 
 
@@ -33,7 +33,7 @@ def test_the_page_names_every_fixture(pytester: pytest.Pytester) -> None:
     assert found
 
 
-def test_a_project_that_uses_no_fixture_pays_for_none(pytester: pytest.Pytester) -> None:
+def test_a_project_that_uses_no_fixture_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         f"""
         import sys
@@ -47,8 +47,8 @@ def test_a_project_that_uses_no_fixture_pays_for_none(pytester: pytest.Pytester)
     run(pytester, "-p", "no:xdist", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
-def test_tests_do_not_reach_each_other(pytester: pytest.Pytester) -> None:
-    """Databases are fresh and go again; so does everything else that a test leaves on the shared set."""
+def test_tests_do_not_affect_each_other(pytester: pytest.Pytester) -> None:
+    """Databases are new and dropped; everything else that a test leaves on the shared set is undone."""
     pytester.makepyfile(
         """
         import time
@@ -65,7 +65,7 @@ def test_tests_do_not_reach_each_other(pytester: pytest.Pytester) -> None:
             assert names.count(tailrace_database.name) == 0
             names.append(tailrace_database.name)
 
-        def test_leaves_all_behind(tailrace_fail_point, tailrace_database, tailrace_clock, tailrace_client):
+        def test_leaves_everything(tailrace_fail_point, tailrace_database, tailrace_clock, tailrace_client):
             tailrace_database.things.insert_one({"_id": 1})
             session = tailrace_client.start_session()
             session.start_transaction()
@@ -75,7 +75,7 @@ def test_tests_do_not_reach_each_other(pytester: pytest.Pytester) -> None:
             assert tailrace_clock.now() > time.time() + 80000
             names.append(tailrace_database.name)
 
-        def test_finds_nothing_of_it(tailrace_database, tailrace_clock, tailrace_client):
+        def test_finds_nothing(tailrace_database, tailrace_clock, tailrace_client):
             assert not set(names) & set(tailrace_client.list_database_names())
             tailrace_database.things.insert_one({})
             assert abs(tailrace_clock.now() - time.time()) < 60

@@ -1,4 +1,4 @@
-"""The replica set for tests: its life, and each way to disturb it."""
+"""The replica set for tests: start, stop, restart, and each fault."""
 
 from pathlib import Path
 
