@@ -73,7 +73,7 @@ class TestTruncation:
         assert kept.times()[0] == kept.status()["through"]
         assert len(kept.times()) == 2
 
-    def test_a_full_oplog_grows_as_long_as_the_history_is_behind(self, tmp_path: Path) -> None:
+    def test_a_full_oplog_grows_while_the_history_lags(self, tmp_path: Path) -> None:
         kept = Kept(tmp_path, oplog_bytes=1 << 16)
         try:
             for number in range(30):
@@ -86,7 +86,7 @@ class TestTruncation:
             kept.builder = HistoryBuilder(kept.server.server.store, kept.path)
             kept.server.advance_clock(1)
             kept.server.advance_clock(1)
-            assert sum("history is behind" in message for message in kept.server.messages()) == 1
+            assert sum("the history lags" in message for message in kept.server.messages()) == 1
             kept.build()
             kept.database.c.insert_one({"_id": "later"})
             assert len(kept.times()) < 20
@@ -141,7 +141,7 @@ class TestLostHistory:
             get_more(kept.database, waiting)
         assert caught.value.code == 136
 
-    def test_streams_show_the_newest_events_while_the_history_is_behind(self, kept: Kept) -> None:
+    def test_streams_show_the_newest_events_while_the_history_lags(self, kept: Kept) -> None:
         stream = open_stream(kept.database, "c")
         kept.build()
         kept.database.c.insert_one({"_id": 1})

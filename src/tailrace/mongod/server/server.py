@@ -206,7 +206,7 @@ class Server(Stoppable):
 
     async def _watch_history(self) -> None:
         if self._history is not None:
-            await self._history.warn_if_behind()
+            await self._history.warn_if_lagging()
 
     # -- its parts, for what runs the server -----------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class ServedHistory:
         """Close the files."""
         await self._log.close()
 
-    async def warn_if_behind(self) -> None:
+    async def warn_if_lagging(self) -> None:
         """Log once that the oplog exceeds its size because the history does not have its entries."""
         outgrown = self._oplogs.outgrown
         is_too_large = outgrown > _TOLERATED
