@@ -18,7 +18,8 @@ from bench.server_process import serving
 from bench.sharded_streams import SHARDS, Deployment
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
-from tailrace.spark.history_job import HistoryJob, start_session
+from tailrace.spark.command_sessions import start_session
+from tailrace.spark.history_job import HistoryJob
 
 DOCUMENTS = 80_000
 """Enough that the start of a job takes a small part of the time."""

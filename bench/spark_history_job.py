@@ -12,7 +12,8 @@ from pathlib import Path
 from bench.spark_oplogs import write_oplogs
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.archives.files import FilesSource
-from tailrace.spark.history_job import HistoryJob, start_session
+from tailrace.spark.command_sessions import start_session
+from tailrace.spark.history_job import HistoryJob
 
 WARM_UP = 150_000
 """Enough that every task has slices of the usual size: memory should not grow after that."""

@@ -15,6 +15,7 @@ from tailrace.cli.json_arguments import named_argument, paths_by_name, shard_and
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
+from tailrace.pipeline.options.option_values import is_uri
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
     from tailrace.pipeline.history.settings import PipelineSettings
@@ -23,10 +24,7 @@ if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
 _DEFAULT_INTERVAL: Final = 5.0
 _SECONDS_TO_END: Final = 5.0
 """After the input has closed; nothing is lost by ending in the middle of a batch."""
-_URI: Final = ("mongodb://", "mongodb+srv://")
 _LOG: Final = logging.getLogger("tailrace.pipeline")
-_LOCAL_MASTER: Final = "local[*,4]"
-"""All cores; a task whose worker died is retried, which a plain local master does not do."""
 
 
 def run_history_job(arguments: argparse.Namespace) -> int:
@@ -47,12 +45,13 @@ def run_history_job(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading.Event) -> None:
-    from tailrace.spark.history_job import HistoryJob, start_session
+    from tailrace.spark.command_sessions import start_session
+    from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=str(arguments.history), through=through))
-    spark = start_session(_master(arguments), dict(map(_conf, arguments.spark_conf)))
+    spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
     try:
         _handle_signals(ending)  # Spark has replaced the handlers
         job.run(spark, ending)
@@ -64,7 +63,7 @@ def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading
 def _check(arguments: argparse.Namespace) -> None:
     if bool(arguments.source) == bool(arguments.shard):
         raise UsageError("give the source: either --source URI or PATH, or --shard NAME=PATH for every shard")
-    uris = [text for text in arguments.source if text.startswith(_URI)]
+    uris = [text for text in arguments.source if is_uri(text)]
     if uris and len(arguments.source) > 1:
         raise UsageError("--source takes one connection string, or paths, but not both")
     if uris and arguments.pre_images:
@@ -76,7 +75,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _is_live(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.source) and arguments.source[0].startswith(_URI)
+    return bool(arguments.source) and is_uri(arguments.source[0])
 
 
 def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
@@ -109,13 +108,6 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
         shard, path = shard_and_path(text, shards)
         images.setdefault(shard, []).append(path)
     return FilesSource(shards, images)
-
-
-def _master(arguments: argparse.Namespace) -> str | None:
-    """Where tasks run: on this machine, unless the user or `spark-submit` chooses otherwise."""
-    if arguments.master is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return str(arguments.master) if arguments.master is not None else None
-    return _LOCAL_MASTER
 
 
 def _conf(text: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ def replay_on_spark(
     from tailrace.pipeline.replay import ReplayJob
     from tailrace.pipeline.streams.stream_spec import StreamSpec
     from tailrace.sources.archives.files import FilesSource
-    from tailrace.spark.own_session import own_session
+    from tailrace.spark.command_sessions import quiet_session
     from tailrace.spark.replay import replay_pieces
 
     everything = Remainder(plan, from_oldest=True)
@@ -76,7 +76,7 @@ def replay_on_spark(
     if intervals is None:
         return everything
     entries = 0
-    with own_session(master) as spark:
+    with quiet_session(master) as spark:
         for number, piece in enumerate(replay_pieces(spark, job, intervals), 1):
             if piece.has_failed:
                 first = number == 1

@@ -18,6 +18,7 @@ from tailrace.errors import CommandError
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
+from tailrace.pipeline.options.option_values import is_uri
 from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 
 Source: TypeAlias = (
@@ -85,7 +86,7 @@ def _source_values(source: Source) -> dict[str, str]:
         }
         return {"oplogs": json.dumps(paths)}
     text = os.fspath(source)
-    if text.startswith(("mongodb://", "mongodb+srv://")):
+    if is_uri(text):
         return {"uri": text}
     return {"path": text}
 

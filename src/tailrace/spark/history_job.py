@@ -9,7 +9,6 @@ interrupted anywhere is either held as a whole or built again as a whole.
 import logging
 import pickle
 import threading
-from collections.abc import Mapping
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -28,7 +27,6 @@ from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.pipeline.history.upkeep import Upkeep
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_source import FORMAT, BatchSource
-from tailrace.spark.session import LIGHT_JAVA, build_session
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
 _POLL_SECONDS: Final = 0.1
@@ -142,17 +140,3 @@ class HistoryJob:
         except Exception as error:
             self._failure_in_commit = failure_of(error)
             raise
-
-
-def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
-    """Start the session of `tailrace pipeline`; `PipelineError` if Spark does not start."""
-    if master is not None and master.startswith("local"):
-        conf = {**LIGHT_JAVA, **conf}  # rows never get to Java
-    try:
-        return build_session(master, "tailrace pipeline", conf)
-    except (PySparkException, Py4JError) as error:
-        line = next((line for line in str(error).splitlines() if "Exception: " in line), str(error))
-        reason = line.rpartition("Exception: ")[2]
-        raise PipelineError(
-            f"Spark could not be started: {reason}; check --master and --spark-conf"
-        ) from None

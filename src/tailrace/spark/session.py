@@ -44,6 +44,11 @@ LIGHT_JAVA: Final[Mapping[str, str]] = {
 """For a local session that does little in Java: it starts with 40 % less processor time."""
 
 
+def is_submitted() -> bool:
+    """Return whether `spark-submit` started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def build_session(
     master: str | None = None, app: str = "tailrace", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -55,9 +60,8 @@ def build_session(
     use_java()
     # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(app)
-    if master is None and not is_submitted:
+    if master is None and not is_submitted():
         master = "local[*]"
     if master is not None:
         builder = builder.master(master)

@@ -1,9 +1,9 @@
-"""A Spark session for one command: started quietly, stopped at its end, failures as one sentence."""
+"""Spark sessions of the commands; failures are one sentence."""
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -11,20 +11,39 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace.errors import TailraceError, UsageError
-from tailrace.spark.session import build_session
+from tailrace.errors import PipelineError, TailraceError, UsageError
+from tailrace.spark.session import LIGHT_JAVA, build_session, is_submitted
 
 _LOCAL_MASTER: Final = "local[*,4]"
 """All cores; a task whose worker died is retried, which a plain local master does not do."""
 
 
+def _command_master(master: str | None) -> str | None:
+    return _LOCAL_MASTER if master is None and not is_submitted() else master
+
+
+def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """Start the session of `tailrace pipeline`; `PipelineError` if Spark does not start."""
+    master = _command_master(master)
+    if master is not None and master.startswith("local"):
+        conf = {**LIGHT_JAVA, **conf}  # rows never get to Java
+    try:
+        return build_session(master, "tailrace pipeline", conf)
+    except (PySparkException, Py4JError) as error:
+        line = next((line for line in str(error).splitlines() if "Exception: " in line), str(error))
+        reason = line.rpartition("Exception: ")[2]
+        raise PipelineError(
+            f"Spark could not be started: {reason}; check --master and --spark-conf"
+        ) from None
+
+
 @contextmanager
-def own_session(master: str | None, app: str = "tailrace replay") -> Iterator[SparkSession]:
-    """Yield a session whose Java does not write to the command's standard error."""
+def quiet_session(master: str | None) -> Iterator[SparkSession]:
+    """Yield the session of `tailrace replay`, whose Java does not write to standard error; stop it after."""
     with tempfile.TemporaryFile() as java_errors:
         try:
             with _standard_error_to(java_errors.fileno()):
-                spark = build_session(master or _LOCAL_MASTER, app)
+                spark = build_session(_command_master(master), "tailrace replay")
         except TailraceError:
             raise
         except Exception as error:
