@@ -1,12 +1,12 @@
-# Everything here sets itself up: a virtual environment, the packages, the checks.
-# The first Python on the path that is new enough.
+# Every target installs what it needs into a virtual environment.
+# The first Python on the path that is new enough:
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := .node
-# The tests start some programs hundreds of times; they need not be compiled each time.
+# The tests start some programs hundreds of times: keep their compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 # More than cores: tests of servers and of Spark wait as often as they work.
 TESTERS ?= 4
@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# Other clients that the tests run. Without npm or its registry those tests are skipped, and say so.
+# Other clients that the tests run. Without npm or its registry those tests are skipped.
 $(NODE)/.ready: tests/clients/package.json
 	@mkdir -p $(NODE) && cp $< $(NODE)/package.json
 	@for attempt in 1 2; do npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts \
@@ -31,13 +31,13 @@ clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.pipeline.java
 
-run: $(READY) java ## the whole system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster
+run: $(READY) java ## a tour of the system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster
 	$(BIN)/python -m $(if $(SHARDS),examples.sharded_demo $(SHARDS),examples.demo)
 
-serve: $(READY) ## a replica set that stays up until it is interrupted
+serve: $(READY) ## a replica set that runs until it is interrupted
 	$(BIN)/tailrace serve
 
-tour: $(READY) ## generate a sample oplog and replay it
+tour: $(READY) ## replay a sample oplog
 	$(BIN)/python -m examples.replay_tour
 
 check: $(READY) ## lint, types and the fast tests

@@ -1,7 +1,7 @@
 """From an acknowledged insert to its event in a PyMongo `watch` loop, against the ping of the same client.
 
 One thread pings and inserts, another one watches; both use one `MongoClient`. An event can arrive before the
-acknowledgement of its insert: such a latency is negative, and counts as a negative number. The time of the
+acknowledgement of its insert: the latency is then negative. The time of the
 insert, with the sync of the disk, is printed as well.
 """
 

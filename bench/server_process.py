@@ -1,7 +1,7 @@
 """Start a server in a child process, as users start it.
 
 With a folder for profiles the server runs under cProfile, which writes `<name>.prof` there. The profile shows
-the event loop but not the writer thread. Such a run is slower: do not quote its figures.
+the event loop but not the writer thread. A profiled run is slower: do not quote its figures.
 """
 
 import os

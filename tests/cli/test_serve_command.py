@@ -103,7 +103,7 @@ def test_options_reach_the_server() -> None:
     assert "Connection accepted" in [line["msg"] for line in log]
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system does not tell the limits of others")
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the system has no prlimit")
 def test_it_accepts_as_many_connections_as_the_system_allows() -> None:
     with serving(run_by=["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh"]) as (process, _):
         limit, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)

@@ -36,7 +36,7 @@ def test_a_process_explains_an_event() -> None:
     assert rows["collection UUID"] == "ab1154ac-acd8-49a4-8c61-756d70d3b21f"
     assert rows["operation"] == "insert"
     assert rows["document key"] == '{"_id": {"$oid": "635019a078be67426d7cf4d2"}}'
-    assert "behind this one" in outcome.lines[-1]
+    assert "after this one" in outcome.lines[-1]
 
 
 @pytest.mark.parametrize(

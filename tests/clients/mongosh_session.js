@@ -69,9 +69,9 @@ cursor = shop.test.watch([], { startAfter: invalidate._id });
 shop.test.insertOne({ sample: "test" });
 shop.test.renameCollection("newTest");
 shop.test.insertOne({ sample: "testAfterRename" });
-const behind = take(cursor, 3);
-assert.deepEqual(types(behind), ["insert", "rename", "invalidate"]);
-cursor = shop.test.watch([], { startAfter: behind[2]._id });
+const renamed = take(cursor, 3);
+assert.deepEqual(types(renamed), ["insert", "rename", "invalidate"]);
+cursor = shop.test.watch([], { startAfter: renamed[2]._id });
 const [last] = take(cursor, 1);
 assert.equal(last.fullDocument.sample, "testAfterRename");
 cursor.close();
@@ -104,5 +104,5 @@ assert.equal(
   11000
 );
 
-const seen = [first, second, drop, ...behind.slice(0, 2), last, ...written];
+const seen = [first, second, drop, ...renamed.slice(0, 2), last, ...written];
 print(JSON.stringify({ tokens: seen.map((event) => event._id._data) }));

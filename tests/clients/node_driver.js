@@ -121,7 +121,7 @@ async function lostConnection(client, database) {
   await stream.close();
 }
 
-// As seed 004 tells it: after the first event, behind a drop, and behind a rename.
+// Resume after the first event, after a drop, and after a rename.
 async function resuming(database) {
   const test = database.collection("test");
   const stream = await opened(test.watch([], { maxAwaitTimeMS: 1 }));

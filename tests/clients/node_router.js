@@ -38,7 +38,7 @@ async function main() {
     const events = await take(stream, NUMBERS.length);
     assert.deepEqual(keys(events), NUMBERS);
 
-    // Another router goes on where this one was.
+    // Another router resumes the stream.
     const resumed = other.db(databaseName).collection("spread").watch([], { resumeAfter: events[29]._id });
     assert.deepEqual(keys(await take(resumed, 30)), NUMBERS.slice(30));
     await resumed.close();

@@ -76,22 +76,22 @@ class TokenExplanation:
     def meaning(self) -> str:
         """What resuming from the token does, in one sentence."""
         if self.kind is None:
-            return "The token is cut off before it says what it names, so it cannot be resumed from."
+            return "The token is cut off before its kind, so it cannot be resumed from; give the whole token."
         if self.is_cut_off:
             return "The token is cut off, so it cannot be resumed from; the whole token is needed."
         if self.kind is TokenKind.HIGH_WATER_MARK:
             return "Resuming returns every event at this cluster time or later; no event has to match."
         if self.kind is TokenKind.INVALIDATE:
-            return "Only startAfter accepts it: a new stream begins behind the event that ended the old one."
+            return "Only startAfter accepts it: a new stream begins after the event that ended the old one."
         if self.kind is TokenKind.FRAGMENT:
-            return "Resuming splits the same event again and goes on with the fragment behind this one."
-        return "Resuming returns the events behind this one, which must still be in the oplog and the stream."
+            return "Resuming splits the same event again and continues with the next fragment."
+        return "Resuming returns the events after this one, which must still be in the oplog and the stream."
 
 
 def explain_token(token: str | Mapping[str, Any] | bytes) -> TokenExplanation:
     """Explain a token: the hex text of `_data`, or the token document, also as raw BSON.
 
-    A text that ends in ``...``, as documentation and log lines show tokens, is explained as far as it goes.
+    A text that ends in ``...``, as documentation and log lines show tokens, is explained up to there.
     Raises `CommandError` if it is not a token, `UsageError` if it is too short.
 
     >>> explain_token("8260C13C93000000012B022...").version
