@@ -26,6 +26,7 @@ import pyarrow as pa
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import PLAIN, Extras, OplogEntry
+from tailrace.lake.bulk.splicing import have_bytes, items
 
 _FLAGS: Final = {
     b"fromMigrate": "from_migrate",
@@ -73,10 +74,8 @@ def have_bare_deltas(column: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     if len(rows):
         data = np.frombuffer(column.buffers()[2], np.uint8)
         start = offsets[rows].astype(np.int64)
-        lead = data[start[:, None] + np.arange(4, _DELTA + 4)]
-        delta_size = np.ascontiguousarray(lead[:, -4:]).view("<i4").ravel()
-        is_lead = (lead[:, :-4] == np.frombuffer(BARE_DIFF_LEAD, np.uint8)).all(axis=1)
-        found[rows] = is_lead & (delta_size + _DELTA + 1 == sizes[rows])
+        is_lead = have_bytes(data, start + 4, BARE_DIFF_LEAD)
+        found[rows] = is_lead & (items(data, "<i4")[start + _DELTA] + _DELTA + 1 == sizes[rows])
     return found
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tailrace.bson import raw as rawbson
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.layout.event import session_of
+from tailrace.events.layout.event import NO_SESSION, session_of
 from tailrace.events.layout.template import DOCUMENT, KEY, WALL
 from tailrace.events.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
 from tailrace.events.stages.transform.document import Transform
@@ -102,15 +102,15 @@ def _change(
     kind: RowKind, shown: bytes, delta: bytes | None, ts: int, extras: Extras, index: int
 ) -> ChangeEvent:
     """A document change, cut out of the event that shows it."""
-    stored = kind.stored(session_of(extras))
-    if extras.commit_timestamp is None and not extras.from_migrate:
-        values = dict(zip(stored.template.holes, stored.read(shown), strict=True))
+    stored = kind.stored(NO_SESSION if extras is PLAIN else session_of(extras))
+    if extras is PLAIN or (extras.commit_timestamp is None and not extras.from_migrate):
+        wall, full, key = stored.reader(WALL, DOCUMENT, KEY)(shown)
     else:
         found = {name: shown[start:end] for _, name, start, end in rawbson.elements(shown)}
-        values = {field.hole or "": found.get(field.name.encode(), b"") for field in stored.fields}
-    key, full = values[KEY], values.get(DOCUMENT)
+        names = {field.hole: field.name.encode() for field in stored.fields}
+        wall, full, key = (found.get(names.get(hole, b"")) for hole in (WALL, DOCUMENT, KEY))
     is_delete = kind.operation == "delete"
     o = key if is_delete else full if delta is None else delta
     o2 = None if is_delete else key
-    entry = OplogEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, _UNKNOWN_TERM, values[WALL], extras, index)
+    entry = OplogEntry(b"", kind.head, o or rawbson.EMPTY, o2, ts, _UNKNOWN_TERM, wall, extras, index)
     return ChangeEvent(entry, kind.kind, key, full, delta)

@@ -5,7 +5,8 @@ history, its token put in front; a stream without `showExpandedEvents` leaves ou
 follows from the two layouts. `tests/lake/test_verbatim.py` compares the bytes with rendered events.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -15,13 +16,14 @@ import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.event import ChangeLayout, Shape, shape_of
-from tailrace.events.layout.template import TOKEN, UPDATE
-from tailrace.events.layout.token import token_documents
+from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, shape_of
+from tailrace.events.layout.template import TOKEN, UPDATE, Template
+from tailrace.events.layout.token import DOCUMENT_END, document_lead, token_documents
+from tailrace.events.memo import remember
 from tailrace.events.update_diff import without_disambiguated_paths
 from tailrace.lake.entry_remainder import have_bare_deltas
 from tailrace.lake.row_kinds import Codes, RowKind, RowKinds
-from tailrace.lake.schema import times_of
+from tailrace.lake.schema import Times, times_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -32,20 +34,29 @@ _SHAPES: Final = {
 _TOKEN_ROOM: Final = 1024
 """More than the token's document has besides its text"""
 _read_int32 = rawbson.INT32_LE.unpack_from
-_pack_int32 = rawbson.INT32_LE.pack
+_PARTS: Final = ("first part", "second part", "third part")
+"""of a stored event"""
 
 
 class PlainRun:
     """Consecutive document changes that tell everything; it has all rows of its cluster times."""
 
-    __slots__ = ("_codes", "_kinds", "_times", "rows", "ts")
+    __slots__ = ("_codes", "_kinds", "_times", "_tokens", "rows", "ts")
 
-    def __init__(self, rows: pa.RecordBatch, codes: Codes, kinds: dict[int, RowKind]) -> None:
+    def __init__(
+        self,
+        rows: pa.RecordBatch,
+        tokens: pa.BinaryArray,
+        times: Times,
+        codes: Codes,
+        kinds: dict[int, RowKind],
+    ) -> None:
         self.rows = rows
-        """For `EventReader.events`, where a stream has to look at them one by one"""
-        self._times = times_of(rows)
-        self.ts = int(self._times[-1])
+        """For `EventReader.events`, where a stream needs an object for each"""
+        self.ts = int(times[-1])
         """The cluster time it ends with"""
+        self._tokens = tokens
+        self._times = times
         self._codes = codes
         self._kinds = kinds
 
@@ -65,72 +76,104 @@ class PlainRun:
         ``expanded`` as in `showExpandedEvents`; images and raw updates are the caller's to refuse. None if
         the rows have to be shown one by one.
         """
-        wanted = {code: kind for code, kind in self._kinds.items() if is_wanted(kind)}
-        if not wanted:
-            return [], []
         writers: dict[int, _Writer] = {}
-        for code, kind in wanted.items():
-            writer = _writer(kind, _SHAPES[expanded])
-            if writer is None:
-                return None
-            writers[code] = writer
-        rows, times, codes = self.rows, self._times, self._codes
-        if len(wanted) < len(self._kinds):
-            mask = np.isin(codes, list(wanted))
-            rows, times, codes = rows.filter(pa.array(mask)), times[mask], codes[mask]
-        bits = rows.column("token_type_bits")
-        texts = rows.column("token").cast(pa.binary()).to_pylist()
-        tokens = token_documents(texts, None if bits.null_count == len(bits) else bits.to_pylist())
-        stored: list[bytes] = rows.column("event").to_pylist()
-        if len(writers) == 1:
-            (writer,) = writers.values()
-            return writer.write(tokens, stored), times.tolist()
-        shown = [b""] * len(stored)
-        for code, writer in writers.items():
-            places = np.flatnonzero(codes == code).tolist()
-            written = writer.write([tokens[place] for place in places], [stored[place] for place in places])
-            for place, raw in zip(places, written, strict=True):
-                shown[place] = raw
-        return shown, times.tolist()
+        for code, kind in self._kinds.items():
+            if is_wanted(kind):
+                writer = _writer(events_layout.layout, kind, _SHAPES[expanded])
+                if writer is None:
+                    return None
+                writers[code] = writer
+        if not writers:
+            return [], []
+        columns = [self._tokens, self.rows.column("event")]
+        bits = self.rows.column("token_type_bits")
+        if bits.null_count < len(bits):
+            columns.append(bits)
+        times, codes = self._times, self._codes
+        if len(writers) < len(self._kinds):
+            mask = _are_among(codes, writers)
+            chosen = pa.array(mask)
+            columns = [column.filter(chosen) for column in columns]
+            times, codes = times[mask], codes[mask]
+        texts, stored, *rest = (column.to_pylist() for column in columns)
+        return _written(writers, codes, texts, rest[0] if rest else None, stored), times.tolist()
+
+
+def _written(
+    writers: "dict[int, _Writer]",
+    codes: Codes,
+    texts: Sequence[bytes],
+    bits: Sequence[bytes | None] | None,
+    stored: Sequence[bytes],
+) -> list[bytes]:
+    if len(writers) == 1:
+        (writer,) = writers.values()
+        return writer.write(texts, bits, stored)
+    shown = [b""] * len(stored)
+    for code, writer in writers.items():
+        places = np.flatnonzero(codes == code).tolist()
+        written = writer.write(
+            [texts[place] for place in places],
+            None if bits is None else [bits[place] for place in places],
+            [stored[place] for place in places],
+        )
+        for place, raw in zip(places, written, strict=True):
+            shown[place] = raw
+    return shown
 
 
 class _Writer:
     """Makes the events of one kind and shape from stored ones."""
 
-    __slots__ = ("_cut", "_jumps", "_lead")
+    __slots__ = ("_by_size", "_cut", "_jumps", "_lead")
 
     def __init__(self, lead: bytes, cut: tuple[int, int], jumps: list[int] | None) -> None:
         self._lead = lead
         self._cut = cut
         self._jumps = jumps
         """how to find the description of an update, if it has to lose a field"""
+        self._by_size: dict[int, Template] = {}
 
-    def write(self, tokens: Sequence[bytes], stored: Sequence[bytes]) -> list[bytes]:
-        if self._jumps is not None:
-            return [self._classic_update(token, raw) for token, raw in zip(tokens, stored, strict=True)]
-        lead, pack, join = self._lead, _pack_int32, b"".join
+    def write(
+        self, texts: Sequence[bytes], bits: Sequence[bytes | None] | None, stored: Sequence[bytes]
+    ) -> list[bytes]:
+        """``bits`` is None if no token has type bits."""
         start, stop = self._cut
-        more = len(lead) - (stop - start)
-        return [
-            join((pack(len(token) + len(raw) + more), lead, token, raw[4:start], raw[stop:]))
-            for token, raw in zip(tokens, stored, strict=True)
-        ]
+        columns = [] if start == stop else [[raw[4:start] for raw in stored]]
+        if self._jumps is None:
+            columns.append([raw[stop:-1] for raw in stored])
+        else:
+            columns += self._classic_updates(stored)
+        if bits is not None or len(sizes := set(map(len, texts))) != 1:
+            tokens = token_documents(texts, bits)
+            return Template((self._lead, TOKEN, *_PARTS[: len(columns)])).documents([tokens, *columns])
+        (size,) = sizes
+        template = self._by_size.get(size)
+        if template is None:
+            parts = (self._lead, document_lead(size), TOKEN, DOCUMENT_END, *_PARTS[: len(columns)])
+            template = remember(self._by_size, size, Template(parts))
+        return template.documents([texts, *columns])
 
-    def _classic_update(self, token: bytes, raw: bytes) -> bytes:
-        start, stop = self._cut
+    def _classic_updates(self, stored: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Updates from the end of the cut on: up to the description, and the description."""
         assert self._jumps is not None
+        stop = self._cut[1]
         first, *others = self._jumps
-        place = first
-        for jump in others:
-            place += _read_int32(raw, place)[0] + jump
-        description = without_disambiguated_paths(raw[place:-1])
-        return rawbson.document(self._lead, token, raw[4:start], raw[stop:place], description)
+        starts, descriptions = [], []
+        for raw in stored:
+            place = first
+            for jump in others:
+                place += _read_int32(raw, place)[0] + jump
+            starts.append(raw[stop:place])
+            descriptions.append(without_disambiguated_paths(raw[place:-1]))
+        return starts, descriptions
 
 
-def _writer(kind: RowKind, shape: Shape) -> _Writer | None:
+@lru_cache(maxsize=1024)
+def _writer(layout: EventLayout, kind: RowKind, shape: Shape) -> _Writer | None:
     """None if a stored event has to be taken apart to be shown."""
-    shown = events_layout.layout.of_change(kind.kind, shape).template
-    bare = events_layout.layout.without_token.of_change(kind.kind, shape)
+    shown = layout.of_change(kind.kind, shape).template
+    bare = layout.without_token.of_change(kind.kind, shape)
     stored = kind.stored()
     cut = stored.without(bare)
     if cut is None or shown.holes[:1] != (TOKEN,) or shown.fixed[1:] != bare.template.fixed:
@@ -163,6 +206,7 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
         spoilt = np.zeros(number[-1] + 1, np.bool_)
         spoilt[number[~is_plain]] = True
         is_plain = ~spoilt[number]
+    tokens = batch.column("token").cast(pa.binary())
     turns = np.flatnonzero(is_plain[1:] != is_plain[:-1]) + 1
     pieces: list[pa.RecordBatch | PlainRun] = []
     bounds = [0, *turns.tolist(), len(times)]
@@ -173,7 +217,8 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
             continue
         own = codes[start:stop]
         is_all = len(own) == len(codes)
-        pieces.append(PlainRun(rows, own, changes if is_all else _present(own, changes)))
+        kinds_of_run = changes if is_all else _present(own, changes)
+        pieces.append(PlainRun(rows, tokens[start:stop], times[start:stop], own, kinds_of_run))
     return pieces
 
 
@@ -188,13 +233,21 @@ def _plain(batch: pa.RecordBatch, codes: Codes, changes: dict[int, RowKind]) -> 
     rest = batch.column("entry_rest")
     event = batch.column("event")
     has_rest = rest.is_valid().to_numpy(zero_copy_only=False)
-    found = np.isin(codes, others) & ~has_rest
+    found = _are_among(codes, others) & ~has_rest
     if updates:
-        found |= np.isin(codes, updates) & has_rest & have_bare_deltas(rest)
+        found |= _are_among(codes, updates) & has_rest & have_bare_deltas(rest)
     sizes = _sizes(event) + _sizes(batch.column("token")) + _TOKEN_ROOM
     if event.null_count or sizes.max() > rawbson.MAX_INTERNAL_SIZE:
         found &= event.is_valid().to_numpy(zero_copy_only=False) & (sizes <= rawbson.MAX_INTERNAL_SIZE)
     return np.asarray(found, np.bool_)
+
+
+def _are_among(codes: Codes, wanted: Iterable[int]) -> Flags:
+    """`numpy.isin` for few numbers, which is quicker."""
+    found = np.zeros(len(codes), np.bool_)
+    for code in wanted:
+        found |= codes == code
+    return found
 
 
 def _sizes(column: pa.BinaryArray | pa.StringArray) -> npt.NDArray[np.int32]:

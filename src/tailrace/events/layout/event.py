@@ -11,7 +11,7 @@ the entry are copied as bytes; nothing is decoded.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import CHANGES, ChangeEvent, DdlParts, EventKind, namespace_document
@@ -68,6 +68,7 @@ def shape_of(
     return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
 
 
+Reader: TypeAlias = Callable[[bytes], tuple[Any, ...]]
 Value: TypeAlias = Callable[[ChangeEvent, Shape], bytes | None]
 
 
@@ -238,7 +239,7 @@ _SAMPLES: Final[dict[str, tuple[bytes | None, bytes | None]]] = {
 class ChangeLayout:
     """The events of one kind of document change in one shape: a template, and what fills it."""
 
-    __slots__ = ("_steps", "fields", "template", "write")
+    __slots__ = ("_readers", "_steps", "fields", "template", "write")
 
     def __init__(self, fields: Sequence[Field], kind: EventKind, shape: Shape, session: int) -> None:
         sample = _sample(kind, session)
@@ -261,6 +262,7 @@ class ChangeLayout:
             "event, token", expressions, {**names, "shape": shape, "pack_time": _pack_uint64}
         )
         """(event, its token's document): the event as BSON"""
+        self._readers: dict[tuple[Hole, ...], Reader] = {}
         skip = 4
         self._steps: list[tuple[int, int]] = []
         for fixed, field in zip(self.template.fixed, self.fields, strict=False):
@@ -268,14 +270,25 @@ class ChangeLayout:
             self._steps.append((skip, _WIDTHS.get(field.type, 0)))
             skip = 0
 
-    def read(self, raw: bytes) -> list[bytes]:
-        """The values of the holes of an event of this layout, in the order of `template.holes`."""
-        found = []
-        end = 0
-        for skip, width in self._steps:
-            start = end + skip
-            end = start + (width or _read_int32(raw, start)[0])
-            found.append(raw[start:end])
+    def reader(self, *holes: Hole) -> Reader:
+        """A function that returns the values of some holes of an event; None for holes it does not have.
+
+        Compiled as `Template.writer` is.
+        """
+        found = self._readers.get(holes)
+        if found is None:
+            lines = ["def read(raw):", "    end = 0"]
+            for (skip, width), hole in zip(self._steps, self.template.holes, strict=True):
+                size = str(width) if width else "size(raw, start)[0]"
+                lines += (f"    start = end + {skip}", f"    end = start + {size}")
+                if hole in holes:
+                    lines.append(f"    value{holes.index(hole)} = raw[start:end]")
+            known = self.template.holes
+            values = [f"value{place}" if hole in known else "None" for place, hole in enumerate(holes)]
+            lines.append(f"    return ({', '.join(values)},)")
+            scope: dict[str, Any] = {"size": _read_int32}
+            exec("\n".join(lines), scope)
+            found = self._readers[holes] = scope["read"]
         return found
 
     def jumps_to(self, hole: Hole) -> list[int]:
@@ -305,10 +318,9 @@ class ChangeLayout:
         (place,) = different if len(different) == 1 else (0,)
         piece, rest = mine.fixed[place], theirs.fixed[place]
         size = len(piece) - len(rest)
-        shared = next(
-            (place for place, pair in enumerate(zip(piece, rest, strict=False)) if pair[0] != pair[1]),
-            len(rest),
-        )
+        shared = 0
+        while shared < len(rest) and piece[shared] == rest[shared]:
+            shared += 1
         before = self._steps[:place]
         if len(different) > 1 or size < 0 or not all(width for _, width in before):
             return None

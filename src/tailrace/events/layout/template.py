@@ -1,6 +1,8 @@
 """Byte strings as fixed pieces with named holes between them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import add
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
@@ -78,6 +80,18 @@ class Template:
         parts[0] = _pack_int32(self._size + sum(map(len, values)))
         parts[2::2] = values
         return b"".join(parts)
+
+    def documents(self, columns: Sequence[Sequence[bytes]]) -> list[bytes]:
+        """Many documents at once; ``columns`` has the values of each hole."""
+        sizes: Iterable[int] = repeat(self._size)
+        parts: list[Iterable[bytes]] = []
+        for fixed, column in zip(self.fixed, columns, strict=False):
+            sizes = map(add, sizes, map(len, column))
+            if fixed:
+                parts.append(repeat(fixed))
+            parts.append(column)
+        # No Python code runs for a row.
+        return list(map(b"".join, zip(map(_pack_int32, sizes), *parts, repeat(self._parts[-1]))))
 
     def writer(
         self, arguments: str, expressions: Sequence[str], names: Mapping[str, Any]

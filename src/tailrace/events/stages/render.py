@@ -34,8 +34,7 @@ def render_inserts(
     template = events.layout.of_change(kind, shape).template.bound(shared)
     if any(hole not in columns for hole in template.holes):
         return None
-    write = template.document
-    found = [write(values) for values in zip(*(columns[hole] for hole in template.holes), strict=True)]
+    found = template.documents([columns[hole] for hole in template.holes])
     return found if max(map(len, found)) <= rawbson.MAX_INTERNAL_SIZE else None
 
 
