@@ -9,7 +9,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.add_pre_image import find_pre_image
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
-from tailrace.lake.deferred_entries import events_or_untold
+from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.event_reader import EventReader
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.table import HistoryTable
@@ -23,7 +23,7 @@ def canonical_events(history: History, shard: str = "") -> list[ChangeEvent]:
     part = DeploymentPart(shard, lookups, marks_end=True)
     events = []
     for raw in history.entries:
-        for event in events_or_untold(part, part.read(raw), shard):
+        for event in events_or_deferred(part, part.read(raw), shard):
             event.pre_image = find_pre_image(event, lookups) if event.document_key is not None else None
             events.append(event)
     return events

@@ -15,7 +15,7 @@ from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.bulk.rows import BulkRows, EventsOf
-from tailrace.lake.deferred_entries import events_or_untold
+from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder
 from tests.support.history import History
 from tests.support.seeds import check_histories
@@ -30,7 +30,7 @@ def general_path(shards: Sequence[str], history: History | None = None) -> Event
 
     def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
         part = parts[shard]
-        return [event for raw in raws for event in events_or_untold(part, part.read(raw), shard)]
+        return [event for raw in raws for event in events_or_deferred(part, part.read(raw), shard)]
 
     return events_of
 

@@ -11,7 +11,7 @@ from tailrace.events.stages.render import render
 from tailrace.lake.commit import commit
 from tailrace.lake.compaction import candidates, compact
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.retention import retain
 from tailrace.lake.rows import RowBuilder, whole_events
 from tailrace.lake.schema import CANONICAL
@@ -41,7 +41,7 @@ def shown(table: HistoryTable) -> list[bytes | None]:
 
 
 def expected(events: list[ChangeEvent]) -> list[bytes | None]:
-    return [None if is_untold(event) else render(event, CANONICAL, 2) for event in events]
+    return [None if is_deferred(event) else render(event, CANONICAL, 2) for event in events]
 
 
 def file_of(size: int) -> AddedFile:

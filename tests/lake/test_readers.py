@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.lake.compaction import compact
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.schema import SCHEMA
 from tests.lake.stored import canonical_events, fill, new_table
 from tests.support.workload import generate
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, events: list[ChangeEvent]) 
 def operations(events: list[ChangeEvent]) -> dict[str | None, int]:
     counts: dict[str | None, int] = {}
     for event in events:
-        name = None if is_untold(event) else event.operation_type
+        name = None if is_deferred(event) else event.operation_type
         counts[name] = counts.get(name, 0) + 1
     return counts
 

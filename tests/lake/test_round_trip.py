@@ -12,7 +12,7 @@ from tailrace.events.event_token import resume_token
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.render import render, shape_of
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 from tests.lake.stored import canonical_events, fill, new_table, read_back, through_memory
 from tests.support.choices import any_filter, any_scope, any_spec
 from tests.support.history import History
@@ -33,11 +33,11 @@ def outcome(work: Callable[[], object]) -> object:
 
 
 def check_same(found: ChangeEvent, expected: ChangeEvent) -> None:
-    assert is_untold(found) == is_untold(expected)
+    assert is_deferred(found) == is_deferred(expected)
     entry, original = found.entry, expected.entry
     assert (entry.ts, entry.wall, entry.index) == (original.ts, original.wall, original.index)
     assert (found.shard, found.pre_image) == (expected.shard, expected.pre_image)
-    if is_untold(expected):
+    if is_deferred(expected):
         assert entry.raw == original.raw
         return
     assert outcome(lambda: resume_token(found)) == outcome(lambda: resume_token(expected))
@@ -49,7 +49,7 @@ def check_same(found: ChangeEvent, expected: ChangeEvent) -> None:
 
 def decision(event: ChangeEvent, visible: EntryFilter) -> object:
     """Return what a stream decides about an event, or about a deferred entry."""
-    if is_untold(event):
+    if is_deferred(event):
         return outcome(lambda: visible.sees(event.entry))
     return outcome(lambda: visible.scope.sees(event))
 
@@ -61,7 +61,7 @@ def check_history(history: History) -> None:
     assert len(found) == len(events)
     for one, expected in zip(found, events, strict=True):
         check_same(one, expected)
-    shown = [render(event, SHAPES[-1], 2) for event in events if not is_untold(event)]
+    shown = [render(event, SHAPES[-1], 2) for event in events if not is_deferred(event)]
     for _ in range(6):
         pipeline = [{"$match": any_filter(shown, rng)}] if rng.random() < 0.7 else []
         plan = Plan.open(

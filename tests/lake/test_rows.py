@@ -15,7 +15,7 @@ from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.events.stages.render import render, shape_of
-from tailrace.lake.deferred_entries import events_or_untold, is_untold
+from tailrace.lake.deferred_entries import events_or_deferred, is_deferred
 from tailrace.lake.rows import RowBuilder
 from tests.events.stages.streams import UUID, at, command, delete, entry, insert, update
 from tests.lake.stored import through_memory
@@ -34,7 +34,7 @@ def events_of(*entries: bytes) -> list[ChangeEvent]:
     raws = {decode(raw)["ts"]: raw for raw in entries}
     known = {ts.time << 32 | ts.inc: raw for ts, raw in raws.items()}
     part = DeploymentPart("", Lookups(entry=lambda ts, _term: known.get(ts)), marks_end=True)
-    return [event for raw in entries for event in events_or_untold(part, part.read(raw))]
+    return [event for raw in entries for event in events_or_deferred(part, part.read(raw))]
 
 
 def rows_of(*entries: bytes) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ def test_deferred_entries_are_stored() -> None:
         (3, None, None),
     ]
     found = through_memory(events_of(unknown, silent, broken))
-    assert all(map(is_untold, found))
+    assert all(map(is_deferred, found))
     assert [event.entry.raw for event in found] == [unknown, broken]
 
 

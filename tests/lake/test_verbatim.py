@@ -9,7 +9,7 @@ from tailrace.lake.event_reader import EventReader
 from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import time_of
-from tailrace.lake.verbatim import PlainRun, split_runs
+from tailrace.lake.verbatim import VerbatimRows, split_runs
 from tests.lake.stored import canonical_events
 from tests.support.history import History
 from tests.support.seeds import check_histories
@@ -20,14 +20,14 @@ def check_runs(history: History) -> None:
     rng = random.Random(history.seed)
     batch = RowBuilder().batch(canonical_events(history))
     pieces = split_runs(batch, RowKinds())
-    assert pa.Table.from_batches([p.rows if isinstance(p, PlainRun) else p for p in pieces]).equals(
+    assert pa.Table.from_batches([p.rows if isinstance(p, VerbatimRows) else p for p in pieces]).equals(
         pa.Table.from_batches([batch])
     )
-    ends = [p.ts if isinstance(p, PlainRun) else time_of(p, p.num_rows - 1) for p in pieces]
+    ends = [p.ts if isinstance(p, VerbatimRows) else time_of(p, p.num_rows - 1) for p in pieces]
     assert len(set(ends)) == len(ends)
     reader = EventReader()
     for piece in pieces:
-        if not isinstance(piece, PlainRun):
+        if not isinstance(piece, VerbatimRows):
             continue
         events = reader.events(piece.rows)
         for expanded in (False, True):
@@ -59,7 +59,7 @@ def test_plain_writes_are_one_run() -> None:
     def check(history: History) -> None:
         events = [e for e in canonical_events(history) if e.document_key is not None]
         (run,) = split_runs(RowBuilder().batch(events), RowKinds())
-        assert isinstance(run, PlainRun)
+        assert isinstance(run, VerbatimRows)
         assert len(run) == len(events)
 
     check_histories(range(20260540, 20260544), check, PLAIN_WRITES)

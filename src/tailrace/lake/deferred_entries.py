@@ -13,34 +13,34 @@ from tailrace.events.change_event import ChangeEvent, DdlParts, EventKinds
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.plan import DeploymentPart
 
-_UNTOLD: Final = DdlParts()
+_DEFERRED: Final = DdlParts()
 """Known by identity: what an entry carries that is no event"""
 _KINDS: Final = EventKinds()
 
 
-def is_untold_noop(entry: OplogEntry) -> bool:
+def is_deferred_noop(entry: OplogEntry) -> bool:
     """Whether an entry that the shared part passed over has to be kept: a no-op with a payload."""
     return entry.head.op == "n" and entry.o2 is not None and len(entry.o2) > len(rawbson.EMPTY)
 
 
-def untold(entry: OplogEntry, shard: str = "") -> ChangeEvent:
+def deferred(entry: OplogEntry, shard: str = "") -> ChangeEvent:
     """An entry in the place of its events; its token sorts where that of a no-op's event would."""
     head = entry.head
     name = rawbson.first_name(entry.o2 or rawbson.EMPTY) if head.op == "n" else None
     operation_type = "" if name is None else name.decode(errors="replace")
     kind = _KINDS.of(operation_type, head.database, head.collection or None, head.ui)
-    return ChangeEvent(entry, kind, ddl=_UNTOLD, shard=shard)
+    return ChangeEvent(entry, kind, ddl=_DEFERRED, shard=shard)
 
 
-def is_untold(event: ChangeEvent) -> bool:
+def is_deferred(event: ChangeEvent) -> bool:
     """Whether this stands for an entry and is no event."""
-    return event.ddl is _UNTOLD
+    return event.ddl is _DEFERRED
 
 
-def events_or_untold(part: DeploymentPart, entry: OplogEntry, shard: str = "") -> list[ChangeEvent]:
+def events_or_deferred(part: DeploymentPart, entry: OplogEntry, shard: str = "") -> list[ChangeEvent]:
     """What the history holds of an entry: its events, or the entry itself where that is all there is."""
     batch = part.events(entry)
-    if batch.failure is not None or (not batch.items and is_untold_noop(entry)):
+    if batch.failure is not None or (not batch.items and is_deferred_noop(entry)):
         # A stream shows the events before the one that fails too; it finds them again in the entry.
-        return [untold(entry, shard)]
+        return [deferred(entry, shard)]
     return batch.items

@@ -4,7 +4,7 @@ It is null for most rows: inserts, replacements and deletes, alone or in a vecto
 show all there is to know. Else it is a BSON document with some of these fields:
 
 ================= ===================================================================================
-entry             the whole oplog entry: commands, no-ops, view definitions, untold entries, and changes
+entry             the whole oplog entry: commands, no-ops, view definitions, deferred entries, and changes
                   that are so damaged that they cannot be shown
 operation, wall   the same for an operation inside of a transaction, and the wall time of its commit
 o                 the logged diff of an update

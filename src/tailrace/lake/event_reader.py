@@ -15,7 +15,7 @@ from tailrace.events.layout.event import NO_SESSION, session_of
 from tailrace.events.layout.template import DOCUMENT, KEY, WALL
 from tailrace.events.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
 from tailrace.events.stages.transform.document import Transform
-from tailrace.lake.deferred_entries import untold
+from tailrace.lake.deferred_entries import deferred
 from tailrace.lake.entry_remainder import EntryRest, bare_delta
 from tailrace.lake.row_kinds import Other, RowKind, RowKinds
 from tailrace.lake.schema import times_of
@@ -36,7 +36,7 @@ class EventReader:
     def events(self, batch: pa.RecordBatch) -> list[ChangeEvent]:
         """The events of a batch with the columns of `STREAM_COLUMNS`, one for each row.
 
-        An untold entry is one for which `is_untold` holds.
+        A deferred entry is one for which `is_deferred` holds.
         """
         codes, kinds = self._kinds.of(batch)
         columns = [
@@ -68,8 +68,8 @@ class EventReader:
         else:
             rest = EntryRest(raw, ts, in_apply_ops=txn_index is not None)
             index = 0 if txn_index is None else txn_index - rest.extras.operations_before
-            if kind is Other.UNTOLD:
-                return untold(self._entries.read(rest.entry or b""), shard)
+            if kind is Other.DEFERRED:
+                return deferred(self._entries.read(rest.entry or b""), shard)
             if isinstance(kind, RowKind) and rest.entry is None and rest.operation is None:
                 event = _change(kind, shown or b"", rest.update, ts, rest.extras, index)
             else:

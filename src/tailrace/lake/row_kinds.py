@@ -25,7 +25,7 @@ class Other(Enum):
     """Rows that are no document changes."""
 
     EVENT = "any other event"
-    UNTOLD = "an untold entry"
+    DEFERRED = "a deferred entry"
 
 
 class RowKind:
@@ -78,7 +78,7 @@ class RowKinds:
         self, uuid: str | None, coll: str | None, db: str | None, operation: str | None
     ) -> RowKind | Other:
         if operation is None:
-            return Other.UNTOLD
+            return Other.DEFERRED
         op = _OPS.get(operation)
         if op is None or coll is None or uuid is None:
             return Other.EVENT

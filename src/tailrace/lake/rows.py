@@ -18,7 +18,7 @@ from tailrace.events.layout import event as events_layout
 from tailrace.events.layout.token import token_documents, token_text, token_type_bits
 from tailrace.events.memo import LIMIT
 from tailrace.events.oplog_entry import PLAIN, Extras
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.document_keys import key_text
 from tailrace.lake.entry_remainder import entry_rest
 from tailrace.lake.schema import CANONICAL, SCHEMA, TOKEN_VERSION, time_columns
@@ -47,7 +47,7 @@ class RowBuilder:
         rests: list[bytes | None] = []
         indexes: list[int | None] = []
         codes: list[int] = []
-        untold: list[int] = []
+        deferred: list[int] = []
         damaged: list[int] = []
         known = self._codes
         write = events_layout.layout.without_token.write
@@ -60,8 +60,8 @@ class RowBuilder:
             token, is_whole = _token(event)
             tokens.append(token_text(token))
             type_bits.append(token_type_bits(token))
-            if event.ddl is not None and is_untold(event):
-                untold.append(len(codes))
+            if event.ddl is not None and is_deferred(event):
+                deferred.append(len(codes))
                 shown.append(None)
             else:
                 try:
@@ -89,7 +89,7 @@ class RowBuilder:
             rests[row] = entry_rest(events[row], whole=True)
         if pre_images is None:
             pre_images = [event.pre_image for event in events]
-        operation, db, coll, uuid = self._columns(codes, untold)
+        operation, db, coll, uuid = self._columns(codes, deferred)
         keys = [key_text(event.document_key) for event in events]
         arrays = [
             pa.array(tokens, pa.string()),
@@ -114,16 +114,16 @@ class RowBuilder:
         self._kinds.append(names_of(kind))
         return code
 
-    def _columns(self, codes: list[int], untold: list[int]) -> list[pa.Array]:
+    def _columns(self, codes: list[int], deferred: list[int]) -> list[pa.Array]:
         """Operation, database, collection and UUID, each looked up by the kind's number."""
         taken = pa.array(codes, pa.int32())
         columns = []
         for position in range(4):
             of_kinds = pa.array([facts[position] for facts in self._kinds], pa.string())
             columns.append(of_kinds.take(taken))
-        if untold:
+        if deferred:
             operations = columns[0].to_pylist()
-            for row in untold:
+            for row in deferred:
                 operations[row] = None
             columns[0] = pa.array(operations, pa.string())
         return columns

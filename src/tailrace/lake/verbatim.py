@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, shape_of
+from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, verbatim_shape
 from tailrace.events.layout.template import TOKEN, UPDATE, Template
 from tailrace.events.layout.token import DOCUMENT_END, document_lead, token_documents
 from tailrace.events.memo import remember
+from tailrace.events.stages.scope_match import ScopeMatch
+from tailrace.events.stages.stage import VerbatimRow
 from tailrace.events.update_diff import without_disambiguated_paths
 from tailrace.lake.entry_remainder import have_bare_deltas
 from tailrace.lake.row_kinds import Codes, RowKind, RowKinds
@@ -27,10 +29,6 @@ from tailrace.lake.schema import Times, times_of
 
 Flags = npt.NDArray[np.bool_]
 
-_SHAPES: Final = {
-    expanded: shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
-    for expanded in (False, True)
-}
 _TOKEN_ROOM: Final = 1024
 """More than the token's document has besides its text"""
 _read_int32 = rawbson.INT32_LE.unpack_from
@@ -38,8 +36,8 @@ _PARTS: Final = ("first part", "second part", "third part")
 """of a stored event"""
 
 
-class PlainRun:
-    """Consecutive document changes that tell everything; it has all rows of its cluster times."""
+class VerbatimRows:
+    """Consecutive document changes whose events show all that is stored; all rows of their cluster times."""
 
     __slots__ = ("_codes", "_kinds", "_times", "_tokens", "rows", "ts")
 
@@ -68,6 +66,22 @@ class PlainRun:
         """Which changes of which collections it has."""
         return tuple(self._kinds.values())
 
+    def seen_by(
+        self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
+    ) -> Sequence[VerbatimRow] | None:
+        """The rows that a stream shows; None if it needs an object for each.
+
+        With ``only_inserts`` it shows other changes in another way: with images, or the raw update.
+        """
+        seen: dict[RowKind, bool] = {}
+        for kind in self._kinds.values():
+            decision = scope.sees_head(kind.head)
+            if decision is None or (decision and only_inserts and kind.operation != "insert"):
+                return None
+            seen[kind] = decision
+        shown = self.select(seen.__getitem__, expanded=expanded)
+        return None if shown is None else list(map(VerbatimRow, *shown))
+
     def select(
         self, is_wanted: Callable[[RowKind], bool], *, expanded: bool
     ) -> tuple[list[bytes], list[int]] | None:
@@ -79,7 +93,7 @@ class PlainRun:
         writers: dict[int, _Writer] = {}
         for code, kind in self._kinds.items():
             if is_wanted(kind):
-                writer = _writer(events_layout.layout, kind, _SHAPES[expanded])
+                writer = _writer(events_layout.layout, kind, verbatim_shape(expanded=expanded))
                 if writer is None:
                     return None
                 writers[code] = writer
@@ -150,8 +164,9 @@ class _Writer:
         (size,) = sizes
         template = self._by_size.get(size)
         if template is None:
-            parts = (self._lead, document_lead(size), TOKEN, DOCUMENT_END, *_PARTS[: len(columns)])
-            template = remember(self._by_size, size, Template(parts))
+            lead = self._lead + document_lead(size)
+            template = Template((lead, TOKEN, DOCUMENT_END, *_PARTS[: len(columns)]))
+            remember(self._by_size, size, template)
         return template.documents([texts, *columns])
 
     def _classic_updates(self, stored: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -187,7 +202,7 @@ def _ends_in_update(layout: ChangeLayout) -> bool:
     return layout.template.holes[-1] == UPDATE and not layout.template.fixed[-1]
 
 
-def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | PlainRun]:
+def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | VerbatimRows]:
     """A batch in pieces, in order: runs of plain rows, and rows that need a look at each.
 
     The batch must not end within a cluster time, and then no piece does.
@@ -208,7 +223,7 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
         is_plain = ~spoilt[number]
     tokens = batch.column("token").cast(pa.binary())
     turns = np.flatnonzero(is_plain[1:] != is_plain[:-1]) + 1
-    pieces: list[pa.RecordBatch | PlainRun] = []
+    pieces: list[pa.RecordBatch | VerbatimRows] = []
     bounds = [0, *turns.tolist(), len(times)]
     for start, stop in pairwise(bounds):
         rows = batch.slice(start, stop - start)
@@ -218,7 +233,7 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
         own = codes[start:stop]
         is_all = len(own) == len(codes)
         kinds_of_run = changes if is_all else _present(own, changes)
-        pieces.append(PlainRun(rows, tokens[start:stop], times[start:stop], own, kinds_of_run))
+        pieces.append(VerbatimRows(rows, tokens[start:stop], times[start:stop], own, kinds_of_run))
     return pieces
 
 

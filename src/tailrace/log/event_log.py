@@ -16,8 +16,9 @@ from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.events.stages.scope_match import ScopeMatch
+from tailrace.events.stages.stage import VerbatimRow
 from tailrace.log.shared_output import SharedOutput
-from tailrace.log.verbatim_inserts import InsertRun, VerbatimRow
+from tailrace.log.verbatim_inserts import VerbatimInserts
 from tailrace.log.waiting import Waiter, Waiters
 
 _EVENT_WEIGHT: Final = 1500
@@ -64,20 +65,20 @@ class EntryItem(LogItem):
         self.events: Sequence[ChangeEvent] | None = None
         self.is_unsound = False
         """Whether its events cannot be computed: a stream that sees the entry fails with the reason."""
-        self._run: InsertRun | bool = False
+        self._run: VerbatimInserts | bool = False
 
-    def run(self, part: DeploymentPart) -> InsertRun | None:
+    def run(self, part: DeploymentPart) -> VerbatimInserts | None:
         """Return its inserts as a run, if it is a batch of plain inserts into one collection."""
         if self._run is False:
             found = part.inserts(self.entry)
-            self._run = True if found is None else InsertRun(self.entry, *found)
-        return self._run if isinstance(self._run, InsertRun) else None
+            self._run = True if found is None else VerbatimInserts(self.entry, *found)
+        return self._run if isinstance(self._run, VerbatimInserts) else None
 
     @property
     def weight(self) -> int:
         """See `LogItem`."""
         weight = len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
-        if isinstance(self._run, InsertRun):
+        if isinstance(self._run, VerbatimInserts):
             weight += 2 * len(self.entry.raw) + _RUN_EVENT_WEIGHT * len(self._run)
         return weight
 

@@ -18,11 +18,11 @@ from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.events.stages.unwind_transaction import holds_operations
-from tailrace.lake.deferred_entries import events_or_untold
+from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.ports import OplogCommit, OplogStore
 from tailrace.log.segments import Segments
-from tailrace.log.verbatim_inserts import InsertRun
+from tailrace.log.verbatim_inserts import VerbatimInserts
 
 SLICE_ITEMS: Final = 1000
 SLICE_BYTES: Final = 512 << 10
@@ -103,7 +103,7 @@ class HeadLog(EventLog):
                 item.is_unsound = True
         return item.events
 
-    def run_of(self, item: LogItem) -> InsertRun | None:
+    def run_of(self, item: LogItem) -> VerbatimInserts | None:
         """Return the inserts of an item as a run."""
         assert isinstance(item, EntryItem)  # as in `events_of`
         if item.events is not None or not holds_operations(item.entry):
@@ -175,7 +175,7 @@ class HeadLog(EventLog):
 
     def events_or_entry(self, item: EntryItem) -> list[ChangeEvent]:
         """Return the events of an item as a history holds them: a deferred entry in place of its events."""
-        return events_or_untold(self._part, item.entry, self.shard)
+        return events_or_deferred(self._part, item.entry, self.shard)
 
     def heads_in(self, item: EntryItem) -> Collection[Head] | None:
         """Return the heads of the operations of a transaction or batch; None for other entries."""

@@ -27,7 +27,7 @@ from tailrace.events.stages.lookups import DocumentLookup, Lookups
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.head import HeadLog, place_lost
 from tailrace.log.ports import Clock, OplogStore
-from tailrace.log.verbatim_inserts import InsertRun
+from tailrace.log.verbatim_inserts import VerbatimInserts
 
 _time_of: Final = attrgetter("ts")
 
@@ -207,7 +207,7 @@ class MergedLog(EventLog):
         parts = [_cut_after(items, min(through, stay.left)) for stay, items in pieces]
         return Slice(merge_by_time([part for part in parts if part], _time_of, _tied), through)
 
-    def run_of(self, item: LogItem) -> InsertRun | None:
+    def run_of(self, item: LogItem) -> VerbatimInserts | None:
         """Return the inserts of an item as a run."""
         if not isinstance(item, EntryItem) or item.entry.head.op != "c":
             return None  # checked first, as most entries are one operation

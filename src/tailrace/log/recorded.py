@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from tailrace.bson.dates import date_value
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.lake.event_reader import EventReader
-from tailrace.lake.row_kinds import RowKind, RowKinds
+from tailrace.lake.row_kinds import RowKinds
 from tailrace.lake.schema import time_of, times_of
-from tailrace.lake.verbatim import PlainRun, split_runs
+from tailrace.lake.verbatim import VerbatimRows, split_runs
 from tailrace.log.event_log import LogItem
-from tailrace.log.verbatim_inserts import VerbatimRow
 
 _EVENT_WEIGHT: Final = 1500
 
@@ -34,8 +32,8 @@ class RowReader:
     def items(self, batch: pa.RecordBatch) -> Iterator["RecordedItem"]:
         """Yield rows of whole cluster times as items: those that can be shown as stored, and others."""
         for piece in split_runs(batch, self._kinds):
-            if isinstance(piece, PlainRun):
-                yield RecordedItem(piece.rows, self, RecordedRun(piece))
+            if isinstance(piece, VerbatimRows):
+                yield RecordedItem(piece.rows, self, piece)
             else:
                 yield RecordedItem(piece, self, None)
 
@@ -45,7 +43,7 @@ class RecordedItem(LogItem):
 
     __slots__ = ("_events", "_reader", "_rows", "_weight", "begins", "run", "with_images")
 
-    def __init__(self, rows: pa.RecordBatch, reader: RowReader, run: "RecordedRun | None") -> None:
+    def __init__(self, rows: pa.RecordBatch, reader: RowReader, run: VerbatimRows | None) -> None:
         super().__init__(time_of(rows, rows.num_rows - 1))
         self.begins = time_of(rows, 0)
         self.run = run
@@ -84,25 +82,3 @@ class RecordedItem(LogItem):
         """Yield what is after a cluster time inside of it."""
         times = times_of(self._rows)
         return self._reader.items(self._rows.slice(int(np.searchsorted(times, np.uint64(time), "right"))))
-
-
-class RecordedRun:
-    """Rows that streams of the usual shapes show as stored."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: PlainRun) -> None:
-        self._run = run
-
-    def seen_by(
-        self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
-    ) -> Sequence[VerbatimRow] | None:
-        """See `VerbatimRun`."""
-        seen: dict[RowKind, bool] = {}
-        for kind in self._run.kinds:
-            decision = scope.sees_head(kind.head)
-            if decision is None or (decision and only_inserts and kind.operation != "insert"):
-                return None
-            seen[kind] = decision
-        shown = self._run.select(seen.__getitem__, expanded=expanded)
-        return None if shown is None else list(map(VerbatimRow, *shown))

@@ -10,8 +10,7 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
-from tailrace.events.stages.stage import Batch, Row
-from tailrace.log.verbatim_inserts import VerbatimRow
+from tailrace.events.stages.stage import Batch, Row, VerbatimRow
 
 AnyRow: TypeAlias = Row | VerbatimRow
 

@@ -13,15 +13,14 @@ from tailrace.events.oplog_entry import PLAIN, OplogEntry
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan, SharedPart
-from tailrace.events.stages.stage import Batch
+from tailrace.events.stages.stage import Batch, VerbatimRow
 from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.events.stream_release import CURRENT_RELEASE
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 from tailrace.log.archive_log import SelectedEvents
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.shared_output import AnyRow, OutputBatch
 from tailrace.log.stream_output import StreamOutput
-from tailrace.log.verbatim_inserts import VerbatimRow
 from tailrace.log.waiting import Waiter
 
 _VIEWS: Final = "system.views"
@@ -244,9 +243,9 @@ class LogStream:
         for event in self._log.events_of(item) or ():
             entry = event.entry
             try:
-                if not (visible.sees(entry) if is_untold(event) else visible.may_show(event)):
+                if not (visible.sees(entry) if is_deferred(event) else visible.may_show(event)):
                     continue
-                if not is_untold(event) and not self._is_own(entry):
+                if not is_deferred(event) and not self._is_own(entry):
                     selected.append(event)
                     continue
                 own = self._own_events(event)
@@ -259,7 +258,7 @@ class LogStream:
 
     def _own_events(self, event: ChangeEvent) -> Batch[ChangeEvent]:
         """What only this stream makes of a deferred entry, or of an operation."""
-        if is_untold(event):
+        if is_deferred(event):
             return self._own_part(event.shard)(Batch([event.entry.raw]))
         return self._own_part(event.shard).transform(Batch([event.entry]))
 

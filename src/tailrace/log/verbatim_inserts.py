@@ -6,39 +6,16 @@ streams of equal shape. `tests/laws/` compares the bytes with those of the gener
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from tailrace.events.change_event import EventKind
-from tailrace.events.layout.event import leading_token, shape_of
+from tailrace.events.layout.event import verbatim_shape
 from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
 from tailrace.events.stages.render import render_inserts
 from tailrace.events.stages.scope_match import ScopeMatch
-
-_SHAPES: Final = {
-    expanded: shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
-    for expanded in (False, True)
-}
+from tailrace.events.stages.stage import VerbatimRow
 
 
-class VerbatimRow:
-    """One event of a run; `Row` of `events/stages/stage.py` for events without an object."""
-
-    __slots__ = ("cluster_time", "raw")
-    fragment = None
-
-    def __init__(self, raw: bytes, cluster_time: int) -> None:
-        self.raw = raw
-        self.cluster_time = cluster_time
-
-    @property
-    def token_document(self) -> bytes:
-        """The resume token, as the BSON document that clients see as `_id`."""
-        token = leading_token(self.raw)
-        assert token is not None, "document changes outside of transactions begin with their token"
-        return token
-
-
-class InsertRun:
+class VerbatimInserts:
     """The inserts of one entry into one collection."""
 
     __slots__ = ("_entry", "_inserted", "_kind", "_shown", "head")
@@ -65,7 +42,9 @@ class InsertRun:
     def rows(self, *, expanded: bool) -> list[VerbatimRow] | None:
         """Return the events in order; None if they have to be rendered one by one."""
         if expanded not in self._shown:
-            self._shown[expanded] = render_inserts(self._kind, self._entry, self._inserted, _SHAPES[expanded])
+            self._shown[expanded] = render_inserts(
+                self._kind, self._entry, self._inserted, verbatim_shape(expanded=expanded)
+            )
         shown = self._shown[expanded]
         if shown is None:
             return None

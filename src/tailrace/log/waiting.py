@@ -15,7 +15,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
-from tailrace.lake.deferred_entries import is_untold
+from tailrace.lake.deferred_entries import is_deferred
 
 _EVERYTHING: Final = ""
 _RELEASED_AT_ONCE: Final = 50
@@ -175,7 +175,7 @@ class Waiters:
 def _sees(waiter: Waiter, event: ChangeEvent) -> bool:
     visible = waiter.visible
     try:
-        if is_untold(event):
+        if is_deferred(event):
             return visible.sees(event.entry)
         return visible.may_show(event)
     except CommandError:

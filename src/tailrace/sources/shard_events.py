@@ -8,7 +8,7 @@ from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.add_pre_image import HAVE_PRE_IMAGES, find_pre_image
 from tailrace.events.stages.lookups import Lookups, PreImageLookup
 from tailrace.events.stages.plan import DeploymentPart
-from tailrace.lake.deferred_entries import is_untold_noop, untold
+from tailrace.lake.deferred_entries import deferred, is_deferred_noop
 from tailrace.sources.source import OplogSource
 
 _NO_LOOKUPS: Final = Lookups()
@@ -35,7 +35,7 @@ class ShardStages:
         entries = list(map(self._part.read, raws))
         batch = self._part.events_of(entries)
         is_special = batch.failure is not None or any(
-            entry.head.op == "n" and is_untold_noop(entry) for entry in entries
+            entry.head.op == "n" and is_deferred_noop(entry) for entry in entries
         )
         return self._one_by_one(entries) if is_special else batch.items
 
@@ -43,8 +43,8 @@ class ShardStages:
         events: list[ChangeEvent] = []
         for entry in entries:
             batch = self._part.events(entry)
-            if batch.failure is not None or (not batch.items and is_untold_noop(entry)):
-                events.append(untold(entry, self._shard))
+            if batch.failure is not None or (not batch.items and is_deferred_noop(entry)):
+                events.append(deferred(entry, self._shard))
             else:
                 events += batch.items
         return events

@@ -68,6 +68,11 @@ def shape_of(
     return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
 
 
+def verbatim_shape(*, expanded: bool) -> Shape:
+    """The shape of streams that show document changes with the bytes of the log."""
+    return shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
+
+
 Reader: TypeAlias = Callable[[bytes], tuple[Any, ...]]
 Value: TypeAlias = Callable[[ChangeEvent, Shape], bytes | None]
 

@@ -78,6 +78,27 @@ class Row:
         return token_document(self.event, self.version) if token is None else token
 
 
+class VerbatimRow:
+    """An event that is shown as it was stored or rendered for all streams of its shape; it has no object.
+
+    It is a document change outside of transactions, in the current version of tokens.
+    """
+
+    __slots__ = ("cluster_time", "raw")
+    fragment = None
+
+    def __init__(self, raw: bytes, cluster_time: int) -> None:
+        self.raw = raw
+        self.cluster_time = cluster_time
+
+    @property
+    def token_document(self) -> bytes:
+        """The resume token as the BSON document that clients see as `_id`."""
+        token = leading_token(self.raw)
+        assert token is not None, "document changes outside of transactions begin with their token"
+        return token
+
+
 def run_stages(batch: Batch[T], stages: Iterable[Stage[T, T]]) -> Batch[T]:
     """Send a batch through stages of one item type, one after the other."""
     for stage in stages:

@@ -15,10 +15,9 @@ from tailrace.errors import CommandError
 from tailrace.events.options import ChangeStreamOptions
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
-from tailrace.events.stages.stage import Row
+from tailrace.events.stages.stage import Row, VerbatimRow
 from tailrace.log.event_log import EventLog
 from tailrace.log.stream import LogStream
-from tailrace.log.verbatim_inserts import VerbatimRow
 from tailrace.mongod.server.admin.counters import ChangeStreamCounters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.arguments import Arguments
