@@ -37,6 +37,26 @@ def increment_of(time: int) -> int:
     return time & _INCREMENTS
 
 
+def as_signed(time: int) -> int:
+    """Return the same 64 bits as a signed number, for columns that have no unsigned type.
+
+    It is negative from January 2038 on; an unsigned shift by 32 still returns the seconds.
+
+    >>> as_signed(cluster_time(7, 1)), as_signed(END_OF_TIME)
+    (30064771073, -1)
+    """
+    return time - (1 << 64) if time >> 63 else time
+
+
+def from_signed(value: int) -> ClusterTime:
+    """Convert `as_signed`'s number back.
+
+    >>> from_signed(-1) == END_OF_TIME
+    True
+    """
+    return ClusterTime(value & END_OF_TIME)
+
+
 def from_timestamp(timestamp: Timestamp) -> ClusterTime:
     """Convert a BSON value.
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tailrace.events.cluster_time import END_OF_TIME, cluster_time
+from tailrace.events.cluster_time import END_OF_TIME, cluster_time, from_signed
 from tailrace.pipeline.oplog_batches import OplogBatches, ShardInterval
 from tailrace.pipeline.options.oplog_options import OplogOptions, read_oplog_options
 from tailrace.pipeline.rows.entry_rows import DDL, entry_rows
@@ -103,7 +103,7 @@ class OplogReader(DataSourceReader):
             return False
         # The first and the last cluster time that have the value.
         if condition.attribute == ("cluster_time",):
-            first = last = condition.value
+            first = last = from_signed(condition.value)
         elif condition.attribute == ("seconds",):
             first, last = cluster_time(condition.value), cluster_time(condition.value + 1) - 1
         else:

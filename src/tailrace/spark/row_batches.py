@@ -11,7 +11,7 @@ from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.cluster_time import seconds_of
+from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
 from tailrace.log.shared_output import AnyRow
 from tailrace.pipeline.rows.schema import (
@@ -118,7 +118,7 @@ class RowBatches:
         return record
 
     def _whole_events(self, row: AnyRow) -> Iterator[Record]:
-        record: Record = {TOKEN: _token(row), _CLUSTER_TIME: row.cluster_time}
+        record: Record = {TOKEN: _token(row), _CLUSTER_TIME: as_signed(row.cluster_time)}
         convert = self._whole.get(_EVENT)
         if convert is not None:
             record[_EVENT] = convert(row.raw, rawbson.DOCUMENT, 0, len(row.raw))
@@ -147,7 +147,7 @@ class RowBatches:
                 continue
             record = self._event(raw, row)
             record[CHANGE_TYPE] = change
-            record[COMMIT_VERSION] = row.cluster_time
+            record[COMMIT_VERSION] = as_signed(row.cluster_time)
             record[COMMIT_TIMESTAMP] = seconds_of(row.cluster_time) * _MICROSECONDS
             yield record
 

@@ -175,15 +175,13 @@ def _variant(raw: bytes, kind: int, start: int, end: int) -> dict[str, bytes]:
 
 
 def _number(raw: bytes, kind: int, start: int) -> int | float | Decimal:
-    """Read a number: a date as milliseconds, a BSON timestamp as the 64 bits that sort like it."""
+    """Read a number: a date as milliseconds, a BSON timestamp as its 64 bits, see `as_signed`."""
     if kind == rawbson.INT32:
         return int(rawbson.INT32_LE.unpack_from(raw, start)[0])
-    if kind in (rawbson.INT64, rawbson.DATE):
+    if kind in (rawbson.INT64, rawbson.DATE, rawbson.TIMESTAMP):
         return int(rawbson.INT64_LE.unpack_from(raw, start)[0])
     if kind == rawbson.DOUBLE:
         return float(_DOUBLE_LE.unpack_from(raw, start)[0])
-    if kind == rawbson.TIMESTAMP:
-        return int(rawbson.UINT64_LE.unpack_from(raw, start)[0])
     if kind == rawbson.DECIMAL128:
         return Decimal128.from_bid(raw[start : start + 16]).to_decimal()
     raise _DoesNotFitError

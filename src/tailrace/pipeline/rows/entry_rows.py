@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE
-from tailrace.errors import CommandError
-from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, OplogEntry
+from tailrace.events.oplog_entry import EntryReader, OplogEntry
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.source import OplogSource
 
@@ -50,12 +49,7 @@ def entry_rows(
 
 
 def _batch(shard: str, entries: list[OplogEntry]) -> pa.RecordBatch:
-    try:
-        times = np.array([entry.ts for entry in entries], dtype=np.int64)
-    except OverflowError:
-        raise CommandError(
-            MALFORMED_ENTRY, "an oplog entry is after January 2038: cluster_time cannot hold its time"
-        ) from None
+    times = np.array([entry.ts for entry in entries], dtype=np.uint64)
     terms = [entry.term for entry in entries]
     walls = np.frombuffer(b"".join([entry.wall for entry in entries]), dtype="<i8")
     is_date = (walls >= FIRST_DATE) & (walls <= LAST_DATE)
@@ -65,9 +59,9 @@ def _batch(shard: str, entries: list[OplogEntry]) -> pa.RecordBatch:
         uuids[ui] = str(UUID(bytes=ui))
     arrays = [
         pa.repeat(shard, len(entries)),
-        pa.array(times),
-        pa.array(times >> 32),
-        pa.array(times & 0xFFFFFFFF),
+        pa.array(times.view(np.int64)),  # see `as_signed`
+        pa.array((times >> np.uint64(32)).astype(np.int64)),
+        pa.array((times & np.uint64(0xFFFFFFFF)).astype(np.int64)),
         pa.array([None if term == _NO_TERM else term for term in terms], pa.int64()),
         pa.array([entry.head.op for entry in entries], pa.string()),
         pa.array([entry.head.ns for entry in entries], pa.string()),
