@@ -103,7 +103,7 @@ class OplogReader(DataSourceReader):
             return False
         # The first and the last cluster time that have the value.
         if condition.attribute == ("cluster_time",):
-            first = last = from_signed(condition.value)
+            first = last = int(from_signed(condition.value))
         elif condition.attribute == ("seconds",):
             first, last = cluster_time(condition.value), cluster_time(condition.value + 1) - 1
         else:
