@@ -17,6 +17,7 @@ from tailrace.mongod.cluster.shards import Shards
 from tailrace.mongod.cluster.transactions.transactions import ClusterParts, ClusterTransactions
 from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
 from tailrace.mongod.cluster.writes.retried import SessionLocks
+from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.net.replies import ReplyTail
 from tailrace.mongod.server.node import Node
@@ -24,7 +25,7 @@ from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
 from tailrace.mongod.server.streams.served_history import ServedHistory
-from tailrace.mongod.store.clock import ClusterClock
+from tailrace.mongod.store.clock import ClusterClock, WallClock
 
 
 @dataclass(eq=False)
@@ -50,9 +51,16 @@ class Router(Node):
     kind_of_context = RouterContext
     states: ClusterStates
 
-    def __init__(self, options: ServerOptions, cluster: SharedByRouters, **of_node: Any) -> None:
-        """``of_node``: see `Node`."""
-        super().__init__(options, commands=COMMANDS, **of_node)
+    def __init__(
+        self,
+        options: ServerOptions,
+        cluster: SharedByRouters,
+        *,
+        wall: WallClock,
+        log: Logbook,
+        stop: Callable[[], object],
+    ) -> None:
+        super().__init__(options, wall=wall, log=log, commands=COMMANDS, stop=stop)
         self.placement = cluster.placement
         """Where databases, collections and chunks are."""
         self.servers = cluster.shards

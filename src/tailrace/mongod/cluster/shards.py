@@ -193,7 +193,7 @@ class Shards:
     async def _join(self, name: str, shard: Server) -> None:
         node = shard.first
         node.ttl_monitor.claim = expiry_claim(self.placement, name)
-        await node.cluster_parameters.adopt(shard.store, self.config.first.cluster_parameters)
+        await node.cluster_parameters.copy_from(shard.store, self.config.first.cluster_parameters)
         self.stores[name] = shard.store
         self.servers[name] = shard
         self.members[name] = node

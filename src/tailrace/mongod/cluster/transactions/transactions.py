@@ -34,12 +34,17 @@ from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.sessions.transaction import State, Transaction, no_such_transaction
 from tailrace.mongod.server.sessions.transaction_rules import namespaces_of
 from tailrace.mongod.server.sessions.transactions import Transactions
+from tailrace.mongod.store.clock import WallClock
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.transactions.transaction import TransactionUnit
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.sessions.sessions import Session
+    from tailrace.mongod.server.admin.counters import Counters
+    from tailrace.mongod.server.admin.logbook import Logbook
+    from tailrace.mongod.server.admin.parameters import Parameters
+    from tailrace.mongod.server.reads.cursors import Cursors
+    from tailrace.mongod.server.sessions.sessions import Session, Sessions
 
 _LOCK_TIMEOUT_SECONDS: Final = 0.1
 """How long a transaction that uses namespaces waits for further ones, whose change may be waiting for it"""
@@ -74,7 +79,7 @@ class ClusterTransaction(Transaction):
         self.recovery_shard: str | None = None
         """The first shard with changes; it can report the outcome after routers have forgotten it"""
         for shard, unit in units.items():
-            cluster.shards[shard].transactions.lend(session.lsid, number, unit)
+            cluster.shards[shard].transactions.register_begun(session.lsid, number, unit)
 
     @property
     def reader(self) -> Reader:
@@ -158,7 +163,7 @@ class ClusterTransaction(Transaction):
         for shard in units:
             server = self._cluster.shards.get(shard)
             if server is not None:
-                server.transactions.take_back(self.session.lsid, self.number)
+                server.transactions.abort_begun(self.session.lsid, self.number)
         held, self._held = self._held, []
         for locks in held:
             locks.release()
@@ -168,8 +173,17 @@ class ClusterTransaction(Transaction):
 class ClusterTransactions(Transactions):
     """The open transactions of a router."""
 
-    def __init__(self, cluster: ClusterParts, *of_node: Any) -> None:
-        super().__init__(*of_node)
+    def __init__(
+        self,
+        cluster: ClusterParts,
+        sessions: "Sessions",
+        cursors: "Cursors",
+        counters: "Counters",
+        parameters: "Parameters",
+        wall: WallClock,
+        log: "Logbook",
+    ) -> None:
+        super().__init__(sessions, cursors, counters, parameters, wall, log)
         self._cluster = cluster
 
     async def run(self, context: Context, body: Callable[[Context], Awaitable[Reply]]) -> Reply:

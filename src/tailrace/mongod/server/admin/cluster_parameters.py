@@ -45,7 +45,7 @@ class ClusterParameters:
             raise CommandError(ErrorCode.NoSuchKey, f"Unknown server parameter: {name}")
         return {"_id": name, **self._options}
 
-    async def adopt(self, store: Store, other: "ClusterParameters") -> None:
+    async def copy_from(self, store: Store, other: "ClusterParameters") -> None:
         """Store the values of another server of the same cluster."""
         if self._options["preAndPostImages"] != other._options["preAndPostImages"]:
             images = {"preAndPostImages": other._options["preAndPostImages"]}

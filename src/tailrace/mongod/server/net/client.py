@@ -36,7 +36,7 @@ class Client:
         """The name of the connection in the log and in currentOp."""
         return f"conn{self.id}"
 
-    def introduce(self, metadata: Mapping[str, Any]) -> None:
+    def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Store the metadata of the handshake; it can be sent only once."""
         if self.metadata is not None:
             reason = "the client metadata document may only be sent in the first hello"

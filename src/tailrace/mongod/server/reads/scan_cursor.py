@@ -88,7 +88,7 @@ class ScanCursor:
                 scan.documents_examined += len(block.documents)
                 if block.is_last:
                     return True
-                due = await self._let_others(due)
+                due = await self._pause_if_due(due)
         return False
 
     def _fill_exactly(self, reader: Reader, documents: list[bytes], size: int | None, space: int) -> None:
@@ -105,7 +105,7 @@ class ScanCursor:
             if size is not None and len(documents) == size:
                 return
 
-    async def _let_others(self, due: float) -> float:
+    async def _pause_if_due(self, due: float) -> float:
         """Let other commands run if it is time, and adapt the size of blocks to that time."""
         now = time.monotonic()
         if now < due:

@@ -5,7 +5,7 @@ separate, as on several machines: a cursor belongs to the member that opened it,
 the member where it was set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.expiry import TtlMonitor
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.default_concerns import DefaultConcerns
 from tailrace.mongod.server.dispatch.times import MemberTimes
@@ -25,6 +27,7 @@ from tailrace.mongod.server.replica_set.no_ops import PeriodicNoop
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
 from tailrace.mongod.server.sessions.stored_transactions import StoredTransactions
 from tailrace.mongod.server.streams.served_history import ServedHistory
+from tailrace.mongod.store.clock import WallClock
 from tailrace.mongod.store.store import Store
 
 
@@ -50,13 +53,22 @@ class SharedBySet:
 
 
 class Member(Node):
-    """One member; the first one that is built is the primary until an election. ``of_node``: see `Node`."""
+    """One member; the first one that is built is the primary until an election."""
 
     kind_of_context = MemberContext
     transactions: StoredTransactions
 
-    def __init__(self, options: ServerOptions, shared: SharedBySet, **of_node: Any) -> None:
-        super().__init__(options, **of_node)
+    def __init__(
+        self,
+        options: ServerOptions,
+        shared: SharedBySet,
+        *,
+        wall: WallClock,
+        log: Logbook,
+        commands: Mapping[str, Command],
+        stop: Callable[[], object],
+    ) -> None:
+        super().__init__(options, wall=wall, log=log, commands=commands, stop=stop)
         store = shared.store
         self._shared = shared
         self.store = store

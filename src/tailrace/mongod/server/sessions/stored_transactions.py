@@ -15,6 +15,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.sessions.transaction import State, StoredTransaction, Transaction
 from tailrace.mongod.server.sessions.transaction_rules import check_commit_time
 from tailrace.mongod.server.sessions.transactions import Transactions
+from tailrace.mongod.store.clock import WallClock
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.prepared import Prepared
 from tailrace.mongod.store.transactions.sessions import ABORTED, PREPARED, SessionWrites, session_key
@@ -22,16 +23,29 @@ from tailrace.mongod.store.transactions.transaction import TransactionUnit
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.sessions.sessions import Session
+    from tailrace.mongod.server.admin.counters import Counters
+    from tailrace.mongod.server.admin.logbook import Logbook
+    from tailrace.mongod.server.admin.parameters import Parameters
+    from tailrace.mongod.server.reads.cursors import Cursors
+    from tailrace.mongod.server.sessions.sessions import Session, Sessions
 
 
 class StoredTransactions(Transactions):
     """All open transactions of a member."""
 
-    def __init__(self, store: Store, *of_node: Any) -> None:
-        super().__init__(*of_node)
+    def __init__(
+        self,
+        store: Store,
+        sessions: "Sessions",
+        cursors: "Cursors",
+        counters: "Counters",
+        parameters: "Parameters",
+        wall: WallClock,
+        log: "Logbook",
+    ) -> None:
+        super().__init__(sessions, cursors, counters, parameters, wall, log)
         self._store = store
-        self._lent: dict[tuple[bytes, int], TransactionUnit] = {}
+        self._begun: dict[tuple[bytes, int], TransactionUnit] = {}
 
     @property
     def prepared_count(self) -> int:
@@ -61,7 +75,7 @@ class StoredTransactions(Transactions):
 
     async def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
         if not context.starts_transaction:
-            self._take_up(session, number)
+            self._open_begun(session, number)
         return await super()._enter(context, session, number)
 
     async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
@@ -70,16 +84,16 @@ class StoredTransactions(Transactions):
 
     # -- what routers begin -----------------------------------------------------------------------------
 
-    def lend(self, lsid: bytes, number: int, unit: TransactionUnit) -> None:
+    def register_begun(self, lsid: bytes, number: int, unit: TransactionUnit) -> None:
         """Register a transaction that a router has begun; its first statement here opens it.
 
         The router decides how long it may live, and how it ends.
         """
-        self._lent[lsid, number] = unit
+        self._begun[lsid, number] = unit
 
-    def take_back(self, lsid: bytes, number: int) -> None:
+    def abort_begun(self, lsid: bytes, number: int) -> None:
         """Abort a transaction that a router has begun, unless it is committed or prepared."""
-        unit = self._lent.pop((lsid, number), None)
+        unit = self._begun.pop((lsid, number), None)
         if unit is not None:
             unit.abort()
             return
@@ -87,8 +101,8 @@ class StoredTransactions(Transactions):
         if session is not None and session.txn_number == number and session.transaction is not None:
             self.abort(session.transaction)
 
-    def _take_up(self, session: "Session", number: int) -> None:
-        unit = self._lent.pop((session.lsid, number), None)
+    def _open_begun(self, session: "Session", number: int) -> None:
+        unit = self._begun.pop((session.lsid, number), None)
         if unit is None:
             return
         if number <= session.txn_number:
@@ -146,7 +160,7 @@ class StoredTransactions(Transactions):
                 raise
         self._ended(transaction, State.COMMITTED)
 
-    async def give_up(self, transaction: Transaction) -> None:
+    async def abort_by_client(self, transaction: Transaction) -> None:
         prepared = _prepared_of(transaction)
         if prepared is None:
             self.abort(transaction)

@@ -88,7 +88,7 @@ class Transactions(ABC):
         A prepared transaction needs the commit time, the same on all shards; it stays prepared on failure.
         """
 
-    async def give_up(self, transaction: Transaction) -> None:
+    async def abort_by_client(self, transaction: Transaction) -> None:
         """Abort at the client's request, also a prepared transaction."""
         self.abort(transaction)
 

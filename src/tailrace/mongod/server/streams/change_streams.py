@@ -220,7 +220,7 @@ class ChangeStreamCursor:
         self._is_open = True
         self._events = 0
         self._splits = plan.splits
-        self._tells_position = release.has(POST_BATCH_RESUME_TOKEN)
+        self._shows_position = release.has(POST_BATCH_RESUME_TOKEN)
         self._ahead: asyncio.Task[None] | None = None
         self._count_opening(plan)
 
@@ -298,7 +298,7 @@ class ChangeStreamCursor:
             self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
         self._events += len(rows)
         is_done = stream.is_done
-        position = stream.position if self._tells_position else None
+        position = stream.position if self._shows_position else None
         return CursorBatch(documents, position, exhausted=is_done, invalidated=is_done)
 
     def close(self) -> None:

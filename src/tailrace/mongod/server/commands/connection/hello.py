@@ -41,7 +41,7 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     replication = context.node.replication
     if metadata is not None:
-        context.client.introduce(metadata)
+        context.client.set_metadata(metadata)
     if known is not None and max_await_ms is not None:
         await _wait_for_news(replication, known, max_await_ms)
         if replication.is_shutting_down:

@@ -12,7 +12,7 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     if context.transaction is None:
         raise CommandError(ErrorCode.CommandFailed, "abortTransaction must be run within a transaction")
-    await context.node.transactions.give_up(context.transaction)
+    await context.node.transactions.abort_by_client(context.transaction)
     return {}
 
 

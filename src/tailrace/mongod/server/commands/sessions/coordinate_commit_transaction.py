@@ -25,7 +25,7 @@ async def run(context: Context) -> Reply:
             f"Transaction {transaction.number} is prepared, and waits for its decision.",
         )
     if transaction.state is not State.COMMITTED:
-        await context.node.transactions.give_up(transaction)
+        await context.node.transactions.abort_by_client(transaction)
         raise no_such_transaction(f"Transaction {transaction.number} has been aborted.")
     return {}
 
