@@ -38,6 +38,7 @@ from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.console import tailrace
 from tests.events.stages.test_event_vectors import CASES, run, scope_of
 from tests.laws.law_seeds import BASE_SEED
+from tests.spark.frames import events_of, micro_batches, sorted_events_of
 from tests.support.choices import any_stream
 from tests.support.client_workload import ClientWorkload
 from tests.support.history import dump, timestamp_of
@@ -170,29 +171,6 @@ def test_vectors_and_histories_in_one_and_in_many_pieces(spark: SparkSession, tm
     check_all(spark, cases, 2_000)
 
 
-def events_of(frame: DataFrame) -> list[bytes]:
-    return [bytes(row.event) for row in frame.select("event").toLocalIterator()]
-
-
-def streamed_events(spark: SparkSession, frame: DataFrame, folder: Path) -> tuple[list[bytes], int]:
-    """Return all events that a streaming query delivers, and the number of its batches."""
-    found: list[bytes] = []
-    batches: list[int] = []
-
-    def collect(batch: DataFrame, number: int) -> None:
-        batches.append(number)
-        found.extend(bytes(row.event) for row in batch.orderBy("token").collect())
-
-    query = (
-        frame.writeStream.foreachBatch(collect)
-        .option("checkpointLocation", str(folder))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    return found, len(batches)
-
-
 def local_events(entries: Sequence[bytes]) -> list[bytes]:
     """Return the events that the local engine makes of one oplog."""
     engine = LocalEngine(Plan.open(Scope.cluster(), {"allChangesForCluster": True, **EXPANDED}))
@@ -217,9 +195,9 @@ def test_batch_and_streaming_from_files(spark: SparkSession, tmp_path: Path) -> 
         assert [dumps_canonical(event) for event in events_of(rows(partitions=partitions))] == expected
     for size in (40, 100_000):
         frame = rows(streaming=True, maxEntriesPerTrigger=size, startingOffsets="earliest")
-        events, batches = streamed_events(spark, frame, tmp_path / f"checkpoint{size}")
-        assert [dumps_canonical(event) for event in events] == expected
-        assert (batches > 3) == (size == 40)
+        batches = micro_batches(frame, tmp_path / f"checkpoint{size}", sorted_events_of)
+        assert [dumps_canonical(event) for batch in batches for event in batch] == expected
+        assert (len(batches) > 3) == (size == 40)
 
 
 def test_batch_and_streaming_from_a_deployment(spark: SparkSession, tmp_path: Path) -> None:
@@ -241,9 +219,9 @@ def test_batch_and_streaming_from_a_deployment(spark: SparkSession, tmp_path: Pa
         for partitions in (1, 5):
             assert events_of(rows(partitions=partitions))[: len(expected)] == expected
         frame = rows(streaming=True, maxEntriesPerTrigger=50)
-        events, batches = streamed_events(spark, frame, tmp_path / "checkpoint")
-        assert events[: len(expected)] == expected
-        assert batches > 1
+        batches = micro_batches(frame, tmp_path / "checkpoint", sorted_events_of)
+        assert [event for batch in batches for event in batch][: len(expected)] == expected
+        assert len(batches) > 1
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from tailrace.spark import change_stream
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.test_cluster_laws import Disturbance
-from tests.laws.test_spark_engine import events_of
 from tests.laws.wire_streams import WireStream, note
+from tests.spark.frames import events_of, micro_batches, sorted_events_of
 from tests.spark.pipeline_runs import SECONDS, build_all, holds, running
 from tests.support.client_workload import ClientWorkload
 
@@ -41,18 +41,6 @@ def run_workload(cluster: ShardedCluster, seed: int, operations: int) -> Timesta
         disturbance.run_command()
     assert workload.done.total() > operations // 2, workload.refused
     return note(client)
-
-
-def micro_batches(frame: DataFrame, checkpoint: Path) -> list[list[bytes]]:
-    """Return the events of each batch of a streaming query."""
-    batches: list[list[bytes]] = []
-
-    def collect(batch: DataFrame, _: int) -> None:
-        batches.append([bytes(row.event) for row in batch.orderBy("token").collect()])
-
-    writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-    assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    return batches
 
 
 def transaction_of(event: bytes) -> tuple[bytes, int] | None:
@@ -80,7 +68,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
 
         assert events_of(rows(cluster.uri, partitions=5)) == expected, seed
         frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=200)
-        batches = micro_batches(frame, tmp_path / "checkpoint")
+        batches = micro_batches(frame, tmp_path / "checkpoint", sorted_events_of)
         assert [event for batch in batches for event in batch] == expected, seed
         transactions = [set(map(transaction_of, batch)) - {None} for batch in batches]
         assert len(batches) > 1

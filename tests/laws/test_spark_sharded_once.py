@@ -14,9 +14,9 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark import change_stream
 from tests.laws.killed_pipelines import Driver, driving, job_under_kills, kill_drivers
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.test_spark_engine import events_of
 from tests.laws.wire_streams import WireStream
 from tests.mongod.server.served import ServedProcess, served
+from tests.spark.frames import events_of
 from tests.spark.pipeline_runs import holds, newest_time
 
 SHORT_TIMEOUT = "serverSelectionTimeoutMS=1500"

@@ -77,7 +77,7 @@ class RunningJob(threading.Thread):
 
 @contextmanager
 def running(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> Iterator[RunningJob]:
-    """A job that runs until the block ends."""
+    """Run a job until the block ends."""
     thread = RunningJob(spark, HistoryJob(source, PipelineSettings(history, **settings)))
     thread.start()
     try:
@@ -94,7 +94,7 @@ def build_all(spark: SparkSession, source: OplogSource, history: Path, **setting
 
 
 def events_of(history: Path) -> list[bytes]:
-    """The events of a history, in order; without the ends of transactions, which servers do not show."""
+    """Return the events of a history in order, without ends of transactions, which servers do not show."""
     found = []
     for batch in HistoryTable.open(history).read(0):
         rows = zip(batch.column("operation").to_pylist(), whole_events(batch), strict=True)
@@ -120,13 +120,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def newest_time(client: "MongoClient[Any]") -> Timestamp:
-    """A cluster time after everything written so far."""
+    """Write a no-op; return its cluster time, which is after all earlier writes."""
     time: Timestamp = client.admin.command("appendOplogNote", data={})["operationTime"]
     return time
 
 
 def streamed(client: "MongoClient[Any]", end: Timestamp) -> list[bytes]:
-    """What a stream on everything shows since the first entry."""
+    """Return the events of a stream on the whole deployment since the first entry."""
     first = client.local["oplog.rs"].find_one()
     assert first is not None
     return WireStream(client, "", {**EVERYTHING, "startAtOperationTime": first["ts"]}).all_events(end)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson import ObjectId, encode
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.scope import Scope
@@ -15,6 +15,7 @@ from tailrace.spark import change_stream
 from tailrace.spark.dataframes import stream_error
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
+from tests.spark.frames import events_of, micro_batches, rows_of
 from tests.support.history import dump
 from tests.support.seeds import history_of
 from tests.support.streams import Stream
@@ -28,28 +29,7 @@ def replica_set() -> Iterator[ReplicaSet]:
         yield running
 
 
-def events_of(frame: DataFrame) -> list[bytes]:
-    """The events in the order of the rows, as BSON."""
-    return [bytes(row["event"]) for row in frame.collect()]
-
-
-def run_once(frame: DataFrame, checkpoint: Path) -> list[list[Any]]:
-    """Everything a streaming query has now: the rows of each micro-batch."""
-    batches: list[list[Any]] = []
-    query = (
-        frame.writeStream.foreachBatch(lambda rows, _: batches.append(rows.collect()))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        query.awaitTermination(120)
-    finally:
-        query.stop()
-    return batches
-
-
-def test_archived_oplogs_of_shards(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_of_archived_oplogs_of_shards(spark: SparkSession, tmp_path: Path) -> None:
     history = history_of(20260004)
     logs = history.split(3)
     paths: dict[str, str] = {}
@@ -68,12 +48,12 @@ def test_archived_oplogs_of_shards(spark: SparkSession, tmp_path: Path) -> None:
         maxEntriesPerTrigger=max(len(history.entries) // 3, 1),
         **AS_EVENTS,
     )
-    batches = run_once(streamed, tmp_path / "checkpoint")
+    batches = micro_batches(streamed, tmp_path / "checkpoint", rows_of)
     assert len(batches) > 1
     assert [bytes(row["event"]) for rows in batches for row in rows] == expected
 
 
-def test_a_deployment_in_columns(spark: SparkSession, replica_set: ReplicaSet) -> None:
+def test_a_stream_of_a_deployment_in_columns(spark: SparkSession, replica_set: ReplicaSet) -> None:
     orders = replica_set.client().columns.orders
     key = ObjectId()
     orders.database.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
@@ -103,7 +83,7 @@ def test_a_deployment_in_columns(spark: SparkSession, replica_set: ReplicaSet) -
     assert all(row["dated"] for row in found)
 
 
-def test_a_streaming_query_goes_on_where_it_stopped(
+def test_a_streaming_query_continues_where_it_stopped(
     spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path
 ) -> None:
     counts = replica_set.client().streaming.counts
@@ -118,25 +98,25 @@ def test_a_streaming_query_goes_on_where_it_stopped(
         streaming=True,
         schema="documentKey STRUCT<_id: INT>, operationType STRING",
     )
-    first = run_once(frame, tmp_path / "checkpoint")
+    first = micro_batches(frame, tmp_path / "checkpoint", rows_of)
     for number in range(5):
         counts.delete_one({"_id": number})
     counts.drop()
     counts.insert_one({"_id": 100})
-    second = run_once(frame, tmp_path / "checkpoint")
-    third = run_once(frame, tmp_path / "checkpoint")
+    second = micro_batches(frame, tmp_path / "checkpoint", rows_of)
+    third = micro_batches(frame, tmp_path / "checkpoint", rows_of)
 
     def shown(batches: list[list[Any]]) -> list[tuple[str, int | None]]:
         rows = [row for batch in batches for row in batch]
         return [(row["operationType"], row["documentKey"] and row["documentKey"]["_id"]) for row in rows]
 
     assert shown(first) == [("insert", number) for number in range(3, 10)]
-    # The drop does not pass the filter, nor does the invalidation; the stream ends there all the same.
+    # The filter hides the drop and the invalidation, but the stream ends there.
     assert shown(second) == [("delete", 3), ("delete", 4)]
     assert shown(third) == []
 
 
-def test_a_history(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_gives_the_events_of_the_deployment(spark: SparkSession, tmp_path: Path) -> None:
     with ReplicaSet() as source:
         orders = source.client().shop.orders
         orders.insert_many([{"_id": number, "size": number * 10} for number in range(50)])
@@ -149,7 +129,9 @@ def test_a_history(spark: SparkSession, tmp_path: Path) -> None:
     assert recorded == live
 
 
-def test_the_connectors_option_names(spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path) -> None:
+def test_the_option_names_of_the_mongodb_connector(
+    spark: SparkSession, replica_set: ReplicaSet, tmp_path: Path
+) -> None:
     teas = replica_set.client().connector.teas
     before = replica_set.cluster_time.time
     teas.insert_one({"_id": 1, "name": "assam", "price": 3})
@@ -171,9 +153,9 @@ def test_the_connectors_option_names(spark: SparkSession, replica_set: ReplicaSe
         .option("readPreference.name", "primary")
         .schema("_id INT, name STRING, price INT, corrupt STRING")
     )
-    rows = [row for batch in run_once(reader.load(), tmp_path / "checkpoint") for row in batch]
+    rows = [row for batch in micro_batches(reader.load(), tmp_path / "checkpoint", rows_of) for row in batch]
     shown = [(row["_id"], row["name"], row["price"], row["corrupt"] is not None) for row in rows]
-    # The fullDocument of an insert is what was inserted, that of an update is looked up.
+    # An insert shows the inserted document; for an update the current document is looked up.
     assert shown == [
         (1, "assam", 3, False),
         (2, "sencha", None, True),
@@ -181,7 +163,7 @@ def test_the_connectors_option_names(spark: SparkSession, replica_set: ReplicaSe
     ]
 
 
-def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_options_are_refused_when_the_stream_is_opened(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson"
     path.write_bytes(dump(history_of(20260001).entries))
     with pytest.raises(CommandError) as unknown:
@@ -210,7 +192,7 @@ def test_an_error_of_the_stream_fails_the_query_with_its_code(
     assert error.code == 47
     streaming = change_stream(spark, replica_set.uri, "failing.orders", options, streaming=True)
     with pytest.raises(StreamingQueryException) as streamed:
-        run_once(streaming, tmp_path / "checkpoint")
+        micro_batches(streaming, tmp_path / "checkpoint", rows_of)
     error = stream_error(streamed.value)
     assert error is not None
     assert error.code == 47

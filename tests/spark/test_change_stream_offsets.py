@@ -1,4 +1,4 @@
-"""The streaming side of `format("tailrace")`, asked as Spark asks it: offsets, micro-batches, restarts.
+"""The streaming reader of `format("tailrace")`, called as Spark calls it: offsets, micro-batches, restarts.
 
 The reader is plain Python, so these tests need no Java: every micro-batch is planned by a new reader, as if
 the query had been killed and started again in between.
@@ -37,7 +37,7 @@ def reader_of(values: dict[str, str]) -> ChangeStreamStreamReader:
 
 
 def all_batches(values: dict[str, str], limit: ReadLimit) -> list[list[bytes]]:
-    """The events of every micro-batch until nothing more comes."""
+    """Return the events of every micro-batch until there are no more."""
     offset = reader_of(values).initialOffset()
     batches: list[list[bytes]] = []
     while True:
@@ -69,14 +69,14 @@ def values_of(stream: Stream, path: Path) -> dict[str, str]:
     return values | ({"rawData": "true"} if stream.raw_data else {})
 
 
-def test_micro_batches_show_what_the_whole_oplog_shows(tmp_path: Path) -> None:
+def test_micro_batches_show_the_events_of_the_whole_oplog(tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson"
 
     def law(history: History) -> None:
         rng = random.Random(history.seed)
         path.write_bytes(dump(history.entries))
         any_one = any_stream(history, rng)
-        # Images and current documents are not in the file.
+        # The files contain no images and no current documents.
         spec = {name: value for name, value in any_one.spec.items() if not name.startswith("fullDocument")}
         stream = Stream(history, any_one.scope, spec, raw_data=any_one.raw_data)
         events = stream.events()
@@ -91,7 +91,7 @@ def test_micro_batches_show_what_the_whole_oplog_shows(tmp_path: Path) -> None:
     check_histories(SEEDS, law)
 
 
-def test_limits_options_and_what_is_new(tmp_path: Path) -> None:
+def test_limits_of_micro_batches_and_where_a_stream_starts(tmp_path: Path) -> None:
     with ReplicaSet() as source:
         numbers = source.client().shop.numbers
         values = {"uri": source.uri, "ns": "shop.numbers"}
@@ -102,7 +102,7 @@ def test_limits_options_and_what_is_new(tmp_path: Path) -> None:
         limited = reader_of({**values, "maxEntriesPerTrigger": "2", "startingOffsets": "earliest"})
         limit = limited.getDefaultReadLimit()
         assert isinstance(limit, ReadMaxRows)
-        # A deployment is followed from now on unless the user wants it otherwise.
+        # By default a stream of a deployment starts now.
         assert len(events_between(live, start, live.latestOffset(start, ReadAllAvailable()))) == 6
         sizes = []
         offset = limited.initialOffset()
@@ -119,7 +119,7 @@ def test_limits_options_and_what_is_new(tmp_path: Path) -> None:
             reader.stop()
 
 
-def test_a_history_that_is_gone_is_an_error_unless_it_may_be(tmp_path: Path) -> None:
+def test_lost_history_is_an_error_unless_data_loss_is_allowed(tmp_path: Path) -> None:
     with ReplicaSet() as source:
         numbers = source.client().shop.numbers
         numbers.insert_one({"_id": 1})
@@ -134,11 +134,11 @@ def test_a_history_that_is_gone_is_an_error_unless_it_may_be(tmp_path: Path) -> 
         with pytest.raises(CommandError) as lost:
             reader.partitions(start, end)
         assert lost.value.code == 286
-        careless = reader_of({**values, "failOnDataLoss": "false"})
-        assert len(events_between(careless, start, careless.latestOffset(start, ReadAllAvailable()))) == 2
+        lenient = reader_of({**values, "failOnDataLoss": "false"})
+        assert len(events_between(lenient, start, lenient.latestOffset(start, ReadAllAvailable()))) == 2
         named = extjson.dumps_canonical(encode({"startAtOperationTime": source.oplog()[0]["ts"]}))
         assert reader_of({**values, "options": named}).initialOffset()["ended"] is False
-        for each in (reader, careless):
+        for each in (reader, lenient):
             each.stop()
 
 

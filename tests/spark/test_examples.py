@@ -1,4 +1,4 @@
-"""The scripts under `examples/` do what they say."""
+"""The scripts under `examples/` run and give the documented results."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_mirror_ends_equal_to_the_collection(spark: SparkSession, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A history of one collection with images, and another one."""
+    """A history of two collections, one of them with images."""
     path = tmp_path_factory.mktemp("history") / "table"
     with ReplicaSet() as source:
         shop = source.client().shop

@@ -1,4 +1,4 @@
-"""What made a query fail is known by the class of the exception, wherever it was raised."""
+"""The cause of a failed query is found by the class of the exception, in the driver and in tasks."""
 
 from pathlib import Path
 
@@ -36,8 +36,8 @@ def test_a_pipeline_waits_for_a_source_that_does_not_answer(spark: SparkSession,
     assert job.error is None
 
 
-def test_words_in_a_sentence_do_not_make_a_failure_pass(spark: SparkSession, tmp_path: Path) -> None:
-    """The path of a damaged file has the words that the error of an unreachable source has."""
+def test_the_words_of_an_error_do_not_make_it_temporary(spark: SparkSession, tmp_path: Path) -> None:
+    """The path of a damaged file contains the words of the error of an unreachable source."""
     oplog = tmp_path / "this cannot be reached: x.bson"
     entries = list(generate_bulk(3, 200))
     oplog.write_bytes(b"".join(entries[:100]) + entries[100][:-9] + b"?" * 9 + b"".join(entries[101:]))
@@ -50,7 +50,7 @@ def test_words_in_a_sentence_do_not_make_a_failure_pass(spark: SparkSession, tmp
     assert not log.messages
 
 
-def test_an_error_of_a_task_keeps_its_class(spark: SparkSession) -> None:
+def test_an_error_of_a_task_has_its_class_in_the_driver(spark: SparkSession) -> None:
     def fail(number: int) -> int:
         if number:
             raise SourceUnavailableError("nobody answers")

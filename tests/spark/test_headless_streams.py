@@ -17,7 +17,7 @@ MATCH = {"$match": {"operationType": {"$in": ["insert", "update", "drop"]}}}
 
 
 def streams(client: "MongoClient[Any]", database: str, start: Any) -> list[WireStream]:
-    """Streams of several kinds from the same place on."""
+    """Return streams of several scopes and options with the same start."""
     begin = {"startAtOperationTime": start}
     return [
         WireStream(client, "", {"showExpandedEvents": True, **IMAGES, **begin}),
@@ -26,7 +26,9 @@ def streams(client: "MongoClient[Any]", database: str, start: Any) -> list[WireS
     ]
 
 
-def test_what_spark_has_built_is_what_the_oplog_tells(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_history_that_spark_builds_gives_the_events_of_the_oplog(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     options: Any = {"data": tmp_path / "data", "history": tmp_path / "history"}
     with ReplicaSet(head=False, **options) as replica_set, DeploymentSource(replica_set.uri) as source:
         client = replica_set.client()

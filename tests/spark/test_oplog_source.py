@@ -1,4 +1,4 @@
-"""``format("tailrace.oplog")`` as users call it: batch, streaming, filters, limits, faults."""
+"""``format("tailrace.oplog")``: batch and streaming queries, filters, limits, errors."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from bson import Timestamp
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.spark import register
 from tailrace.testing.replica_set import ReplicaSet
+from tests.spark.frames import micro_batches
 from tests.support.bulk import generate_bulk
 from tests.support.history import dump, timestamp_of
 
@@ -86,55 +87,38 @@ def test_filters_reach_the_source(
     assert "Filter" not in plan.replace("RuntimeFilters", "")
     expected = [raw for raw in oplogs["a"] if b"applyOps" in raw and timestamp_of(raw) > time]
     assert entries_of(pushed) == {"a": expected}
-    # What the source cannot take over Spark does itself.
+    # Spark evaluates the conditions that the source cannot.
     assert frame.where("op = 'i' and shard = 'c' and length(ns) < 3").count() == 0
 
 
-class Collected:
-    """The batches of a streaming query."""
-
-    def __init__(self) -> None:
-        self.batches: list[dict[str, list[bytes]]] = []
-
-    def __call__(self, frame: "DataFrame", _number: int) -> None:
-        self.batches.append(entries_of(frame))
-
-    def all(self) -> dict[str, list[bytes]]:
-        found: dict[str, list[bytes]] = {}
-        for batch in self.batches:
-            for shard, entries in batch.items():
-                found.setdefault(shard, []).extend(entries)
-        return found
+def run_available(reader: "DataStreamReader", checkpoint: Path) -> list[dict[str, list[bytes]]]:
+    """Return the entries of each micro-batch, by shard."""
+    return micro_batches(reader.load(), checkpoint, entries_of)
 
 
-def run_available(reader: "DataStreamReader", checkpoint: Path) -> Collected:
-    collected = Collected()
-    query = (
-        reader.load()
-        .writeStream.foreachBatch(collected)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return collected
+def joined(batches: list[dict[str, list[bytes]]]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for batch in batches:
+        for shard, entries in batch.items():
+            found.setdefault(shard, []).extend(entries)
+    return found
 
 
-def test_a_limited_stream_takes_everything_once_in_small_batches(
+def test_a_limited_stream_reads_every_entry_once_in_small_batches(
     session: "SparkSession", oplogs: dict[str, list[bytes]], option: str, tmp_path: Path
 ) -> None:
     reader = session.readStream.format("tailrace.oplog").options(
         oplogs=option, startingOffsets="earliest", maxEntriesPerTrigger=300, maxBytesPerTrigger=80_000
     )
-    collected = run_available(reader, tmp_path / "checkpoint")
-    assert collected.all() == oplogs
-    assert len(collected.batches) > 3
-    for batch in collected.batches:
+    batches = run_available(reader, tmp_path / "checkpoint")
+    assert joined(batches) == oplogs
+    assert len(batches) > 3
+    for batch in batches:
         entries = [raw for shard in batch.values() for raw in shard]
         assert len(entries) <= 300
         assert sum(map(len, entries)) <= 80_000
     again = run_available(reader, tmp_path / "checkpoint")
-    assert again.all() == {}
+    assert joined(again) == {}
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +127,7 @@ def deployment() -> Iterator[ReplicaSet]:
         yield replica_set
 
 
-def test_a_stream_of_a_deployment_goes_on_where_it_stopped(
+def test_a_stream_of_a_deployment_continues_where_it_stopped(
     session: "SparkSession", deployment: ReplicaSet, tmp_path: Path
 ) -> None:
     orders = deployment.client().shop.orders
@@ -152,10 +136,10 @@ def test_a_stream_of_a_deployment_goes_on_where_it_stopped(
         uri=deployment.uri, startingOffsets="earliest"
     )
     checkpoint = tmp_path / "checkpoint"
-    first = run_available(reader, checkpoint).all()[""]
+    first = joined(run_available(reader, checkpoint))[""]
     assert is_beginning(first, deployment)
     orders.insert_one({"_id": 10})
-    second = run_available(reader, checkpoint).all()[""]
+    second = joined(run_available(reader, checkpoint))[""]
     assert is_beginning(first + second, deployment)
     assert any(b"\x10_id\0\x0a\0\0\0" in raw for raw in second)
     last = json.loads((checkpoint / "offsets" / "1").read_text().splitlines()[-1])
@@ -164,12 +148,12 @@ def test_a_stream_of_a_deployment_goes_on_where_it_stopped(
 
 
 def is_beginning(entries: list[bytes], deployment: ReplicaSet) -> bool:
-    """Whether these are all entries but for the newest: an idle set writes a no-op now and then."""
+    """Return whether these are the first entries of the oplog: an idle set still writes no-ops."""
     times = [from_timestamp(entry["ts"]) for entry in deployment.oplog()]
     return bool(entries) and [timestamp_of(raw) for raw in entries] == times[: len(entries)]
 
 
-def test_lost_history_fails_a_query_unless_it_may_go_on(
+def test_lost_history_fails_a_query_unless_data_loss_is_allowed(
     session: "SparkSession", deployment: ReplicaSet, tmp_path: Path
 ) -> None:
     orders = deployment.client().shop.orders
@@ -187,7 +171,7 @@ def test_lost_history_fails_a_query_unless_it_may_go_on(
     with pytest.raises(Exception, match="older than the oldest entry of the oplog"):
         run_available(stream.options(**options), tmp_path / "strict")
     lenient = run_available(stream.options(failOnDataLoss="false", **options), tmp_path / "lenient")
-    assert is_beginning(lenient.all()[""], deployment)
+    assert is_beginning(joined(lenient)[""], deployment)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +189,7 @@ def test_lost_history_fails_a_query_unless_it_may_go_on(
         ({"path": "/nowhere", "failOnDataLoss": "perhaps"}, "must be true or false"),
     ],
 )
-def test_wrong_options_are_refused_in_a_sentence(options: dict[str, str], sentence: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], sentence: str) -> None:
     from tailrace.errors import UsageError
     from tailrace.spark.oplog_source import OplogDataSource
 
@@ -214,7 +198,7 @@ def test_wrong_options_are_refused_in_a_sentence(options: dict[str, str], senten
     assert sentence in str(raised.value)
 
 
-def test_what_only_a_batch_query_has_is_refused_for_a_stream() -> None:
+def test_options_of_batch_queries_are_refused_for_streams() -> None:
     from tailrace.errors import UsageError
     from tailrace.pipeline.options.oplog_options import read_oplog_options
 

@@ -56,12 +56,12 @@ def test_live_history_equals_the_stream_over_restarts_and_lost_checkpoints(
         write(client, 300, 50)
         build_all(spark, source, history, max_entries=60)  # many batches
         shutil.rmtree(history / "_checkpoint")
-        shutil.copytree(older, history / "_checkpoint")  # as if only this had come back from a backup
+        shutil.copytree(older, history / "_checkpoint")  # as if only this was restored from a backup
         write(client, 400, 50)
         build_all(spark, source, history)
         shutil.rmtree(history / "_checkpoint")
         newest = max((older / "offsets").iterdir(), key=lambda path: int(path.name))
-        newest.write_text("v1\n")  # as a machine that lost its power leaves it
+        newest.write_text("v1\n")  # as after a power failure
         shutil.copytree(older, history / "_checkpoint")
         end = write(client, 500, 50)
         table = build_all(spark, source, history)
@@ -72,7 +72,7 @@ def test_live_history_equals_the_stream_over_restarts_and_lost_checkpoints(
             assert left.last_time < right.first_time
 
 
-def test_what_does_not_belong_together_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_or_history_that_does_not_match_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     history, other = tmp_path / "history", tmp_path / "other"
     with ReplicaSet() as rs, DeploymentSource(rs.uri) as source:
         client = rs.client()
@@ -97,7 +97,7 @@ def test_what_does_not_belong_together_is_one_sentence(spark: SparkSession, tmp_
         HistoryJob(source, PipelineSettings(history))
 
 
-def test_batches_and_partitions_do_not_show(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_history_does_not_depend_on_batches_and_partitions(spark: SparkSession, tmp_path: Path) -> None:
     shards = {}
     entries = list(generate_bulk(7, 6000))
     for number in range(3):
@@ -108,7 +108,7 @@ def test_batches_and_partitions_do_not_show(spark: SparkSession, tmp_path: Path)
     whole = build_all(spark, source, tmp_path / "whole")
     assert len(whole.files) == 1
     few = build_all(spark, source, tmp_path / "few", max_entries=1500, small_entries=100)
-    # They were merged when the job was done.
+    # The files are merged at the end of the job.
     assert len(list((tmp_path / "few").glob("*.parquet"))) > 4
     assert events_of(tmp_path / "few") == events_of(tmp_path / "whole")
     assert few.rows == whole.rows > 6000

@@ -1,4 +1,4 @@
-"""`tailrace replay` on Spark: pieces in order, and to the user the same as the other engine."""
+"""`tailrace replay` on Spark: pieces in order, and the same output as the local engine."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def job_on(path: Path) -> ReplayJob:
     return ReplayJob(FilesSource({"": [str(path)]}), spec, spec.open().variables)
 
 
-def test_pieces_come_in_order_and_the_first_that_fails_is_the_last(
+def test_pieces_are_in_order_and_end_with_the_first_that_fails(
     spark: SparkSession, oplog: Path, tmp_path: Path, here: Here
 ) -> None:
     expected = here("replay", oplog, "--engine", "local").output
@@ -65,7 +65,7 @@ def test_pieces_come_in_order_and_the_first_that_fails_is_the_last(
     assert lines == expected[: len(lines)]
 
 
-def test_a_damaged_input_is_told_like_by_the_other_engine(oplog: Path, tmp_path: Path, java: None) -> None:
+def test_a_damaged_input_is_reported_as_by_the_local_engine(oplog: Path, tmp_path: Path, java: None) -> None:
     cut = tmp_path / "cut.bson"
     cut.write_bytes(oplog.read_bytes()[:-100])
     arguments = [
@@ -84,13 +84,13 @@ def test_a_damaged_input_is_told_like_by_the_other_engine(oplog: Path, tmp_path:
     assert Outcome(done.returncode, done.stdout, done.stderr.decode()) == expected
 
 
-def test_what_can_be_read_only_once_is_refused(here: Here, java: None) -> None:
+def test_an_input_that_can_be_read_only_once_is_refused(here: Here, java: None) -> None:
     outcome = here("replay", "-", "--engine", "spark")
     assert outcome.code == 2
     assert "only once" in outcome.sentence
 
 
-def test_spark_is_for_large_inputs_that_can_be_cut(tmp_path: Path, java: None) -> None:
+def test_spark_is_chosen_for_large_inputs_that_can_be_split(tmp_path: Path, java: None) -> None:
     large = tmp_path / "large.bson"
     with open(large, "wb") as file:
         file.truncate(LARGE)

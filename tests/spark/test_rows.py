@@ -60,7 +60,7 @@ def as_variant(document: dict[str, Any]) -> Any:
     return VariantVal(*variant(documents.encode(document))).toPython()
 
 
-def test_every_type_has_its_place_in_a_variant() -> None:
+def test_every_bson_type_as_a_variant() -> None:
     uuid = UUID(int=7)
     key = ObjectId()
     shown = as_variant(
@@ -132,7 +132,7 @@ def test_every_type_has_its_place_in_a_variant() -> None:
 
 
 @pytest.mark.parametrize("fields", [255, 256, 70_000])
-def test_wide_documents(fields: int) -> None:
+def test_documents_with_many_fields(fields: int) -> None:
     document = {f"field {number}": number for number in range(fields)}
     assert as_variant(document) == document
     assert as_variant({"a": list(range(fields)), "b": "x" * fields}) == {
@@ -141,7 +141,7 @@ def test_wide_documents(fields: int) -> None:
     }
 
 
-def test_of_repeated_fields_the_last_one_counts() -> None:
+def test_the_last_of_repeated_fields_is_used() -> None:
     repeated = rawbson.document(rawbson.body(encode({"a": 1, "b": 2})), rawbson.body(encode({"a": 3})))
     assert VariantVal(*variant(repeated)).toPython() == {"a": 3, "b": 2}
 
@@ -159,12 +159,12 @@ def test_of_repeated_fields_the_last_one_counts() -> None:
         encode({"a": 1, "b": [2]}).replace(b"\4b", b"\x44b"),
     ],
 )
-def test_bytes_that_are_no_document(damaged: bytes) -> None:
+def test_damaged_documents_are_refused(damaged: bytes) -> None:
     with pytest.raises(BsonError):
         variant(damaged)
 
 
-def test_generated_documents_keep_their_names() -> None:
+def test_generated_documents_have_the_same_names_as_variants() -> None:
     maker = DocumentMaker(random.Random(BASE_SEED))
     for _ in range(300):
         document = maker.document(depth=3)
@@ -172,7 +172,7 @@ def test_generated_documents_keep_their_names() -> None:
 
 
 def converted(data_type: DataType, value: Any) -> tuple[Any, bool]:
-    """The value as this type, and whether it fits."""
+    """Return the value as this type, and whether it fits."""
     raw = documents.encode({"v": value})
     conversions = Conversions()
     kind, _, start, end = next(rawbson.elements(raw))
@@ -235,7 +235,7 @@ def test_values_that_do_not_fit(data_type: DataType, value: Any) -> None:
     assert converted(data_type, value) == (None, False)
 
 
-def test_layouts() -> None:
+def test_columns_of_each_layout() -> None:
     assert "`fullDocument` VARIANT" in RowLayout().ddl()
     assert RowLayout(output=Output.EVENT).ddl() == "`token` STRING, `clusterTime` BIGINT, `event` VARIANT"
     structs = RowLayout(document_schema="a INT", mode=FaultMode.PERMISSIVE, corrupt_column="bad").ddl()

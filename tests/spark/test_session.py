@@ -21,7 +21,7 @@ spark.stop()
 
 
 def fake_java(home: Path, version: str, *, has_modules: bool = True) -> Path:
-    """A `java` that answers as one of this version would."""
+    """Create a `java` that prints this version."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     reply = f"""echo 'openjdk version "{version}"' >&2""" if has_modules else "exit 1"
@@ -30,7 +30,7 @@ def fake_java(home: Path, version: str, *, has_modules: bool = True) -> Path:
     return home
 
 
-def test_java_is_found_by_its_variable_on_the_path_or_where_it_is_installed(
+def test_java_is_found_by_its_variable_on_the_path_or_where_packages_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = [tmp_path / "installed"]
@@ -65,7 +65,7 @@ def test_java_is_installed_by_apt_get_where_that_is_allowed(
     package = fake_java(tmp_path / "package", "17.0.9")
     java_home = installed / "java-17"
     scripts = {
-        # It knows its packages after an update only, and what it installs is a Java.
+        # It can install only after an update; the package is a Java.
         "apt-get": f"""case "$1" in
             update) /bin/touch {tmp_path}/updated ;;
             install) [ -e {tmp_path}/updated ] && /bin/cp -r {package} {java_home} ;;
@@ -80,7 +80,7 @@ def test_java_is_installed_by_apt_get_where_that_is_allowed(
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert java.install_java([installed]) == java_home
-    assert java.install_java([installed]) == java_home  # nothing is left to do
+    assert java.install_java([installed]) == java_home  # already installed
 
 
 @pytest.mark.slow
