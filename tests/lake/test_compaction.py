@@ -13,12 +13,13 @@ from tailrace.lake.compaction import candidates, compact
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.retention import retain
-from tailrace.lake.rows import RowBuilder, whole_events
+from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import CANONICAL
 from tailrace.lake.table import HistoryTable
 from tailrace.lake.vacuum import vacuum
 from tailrace.lake.writer import write_files
 from tests.lake.stored import canonical_events, fill, new_table, read_back
+from tests.support.whole_events import whole_events
 from tests.support.workload import generate
 
 HISTORY = generate(20260700, operations=200)

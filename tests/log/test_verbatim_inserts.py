@@ -10,7 +10,6 @@ from bson import Binary, Int64, ObjectId, Timestamp
 
 from tailrace.bson.documents import encode
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.events.entry_bytes import session_id
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog
@@ -20,6 +19,7 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import NO_USER
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.log.written_stores import collection_of
+from tests.support.oplog_writer import session_id
 
 LSID = session_id(bytes(range(16)), NO_USER)
 

@@ -13,12 +13,12 @@ from pymongo import MongoClient
 from pyspark.sql import SparkSession
 
 from tailrace.events.cluster_time import from_timestamp
-from tailrace.lake.rows import whole_events
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_job import HistoryJob
 from tests.laws.wire_streams import WireStream
+from tests.support.whole_events import whole_events
 
 SECONDS = 240
 """The longest wait: a JVM on a busy machine needs a minute to start."""

@@ -4,10 +4,23 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from tailrace.events.entry_bytes import NULL_OPTIME, Operation, entry_bytes, session_elements, session_id
+from tailrace.bson import raw as rawbson
+from tailrace.events.entry_bytes import (
+    NULL_OPTIME,
+    Operation,
+    binary_element,
+    entry_bytes,
+    session_elements,
+    uuid_element,
+)
 from tailrace.events.oplog_entry import OpTime
 
 FIRST_SECOND: Final = 1_700_000_000
+
+
+def session_id(uuid: bytes, user_hash: bytes) -> bytes:
+    """Return the document `lsid`."""
+    return rawbson.document(uuid_element(b"id", uuid), binary_element(b"uid", b"\x00", user_hash))
 
 
 @dataclass(slots=True)

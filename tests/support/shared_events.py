@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.merge import merge_by_time, settle_events
+from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
@@ -31,5 +32,7 @@ def _events_of(
     stages = ShardStages(source, shard, after, through, marks_end=marks_end)
     for raws in source.entries(shard, after, through):
         events = stages.events(raws)
-        stages.add_images(events)
+        for event in events:
+            if stages.pre_image is not None and has_pre_image(event):
+                event.pre_image = stages.pre_image(*pre_image_of(event))
         yield events

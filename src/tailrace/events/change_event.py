@@ -19,8 +19,6 @@ CLASSIC_TYPES: Final = frozenset({
     "reshardBlockingWrites", "reshardDoneCatchUp", "migrateChunkToNewShard",
 })  # fmt: skip
 """The only types a stream without `showExpandedEvents` returns."""
-DOCUMENT_TYPES: Final = frozenset({"insert", "update", "replace", "delete"})
-"""The types of changes of single documents."""
 
 
 CHANGES: Final = frozenset({"insert", "update", "replace", "delete"})

@@ -112,11 +112,6 @@ def session_elements(lsid: bytes, transaction_number: int) -> bytes:
     )
 
 
-def session_id(uuid: bytes, user_hash: bytes) -> bytes:
-    """The document `lsid`."""
-    return rawbson.document(uuid_element(b"id", uuid), binary_element(b"uid", b"\x00", user_hash))
-
-
 def command(database: str, o: dict[str, Any], **fields: Any) -> Operation:
     """A command entry on a database."""
     return Operation("c", f"{database}.$cmd", documents.encode(o), **fields)

@@ -103,16 +103,6 @@ class Extras:
     """Whether the entry that commits the operation came from a migration as a whole"""
     outer_is_timeseries: bool = False
 
-    @property
-    def shows_nothing(self) -> bool:
-        """Whether an event looks as if it had none of these, its token apart: inserts of a batch do."""
-        return (
-            self.txn_number is None
-            and self.lsid is None
-            and self.commit_timestamp is None
-            and not self.from_migrate
-        )
-
 
 PLAIN: Final = Extras()
 

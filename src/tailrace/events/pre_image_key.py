@@ -10,13 +10,27 @@ from bson import Int64, MaxKey
 from bson.binary import UUID_SUBTYPE, Binary
 
 from tailrace.bson import raw as rawbson
+from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import to_timestamp
 
+_HAVE_PRE_IMAGES: Final = frozenset({"update", "replace", "delete"})
 _POSITION: Final = Struct(">QQ")
 _IMAGE: Final = b"preImage"
 _NO_IMAGE: Final = (
     "not a pre-image: it lacks an `_id` of nsUUID, ts and applyOpsIndex, or the document `preImage`"
 )
+
+
+def has_pre_image(event: ChangeEvent) -> bool:
+    """Return whether an event changes a document that existed before."""
+    return event.kind.operation_type in _HAVE_PRE_IMAGES
+
+
+def pre_image_of(event: ChangeEvent) -> tuple[bytes, int, int]:
+    """Return what the pre-image of an event is asked by: UUID, cluster time, index in its applyOps."""
+    extras = event.entry.extras
+    ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
+    return event.kind.uuid or b"", ts, event.entry.index
 
 
 def pre_image_key(uuid: bytes, ts: int, index: int) -> bytes:

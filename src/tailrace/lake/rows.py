@@ -15,7 +15,7 @@ from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent, EventKind
 from tailrace.events.event_token import token_document
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.token import token_documents, token_text, token_type_bits
+from tailrace.events.layout.token import token_text, token_type_bits
 from tailrace.events.memo import LIMIT
 from tailrace.events.oplog_entry import PLAIN, Extras
 from tailrace.lake.deferred_entries import is_deferred
@@ -127,20 +127,6 @@ class RowBuilder:
                 operations[row] = None
             columns[0] = pa.array(operations, pa.string())
         return columns
-
-
-def whole_events(rows: pa.RecordBatch) -> list[bytes | None]:
-    """The events of some rows as BSON, with the token that the column `event` leaves out.
-
-    None for a row without an event. Needs the columns `token`, `token_type_bits` and `event`.
-    """
-    with_token = events_layout.layout.with_token
-    texts = rows.column("token").cast(pa.binary()).to_pylist()
-    tokens = token_documents(texts, rows.column("token_type_bits").to_pylist())
-    stored = rows.column("event").to_pylist()
-    return [
-        None if raw is None else with_token(raw, token) for raw, token in zip(stored, tokens, strict=True)
-    ]
 
 
 def names_of(kind: EventKind) -> tuple[str, str, str | None, str | None]:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.oplog_entry import OplogEntry
-from tailrace.events.stages.add_pre_image import HAVE_PRE_IMAGES, find_pre_image
 from tailrace.events.stages.lookups import Lookups, PreImageLookup
 from tailrace.events.stages.plan import DeploymentPart
-from tailrace.lake.deferred_entries import deferred, is_deferred_noop
+from tailrace.lake.deferred_entries import events_or_deferred, is_deferred_noop
 from tailrace.sources.source import OplogSource
 
 _NO_LOOKUPS: Final = Lookups()
@@ -37,22 +35,6 @@ class ShardStages:
         is_special = batch.failure is not None or any(
             entry.head.op == "n" and is_deferred_noop(entry) for entry in entries
         )
-        return self._one_by_one(entries) if is_special else batch.items
-
-    def _one_by_one(self, entries: list[OplogEntry]) -> list[ChangeEvent]:
-        events: list[ChangeEvent] = []
-        for entry in entries:
-            batch = self._part.events(entry)
-            if batch.failure is not None or (not batch.items and is_deferred_noop(entry)):
-                events.append(deferred(entry, self._shard))
-            else:
-                events += batch.items
-        return events
-
-    def add_images(self, events: Sequence[ChangeEvent]) -> None:
-        """Add the stored pre-images to changes of documents that existed before."""
-        if self.pre_image is None:
-            return
-        for event in events:
-            if event.kind.operation_type in HAVE_PRE_IMAGES:
-                event.pre_image = find_pre_image(event, self._lookups)
+        if not is_special:
+            return batch.items
+        return [event for entry in entries for event in events_or_deferred(self._part, entry, self._shard)]

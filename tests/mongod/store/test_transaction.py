@@ -13,7 +13,6 @@ from bson import Int64, Timestamp
 from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.entry_bytes import session_id
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.reader import Reader, TableReader
@@ -23,6 +22,7 @@ from tailrace.mongod.store.transactions.transaction import TransactionUnit
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.mongod.store.opening import opened
+from tests.support.oplog_writer import session_id
 
 T = TypeVar("T")
 LSID = session_id(bytes(range(16)), NO_USER)

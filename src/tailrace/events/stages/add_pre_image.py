@@ -1,28 +1,23 @@
 """Stage 7: the document as it was before the change, from the pre-image store."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
+from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.render import append_fields
 from tailrace.events.stages.stage import Batch, Row
-
-HAVE_PRE_IMAGES: Final = frozenset({"update", "replace", "delete"})
-"""The types of changes of documents that existed before."""
 
 
 def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
     """Return the document before this event: the image it has, or what the look-up finds."""
     if event.pre_image is not None:
         return event.pre_image
-    extras = event.entry.extras
-    ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
-    return lookups.pre_image(event.kind.uuid or b"", ts, event.entry.index)
+    return lookups.pre_image(*pre_image_of(event))
 
 
 def image_element(name: bytes, image: bytes | None) -> bytes:
@@ -55,7 +50,7 @@ class AddPreImage:
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
         for index, row in enumerate(batch.items):
             event = row.event
-            if event.kind.operation_type not in HAVE_PRE_IMAGES or event.document_key is None:
+            if not has_pre_image(event) or event.document_key is None:
                 continue
             try:
                 image = find_pre_image(event, self._lookups[event.shard])

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.change_event import DOCUMENT_TYPES, ChangeEvent, EventKind
+from tailrace.events.change_event import CHANGES, ChangeEvent, EventKind
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
 from tailrace.events.options import ChangeStreamOptions
@@ -276,7 +276,7 @@ class Plan:
         is_current = token is None or token.version <= CURRENT_VERSION
         is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
         types = self.options.shown_types
-        shows_all = types is None or types >= DOCUMENT_TYPES
+        shows_all = types is None or types >= CHANGES
         return is_current and is_untouched and shows_all and self.release.shows_inserts_as_now
 
     @property

@@ -17,6 +17,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import OBJECT_ID_LEAD, single_id_hex
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
+from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns, stored_layout
 from tailrace.lake.bulk.descriptions import BulkDescriptions
 from tailrace.lake.bulk.plain_entries import INSERTED, OPERATIONS, UPDATED, PlainEntries, find_plain
@@ -35,7 +36,6 @@ _MANY_KINDS: Final = 64
 """how many kinds of plain entries are looked for in a time slice; the rest takes the general road"""
 _OBJECT_ID_KEY: Final = 22
 _OBJECT_ID_SIZE: Final = 12
-_CHANGE_A_DOCUMENT: Final = frozenset({"update", "replace", "delete"})
 
 
 class BulkRows:
@@ -120,10 +120,9 @@ def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find:
             ]
     found: list[bytes | None] = [None] * len(events)
     for place, event in enumerate(events):
-        if event.kind.operation_type in _CHANGE_A_DOCUMENT:
-            extras = event.entry.extras
-            ts = extras.apply_ops_ts if extras.in_apply_ops else event.entry.ts
-            wanted.append((event.shard, ts, event.entry.index, event.kind.uuid or b"", found, place))
+        if has_pre_image(event):
+            uuid, ts, index = pre_image_of(event)
+            wanted.append((event.shard, ts, index, uuid, found, place))
     wanted.sort(key=lambda ask: ask[:3])
     for shard, ts, index, uuid, images, place in wanted:
         images[place] = find(shard, uuid, ts, index)
