@@ -1,4 +1,4 @@
-"""The Stable API: what a client that asked for version 1 may use."""
+"""The Stable API: the commands that a client of version 1 may use."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -134,7 +134,7 @@ class PipelineChild:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
-    # -- what it says ---------------------------------------------------------------------------------------
+    # -- its output -----------------------------------------------------------------------------------------
 
     async def _read_log(self, stream: asyncio.StreamReader) -> None:
         while True:

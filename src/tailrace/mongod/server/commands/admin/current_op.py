@@ -31,6 +31,4 @@ async def run(context: Context) -> Reply:
     return {"inprog": [operation for operation in operations if matches(operation)]}
 
 
-COMMAND = Command(
-    "currentOp", run, help="Show what the server is doing.", admin_only=True, same_on_router=True
-)
+COMMAND = Command("currentOp", run, help="Show running operations.", admin_only=True, same_on_router=True)

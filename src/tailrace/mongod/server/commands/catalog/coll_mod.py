@@ -67,4 +67,6 @@ def _index_change(arguments: Arguments) -> IndexChange | None:
     return change
 
 
-COMMAND = Command("collMod", run, help="Changes options of a collection, an index or a view.", is_write=True)
+COMMAND = Command(
+    "collMod", run, help="Change the options of a collection, an index or a view.", is_write=True
+)

@@ -35,5 +35,5 @@ def _missing(ns: str, scale: int) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    "collStats", run, help="Shows how much there is in a collection.", aliases=("collstats",), is_read=True
+    "collStats", run, help="Show sizes and counts of a collection.", aliases=("collstats",), is_read=True
 )

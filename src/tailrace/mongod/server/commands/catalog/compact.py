@@ -23,4 +23,4 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return {"bytesFreed": Int64(0)}
 
 
-COMMAND = Command("compact", run, help="Gives back space that a collection does not need.", is_write=True)
+COMMAND = Command("compact", run, help="Free space of a collection; has no effect.", is_write=True)

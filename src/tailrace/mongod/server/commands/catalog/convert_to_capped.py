@@ -20,6 +20,6 @@ async def run(context: MemberContext) -> dict[str, Any]:
 COMMAND = Command(
     "convertToCapped",
     run,
-    help="Replaces a collection by a capped one with its newest documents.",
+    help="Replace a collection by a capped one with its newest documents.",
     is_write=True,
 )

@@ -79,7 +79,7 @@ def _clustered_index(arguments: Arguments) -> Any:
 COMMAND = Command(
     "create",
     run,
-    help="Creates a collection or a view.",
+    help="Create a collection or a view.",
     is_write=True,
     in_transaction=True,
 )

@@ -71,7 +71,7 @@ def _with_place(error: CommandError, database: str, name: str) -> CommandError:
 COMMAND = Command(
     "createIndexes",
     run,
-    help="Creates indexes, and the collection if it is not there.",
+    help="Create indexes, and the collection if necessary.",
     is_write=True,
     in_transaction=True,
 )

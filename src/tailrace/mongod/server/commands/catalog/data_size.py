@@ -83,7 +83,7 @@ def _value(document: Mapping[str, Any], path: str) -> Any:
 COMMAND = Command(
     "dataSize",
     run,
-    help="Adds up the bytes of documents.",
+    help="Add up the bytes of documents.",
     aliases=("datasize",),
     is_read=True,
     same_on_router=True,

@@ -47,5 +47,5 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    "dbStats", run, help="Shows how much there is in a database.", aliases=("dbstats",), is_read=True
+    "dbStats", run, help="Show sizes and counts of a database.", aliases=("dbstats",), is_read=True
 )

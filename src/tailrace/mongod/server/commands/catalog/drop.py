@@ -25,4 +25,4 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return await run_catalog_change(context, work)
 
 
-COMMAND = Command("drop", run, help="Drops a collection or a view.", is_write=True)
+COMMAND = Command("drop", run, help="Drop a collection or a view.", is_write=True)

@@ -21,4 +21,4 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return await run_catalog_change(context, lambda unit: drop_database(unit, context.database))
 
 
-COMMAND = Command("dropDatabase", run, help="Drops a database with all its collections.", is_write=True)
+COMMAND = Command("dropDatabase", run, help="Drop a database with all its collections.", is_write=True)

@@ -30,5 +30,5 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    "dropIndexes", run, help="Drops indexes of a collection.", aliases=("deleteIndexes",), is_write=True
+    "dropIndexes", run, help="Drop indexes of a collection.", aliases=("deleteIndexes",), is_write=True
 )

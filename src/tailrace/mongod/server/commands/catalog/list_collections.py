@@ -65,7 +65,7 @@ def _view(view: View) -> dict[str, Any]:
 COMMAND = Command(
     "listCollections",
     run,
-    help="Lists the collections and views of a database.",
+    help="List the collections and views of a database.",
     is_read=True,
     same_on_router=True,
 )

@@ -48,5 +48,5 @@ def _entry(reader: Reader, database: str) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    "listDatabases", run, help="Lists the databases and their sizes.", admin_only=True, is_read=True
+    "listDatabases", run, help="List the databases and their sizes.", admin_only=True, is_read=True
 )

@@ -48,5 +48,5 @@ def _specs(collection: Collection) -> Iterator[dict[str, Any]]:
 
 
 COMMAND = Command(
-    "listIndexes", run, help="Lists the indexes of a collection.", is_read=True, same_on_router=True
+    "listIndexes", run, help="List the indexes of a collection.", is_read=True, same_on_router=True
 )

@@ -39,6 +39,4 @@ def read_drop_target(arguments: Arguments) -> bool | bytes:
     return arguments.boolean("dropTarget", False)
 
 
-COMMAND = Command(
-    "renameCollection", run, help="Gives a collection another name.", admin_only=True, is_write=True
-)
+COMMAND = Command("renameCollection", run, help="Rename a collection.", admin_only=True, is_write=True)

@@ -31,7 +31,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
 COMMAND = Command(
     "_shardsvrRenameCollectionParticipant",
     run,
-    help="Renames a shard's part of a collection, for routers.",
+    help="Rename a shard's part of a collection; for routers.",
     admin_only=True,
     is_write=True,
 )

@@ -88,4 +88,4 @@ def _described(collection: Collection, validation: Validation) -> dict[str, Any]
     }
 
 
-COMMAND = Command("validate", run, help="Checks a collection and its indexes for damage.", is_read=True)
+COMMAND = Command("validate", run, help="Check a collection and its indexes for damage.", is_read=True)

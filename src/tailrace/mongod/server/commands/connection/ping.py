@@ -10,5 +10,5 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "ping", run, help="Tell whether the server answers.", is_always_allowed=True, same_on_router=True
+    "ping", run, help="Check that the server answers.", is_always_allowed=True, same_on_router=True
 )

@@ -38,7 +38,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "distinct",
     run,
-    help="Give the values of a field, each once.",
+    help="List the values of a field, each once.",
     is_read=True,
     in_transaction=True,
     same_on_router=True,

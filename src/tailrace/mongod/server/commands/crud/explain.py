@@ -119,4 +119,4 @@ _EXPLAINED: Final[dict[str, _Explained]] = {
     "findandmodify": _find_and_modify,
 }
 
-COMMAND = Command("explain", run, help="Tell how a command would be run.", is_read=True, same_on_router=True)
+COMMAND = Command("explain", run, help="Show how a command would be run.", is_read=True, same_on_router=True)

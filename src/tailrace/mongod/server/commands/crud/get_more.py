@@ -79,7 +79,7 @@ def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Ite
 COMMAND = Command(
     "getMore",
     run,
-    help="Give the next batch of a cursor.",
+    help="Return the next batch of a cursor.",
     in_transaction=True,
     max_time_is_wait=True,
     same_on_router=True,

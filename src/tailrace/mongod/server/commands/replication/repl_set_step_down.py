@@ -38,4 +38,4 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("replSetStepDown", run, help="Stop being primary for a while.", admin_only=True)
+COMMAND = Command("replSetStepDown", run, help="Make the primary a secondary for some time.", admin_only=True)

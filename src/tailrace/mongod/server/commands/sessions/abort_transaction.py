@@ -19,7 +19,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "abortTransaction",
     run,
-    help="Aborts a transaction.",
+    help="Abort a transaction.",
     admin_only=True,
     is_write=True,
     in_transaction=True,

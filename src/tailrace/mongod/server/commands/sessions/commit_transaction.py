@@ -25,7 +25,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "commitTransaction",
     run,
-    help="Commits a transaction.",
+    help="Commit a transaction.",
     admin_only=True,
     is_write=True,
     in_transaction=True,

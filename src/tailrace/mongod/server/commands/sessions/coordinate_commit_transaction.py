@@ -33,7 +33,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "coordinateCommitTransaction",
     run,
-    help="Tells how a transaction of several shards has ended; for routers.",
+    help="Report how a transaction of several shards ended; for routers.",
     admin_only=True,
     is_write=True,
     in_transaction=True,

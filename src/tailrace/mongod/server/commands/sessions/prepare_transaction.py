@@ -23,7 +23,7 @@ async def run(context: MemberContext) -> Reply:
 COMMAND = Command(
     "prepareTransaction",
     run,
-    help="Prepares a transaction of several shards; for coordinators.",
+    help="Prepare a transaction of several shards; for coordinators.",
     admin_only=True,
     is_write=True,
     in_transaction=True,
