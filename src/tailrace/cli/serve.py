@@ -36,7 +36,7 @@ from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChi
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
-HELP: Final = "run a replica set that any MongoDB driver can write to and watch"
+HELP: Final = "run a replica set or a sharded cluster for any MongoDB driver"
 
 _HISTORY_FOLDER: Final = "history"
 _CALM_TRIGGER: Final = "5s"
