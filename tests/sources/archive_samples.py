@@ -12,7 +12,7 @@ UUID = bson.Binary(bytes(range(16)), 4)
 
 
 def entry(number: int, *, second: int = 100, **fields: Any) -> bytes:
-    """An insert of ``{_id: number}`` at (second, number); ``fields`` replace or add envelope fields."""
+    """Return an insert of ``{_id: number}`` at (second, number); ``fields`` replace or add fields."""
     envelope: dict[str, Any] = {
         "op": "i",
         "ns": "shop.orders",

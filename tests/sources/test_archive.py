@@ -1,4 +1,4 @@
-"""Archived oplogs: every format gives the same entries; damage is found where it is and not before."""
+"""Archived oplogs: every format gives the same entries, and all entries before a damaged place are read."""
 
 import gzip
 import os
@@ -24,7 +24,7 @@ from tests.sources.archive_samples import entries, entry, times
 
 
 def read(*paths: Path) -> tuple[list[bytes], DamagedInputError | None]:
-    """All entries that come before the end or the damage."""
+    """Return all entries before the end or the damage, and the damage."""
     found: list[bytes] = []
     try:
         for batch in ArchivedOplog([str(path) for path in paths]).batches():
@@ -69,7 +69,7 @@ def test_every_format_gives_the_same_entries(tmp_path: Path, name: str) -> None:
     assert read(path) == (wanted, None)
 
 
-def test_relaxed_json_gets_the_envelope_counters_back(tmp_path: Path) -> None:
+def test_relaxed_json_entries_have_their_64_bit_counters(tmp_path: Path) -> None:
     session = {"id": bson.Binary(bytes(16), 4), "uid": b"u", "txnNumber": bson.Int64(3)}
     wanted = entry(
         1,
@@ -89,7 +89,7 @@ def test_an_empty_file_is_an_empty_oplog(tmp_path: Path, name: str) -> None:
     assert read(path) == ([], None)
 
 
-def test_batches_are_bounded_and_know_their_place(tmp_path: Path) -> None:
+def test_batches_are_bounded_and_contain_the_offsets_of_their_entries(tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson"
     wanted = entries(2 * MAX_BATCH + 7)
     path.write_bytes(b"".join(wanted))
@@ -105,7 +105,7 @@ def test_batches_are_bounded_and_know_their_place(tmp_path: Path) -> None:
     assert oplog.consumed == oplog.size == len(content)
 
 
-def test_large_entries_span_the_pieces_a_file_is_read_in(tmp_path: Path) -> None:
+def test_entries_larger_than_a_read_of_the_file(tmp_path: Path) -> None:
     wanted = [
         entry(n, o={"_id": n, "blob": os.urandom(size)}) for n, size in enumerate([9 << 20, 1, 5 << 20])
     ]
@@ -136,7 +136,7 @@ def test_a_folder_is_read_in_the_order_of_first_entries(tmp_path: Path) -> None:
     assert read(tmp_path) == (wanted, None)
 
 
-def test_a_folder_with_a_damaged_beginning_is_read_by_name(tmp_path: Path) -> None:
+def test_a_folder_with_a_damaged_first_entry_is_read_by_name(tmp_path: Path) -> None:
     wanted = entries(20)
     (tmp_path / "1.bson").write_bytes(b"".join(wanted[:10]))
     (tmp_path / "2.bson").write_bytes(b"\xff" * 9)
@@ -147,7 +147,7 @@ def test_a_folder_with_a_damaged_beginning_is_read_by_name(tmp_path: Path) -> No
     assert damage.path == str(tmp_path / "2.bson")
 
 
-def test_files_given_one_by_one_keep_their_order(tmp_path: Path) -> None:
+def test_files_are_read_in_the_order_of_the_arguments(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"".join(entries(3)))
     (tmp_path / "a").write_bytes(b"".join(entries(3, first=4)))
     found, damage = read(tmp_path / "b", tmp_path / "a")
@@ -159,7 +159,7 @@ def test_files_given_one_by_one_keep_their_order(tmp_path: Path) -> None:
     assert (damage.path, damage.offset) == (str(tmp_path / "b"), 0)
 
 
-def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_missing_files_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file or folder"):
         ArchivedOplog([str(tmp_path / "missing.bson")])
     with pytest.raises(UsageError, match="holds no oplog files"):
@@ -197,7 +197,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("ahead", [0, MAX_BATCH - 1])
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_entries_before_the_damage_come_first(tmp_path: Path, kind: str, ahead: int) -> None:
+def test_the_damage_is_reported_after_the_entries_before_it(tmp_path: Path, kind: str, ahead: int) -> None:
     raw, reason = DAMAGED[kind]
     good = [entry(n, second=50) for n in range(1, ahead + 1)] + entries(5)
     path = tmp_path / "oplog.bson"
@@ -213,7 +213,7 @@ def test_entries_before_the_damage_come_first(tmp_path: Path, kind: str, ahead: 
 
 
 @pytest.mark.parametrize("broken", [b'{"op": "i"', b"nonsense", b'{"op": "\xff"}', b"[]", b'{"ts": 1}'])
-def test_a_broken_line_is_named_by_its_offset(tmp_path: Path, broken: bytes) -> None:
+def test_a_damaged_line_is_reported_with_its_offset(tmp_path: Path, broken: bytes) -> None:
     path = tmp_path / "oplog.json"
     good = entries(5)
     path.write_bytes(canonical(good) + b"\n  \n" + broken + b"\n" + canonical([entry(9)]))
@@ -223,7 +223,7 @@ def test_a_broken_line_is_named_by_its_offset(tmp_path: Path, broken: bytes) -> 
     assert damage.offset == len(canonical(good)) + 4
 
 
-def test_a_line_holds_no_more_than_a_document_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_longer_than_any_document_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     large = entry(9, o={"_id": 9, "blob": bytes(rawbson.MAX_INTERNAL_SIZE)})
     path = tmp_path / "oplog.json"
     path.write_bytes(canonical([entry(1), large]))
@@ -240,13 +240,13 @@ def test_a_line_holds_no_more_than_a_document_may(tmp_path: Path, monkeypatch: p
     assert "longer than any document" in damage.reason
 
 
-def test_only_a_no_op_can_do_without_a_document(tmp_path: Path) -> None:
+def test_a_no_op_may_have_no_document(tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson"
     path.write_bytes(entry(1, op="n", o="bare text"))
     assert read(path) == ([path.read_bytes()], None)
 
 
-def test_unknown_content_is_named_as_such(tmp_path: Path) -> None:
+def test_unknown_content_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "README"
     path.write_text("Hello, this is a text.")
     _, damage = read(path)
@@ -254,7 +254,7 @@ def test_unknown_content_is_named_as_such(tmp_path: Path) -> None:
     assert "neither BSON nor" in damage.reason
 
 
-def test_a_name_that_promises_gzip_is_taken_at_its_word(tmp_path: Path) -> None:
+def test_a_file_named_gz_must_be_gzip(tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson.gz"
     path.write_bytes(b"".join(entries(5)))
     found, damage = read(path)
@@ -276,13 +276,13 @@ def test_a_bson_length_that_looks_like_gzip_is_bson(tmp_path: Path) -> None:
 
 
 def noisy_entries(count: int, *, noise: int) -> list[bytes]:
-    """Entries that do not compress well."""
+    """Return entries that do not compress well."""
     return [entry(n, o={"_id": n, "noise": random.Random(n).randbytes(noise)}) for n in range(1, count + 1)]
 
 
 @settings(derandomize=False, print_blob=True, max_examples=60)
 @given(st.data())
-def test_a_cut_gzip_file_gives_a_prefix_and_says_where(
+def test_a_truncated_gzip_file_gives_its_first_entries_and_the_offset_of_the_end(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     good = noisy_entries(60, noise=40)
@@ -291,7 +291,7 @@ def test_a_cut_gzip_file_gives_a_prefix_and_says_where(
     cut = data.draw(st.integers(0, len(packed) - 1))
     path = tmp_path_factory.mktemp("cut") / "oplog.bson.gz"
     path.write_bytes(packed[:cut])
-    # What zlib can make of the part that is left is what must come out.
+    # The entries are those that zlib can decompress from the remaining part.
     left = zlib.decompressobj(wbits=31).decompress(packed[:cut])
     found, damage = read(path)
     assert damage is not None
@@ -316,13 +316,13 @@ def test_a_corrupt_gzip_file_never_gives_wrong_entries_silently(
     assert read(path)[1] is not None
 
 
-def test_what_was_unpacked_before_corruption_is_not_lost(tmp_path: Path) -> None:
+def test_entries_before_corrupt_gzip_data_are_read(tmp_path: Path) -> None:
     good = noisy_entries(400, noise=400)
     content = b"".join(good)
     packer = zlib.compressobj(wbits=31)
     head = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
     path = tmp_path / "oplog.bson.gz"
-    path.write_bytes(head + b"\xff" * 50)  # 0xff begins a block of a kind that does not exist
+    path.write_bytes(head + b"\xff" * 50)  # 0xff begins a block of an invalid type
     found, damage = read(path)
     assert found == good
     assert damage is not None
@@ -333,7 +333,7 @@ def test_what_was_unpacked_before_corruption_is_not_lost(tmp_path: Path) -> None
 # Times of entries
 
 
-def test_the_time_is_found_wherever_the_field_stands() -> None:
+def test_the_time_is_found_at_any_place_in_the_entry() -> None:
     plain = entry(7)
     fields = documents.decode(plain)
     reversed_fields = dict(reversed(fields.items()))
@@ -349,7 +349,7 @@ def test_the_time_is_found_wherever_the_field_stands() -> None:
 
 @settings(derandomize=False, print_blob=True)
 @given(st.data())
-def test_any_bytes_are_an_entry_or_refused(data: st.DataObject) -> None:
+def test_random_bytes_are_an_entry_or_refused(data: st.DataObject) -> None:
     raw = bytearray(entry(7))
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))

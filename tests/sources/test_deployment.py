@@ -40,7 +40,9 @@ def events(source: DeploymentSource, after: int = 0) -> list[ChangeEvent]:
     return [event for batch in shared_events(source, after, source.promised()) for event in batch]
 
 
-def test_intervals_are_cut_out_of_the_oplog(deployment: ReplicaSet, source: DeploymentSource) -> None:
+def test_an_interval_contains_the_entries_between_its_times(
+    deployment: ReplicaSet, source: DeploymentSource
+) -> None:
     orders = deployment.client().shop.orders
     for number in range(300):
         orders.insert_one({"_id": number, "text": "x" * (number % 7 * 50)})
@@ -66,7 +68,7 @@ def test_intervals_are_cut_out_of_the_oplog(deployment: ReplicaSet, source: Depl
     source.close()
 
 
-def test_events_come_with_pre_images_and_look_ups(deployment: ReplicaSet, source: DeploymentSource) -> None:
+def test_events_have_pre_images_and_lookups(deployment: ReplicaSet, source: DeploymentSource) -> None:
     client = deployment.client()
     database = client.shop
     database.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
@@ -106,7 +108,7 @@ def test_events_come_with_pre_images_and_look_ups(deployment: ReplicaSet, source
     assert lookups.entry(ts + 1, entry["t"]) is None
 
 
-def test_a_transaction_that_began_before_the_interval_is_whole(
+def test_a_transaction_that_began_before_the_interval_is_complete(
     deployment: ReplicaSet, source: DeploymentSource
 ) -> None:
     client = deployment.client()
@@ -123,7 +125,9 @@ def test_a_transaction_that_began_before_the_interval_is_whole(
     assert [bson.decode(event.document_key or b"")["_id"] for event in found_events] == [0, 1, 2]
 
 
-def test_history_that_was_cut_off_is_lost(deployment: ReplicaSet, source: DeploymentSource) -> None:
+def test_an_interval_before_the_truncated_oplog_is_lost_history(
+    deployment: ReplicaSet, source: DeploymentSource
+) -> None:
     orders = deployment.client().shop.orders
     for number in range(50):
         orders.insert_one({"_id": number})
@@ -139,7 +143,7 @@ def test_history_that_was_cut_off_is_lost(deployment: ReplicaSet, source: Deploy
     assert times[5] < source.beginning() == oldest - 1
 
 
-def test_the_identity_is_the_sets_own_and_outlives_a_restart(
+def test_the_identity_is_that_of_the_replica_set_and_survives_a_restart(
     deployment: ReplicaSet, source: DeploymentSource
 ) -> None:
     config = deployment.client().admin.command("replSetGetConfig")["config"]
@@ -151,12 +155,12 @@ def test_the_identity_is_the_sets_own_and_outlives_a_restart(
             assert another.identity() != source.identity()
 
 
-def test_several_shards_are_merged_and_an_idle_one_is_moved_on(deployment: ReplicaSet) -> None:
+def test_several_shards_are_merged_and_an_idle_one_writes_a_no_op(deployment: ReplicaSet) -> None:
     with ReplicaSet() as idle, DeploymentSource({"busy": deployment.uri, "idle": idle.uri}) as source:
         idle.client().shop.orders.insert_one({"_id": 1})
         for number in range(3):
             deployment.client().shop.orders.insert_one({"_id": number})
-        # The idle shard is asked to write a note; once it has, the promise covers what the busy one wrote.
+        # The source lets the idle shard write a no-op; then the promise covers the writes of the busy one.
         wanted = from_timestamp(deployment.cluster_time)
         promises = (source.promised() for _ in range(10_000))
         promised = next(promise for promise in promises if promise >= wanted)
@@ -167,7 +171,7 @@ def test_several_shards_are_merged_and_an_idle_one_is_moved_on(deployment: Repli
         assert sum(event.operation_type == "insert" for event in found_events) == 4
 
 
-def test_a_source_that_cannot_be_read_says_so_in_one_sentence() -> None:
+def test_a_source_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(UsageError, match=r"127.0.0.1:1 cannot be reached"):
         DeploymentSource("mongodb://user:secret@127.0.0.1:1/?serverSelectionTimeoutMS=200")
     with pytest.raises(UsageError, match="no connection string"):

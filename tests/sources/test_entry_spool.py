@@ -1,4 +1,4 @@
-"""The spool: chains are found by exact position until they are released, and their space comes back."""
+"""The spool: entries of transactions are found by position until released, and then their space is freed."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def position(number: int) -> tuple[int, int]:
 
 
 def chained(number: int, previous: int, /, *, operations: int = 1, **extra: Any) -> bytes:
-    """An applyOps entry at ``number`` that refers back to ``previous`` (0: to none)."""
+    """Return an applyOps entry at ``number`` that is linked to ``previous`` (0: to none)."""
     operation = {"op": "i", "ns": "a.b", "o": {"_id": number, "pad": "x" * 100}}
     return command(number, previous, {"applyOps": [operation] * operations, **extra})
 
@@ -32,7 +32,7 @@ def command(number: int, previous: int, o: dict[str, Any], **envelope: Any) -> b
     return entry(number, op="c", ns="admin.$cmd", o=o, prevOpTime=optime(previous), **envelope)
 
 
-def test_a_chain_is_found_until_its_end_was_released() -> None:
+def test_the_entries_of_a_transaction_are_found_until_its_end_is_released() -> None:
     first, second = chained(1, 0, partialTxn=True), chained(2, 1, partialTxn=True)
     with EntrySpool() as spool:
         spool.add([entry(9, second=90), first, second])
@@ -48,7 +48,7 @@ def test_a_chain_is_found_until_its_end_was_released() -> None:
 @pytest.mark.parametrize(
     "end", [{"commitTransaction": 1, "commitTimestamp": Timestamp(1, 1)}, {"abortTransaction": 1}]
 )
-def test_a_prepared_transaction_waits_for_its_end(end: dict[str, Any]) -> None:
+def test_a_prepared_transaction_is_stored_until_its_end(end: dict[str, Any]) -> None:
     partial, prepared = chained(1, 0, partialTxn=True), chained(2, 1, prepare=True)
     with EntrySpool() as spool:
         spool.add([partial, prepared])
@@ -60,14 +60,14 @@ def test_a_prepared_transaction_waits_for_its_end(end: dict[str, Any]) -> None:
         assert len(spool) == 0
 
 
-def test_the_term_belongs_to_the_position() -> None:
+def test_the_term_is_part_of_the_position() -> None:
     with EntrySpool() as spool:
         spool.add([chained(1, 0, prepare=True)])
         assert spool.find(100 << 32 | 1, 2) is None
         assert spool.find(100 << 32 | 1, 1) is not None
 
 
-def test_words_in_documents_are_not_mistaken_for_chains() -> None:
+def test_field_names_in_documents_do_not_make_an_entry_part_of_a_transaction() -> None:
     with EntrySpool() as spool:
         spool.add(
             [
@@ -79,7 +79,7 @@ def test_words_in_documents_are_not_mistaken_for_chains() -> None:
         assert len(spool) == 0
 
 
-def test_a_retryable_write_ends_nothing() -> None:
+def test_a_retryable_write_does_not_end_a_transaction() -> None:
     with EntrySpool() as spool:
         spool.add([chained(1, 0, prepare=True)])
         spool.add([entry(2, prevOpTime=optime(7)), command(3, 1, {"applyOps": []}, multiOpType=1)])
@@ -87,7 +87,7 @@ def test_a_retryable_write_ends_nothing() -> None:
         assert spool.find(*position(1)) is not None
 
 
-def test_entries_nobody_can_read_are_left_to_the_pipeline() -> None:
+def test_damaged_entries_are_not_stored() -> None:
     broken = chained(1, 0, partialTxn=True)
     broken = broken[:20] + b"\xff" + broken[21:]
     with EntrySpool() as spool:
@@ -98,7 +98,7 @@ def test_entries_nobody_can_read_are_left_to_the_pipeline() -> None:
 @settings(derandomize=False, print_blob=True)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 2**32))
 def test_interleaved_transactions(steps: list[int], seed: int) -> None:
-    """Six sessions take turns: each turn writes a part, every third ends the transaction."""
+    """Six sessions take turns: each turn writes an entry, every third ends the transaction."""
     limits = entry_spool._WORTH_COMPACTING, entry_spool._IN_MEMORY
     entry_spool._WORTH_COMPACTING, entry_spool._IN_MEMORY = 500, 300  # type: ignore[misc]
     try:
@@ -125,7 +125,7 @@ def test_interleaved_transactions(steps: list[int], seed: int) -> None:
         entry_spool._WORTH_COMPACTING, entry_spool._IN_MEMORY = limits  # type: ignore[misc]
 
 
-def test_space_is_given_back() -> None:
+def test_the_space_of_released_entries_is_freed() -> None:
     with EntrySpool() as spool:
         for number in range(1, 400, 2):
             spool.add([chained(number, 0, partialTxn=True), chained(number + 1, number)])

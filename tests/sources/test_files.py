@@ -1,4 +1,4 @@
-"""Archived oplogs as a source: any interval of any kind of file is what the whole archive holds there."""
+"""Archived oplogs as a source: an interval contains the entries of the whole archive in that time."""
 
 import gzip
 import pickle
@@ -56,7 +56,7 @@ def entry(ts: int, document: dict[str, object]) -> bytes:
 
 
 @pytest.mark.parametrize(("kind", "files"), [(".bson", 1), (".bson", 3), (".bson.gz", 2), (".jsonl", 2)])
-def test_any_interval_holds_what_lies_between_its_times(tmp_path: Path, kind: str, files: int) -> None:
+def test_an_interval_contains_the_entries_between_its_times(tmp_path: Path, kind: str, files: int) -> None:
     entries = list(generate_bulk(7, 600 if kind == ".jsonl" else 3000))
     times = [timestamp_of(raw) for raw in entries]
     source = pickle.loads(pickle.dumps(FilesSource({"": archive(tmp_path, entries, kind, files)})))
@@ -68,7 +68,7 @@ def test_any_interval_holds_what_lies_between_its_times(tmp_path: Path, kind: st
         assert read(source, after, through) == expected
 
 
-def test_pieces_of_several_shards_are_aligned_in_time_and_hold_everything_once(tmp_path: Path) -> None:
+def test_pieces_of_several_shards_have_the_same_times_and_every_entry_once(tmp_path: Path) -> None:
     shards = {}
     logs = {}
     for number, count in enumerate((9000, 6000, 0, 3000)):
@@ -100,9 +100,7 @@ def two_shards(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]
 
 
 @pytest.mark.parametrize("max_entries", [1, 7, 500, 25_000])
-def test_a_limited_interval_keeps_its_limit_and_goes_on(
-    two_shards: dict[str, list[str]], max_entries: int
-) -> None:
+def test_a_limited_interval_respects_its_limit(two_shards: dict[str, list[str]], max_entries: int) -> None:
     logs = two_shards
     source = FilesSource(logs)
     through = source.promised()
@@ -110,7 +108,7 @@ def test_a_limited_interval_keeps_its_limit_and_goes_on(
     for _ in range(1 if max_entries > 20_000 else 3):
         stop = Planner(source).limit(after, through, max_entries, 1 << 62)
         count = sum(len(read(source, after, stop, shard)) for shard in logs)
-        # Both shards have an entry at every time, and one time is never cut; large limits are estimated.
+        # Both shards have an entry at every time, and a time is never split; large limits are estimated.
         assert 0 < count <= max(max_entries * 1.3, 2)
         assert count >= max_entries * 0.7 - 2
         after = stop
@@ -121,8 +119,8 @@ def test_a_limited_interval_keeps_its_limit_and_goes_on(
     assert size // 6 < taken < size // 2
 
 
-def test_entries_inside_a_stored_document_are_not_taken_for_the_oplog(tmp_path: Path) -> None:
-    # A backup of an oplog in a collection: long chains of entries that are not of this oplog.
+def test_entries_inside_a_stored_document_are_not_read_as_entries_of_the_oplog(tmp_path: Path) -> None:
+    # A collection that contains the backup of another oplog.
     inner = dump(entry(200 + n, {"_id": n}) for n in range(2000))
     entries = [entry(1000 + n, {"_id": n, "backup": inner} if n % 3 == 1 else {"_id": n}) for n in range(31)]
     source = FilesSource({"": archive(tmp_path, entries)})
@@ -138,7 +136,7 @@ def test_entries_inside_a_stored_document_are_not_taken_for_the_oplog(tmp_path: 
             assert read(source, after, through) == expected
 
 
-def test_a_damaged_end_is_reported_behind_the_entries_before_it(tmp_path: Path) -> None:
+def test_a_damaged_end_is_reported_after_the_entries_before_it(tmp_path: Path) -> None:
     entries = list(generate_bulk(3, 500))
     for kind in (".bson", ".bson.gz"):
         path = tmp_path / f"oplog{kind}"
@@ -161,7 +159,7 @@ def test_entries_out_of_order_are_damage(tmp_path: Path) -> None:
         read(source, 0, source.promised())
 
 
-def test_the_identity_stays_when_files_are_added_and_differs_between_oplogs(tmp_path: Path) -> None:
+def test_the_identity_does_not_change_when_files_are_added_and_differs_between_oplogs(tmp_path: Path) -> None:
     entries = list(generate_bulk(3, 500))
     first, second = archive(tmp_path, entries, files=2)
     source = FilesSource({"": [first]})
@@ -179,7 +177,7 @@ def test_an_interval_before_the_first_entry_is_lost_history(tmp_path: Path) -> N
     assert raised.value.code == ErrorCode.ChangeStreamHistoryLost
 
 
-def test_what_is_no_archive_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_paths_without_an_oplog_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file or folder"):
         FilesSource({"": [str(tmp_path / "missing.bson")]})
     with pytest.raises(UsageError, match="no regular file"):
@@ -190,8 +188,8 @@ def test_what_is_no_archive_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [".bson", ".bson.gz"])
-def test_cut_anywhere_the_events_are_those_of_the_whole(tmp_path: Path, kind: str) -> None:
-    """Chains of transactions that began in an earlier interval are followed, pre-images are found."""
+def test_the_events_of_all_intervals_are_those_of_the_whole_archive(tmp_path: Path, kind: str) -> None:
+    """Entries of transactions that began in an earlier interval are found, and so are pre-images."""
 
     def law(history: History) -> None:
         rng = random.Random(history.seed)

@@ -1,4 +1,4 @@
-"""Look-ups in dumps find the right document, in files of any format and order."""
+"""Lookups in dumps find the right document, in files of any format and order."""
 
 import gzip
 import json
@@ -45,7 +45,7 @@ def image(uuid: bytes, second: int, index: int = 0, value: Any = "before") -> by
 
 
 def images() -> list[bytes]:
-    """Enough for several blocks, in the order of the collection."""
+    """Return images for several blocks, in the order of the collection."""
     return [
         image(uuid, second, index, "x" * 300)
         for uuid in (ONE, TWO)
@@ -81,7 +81,7 @@ def test_several_dumps_are_searched(tmp_path: Path) -> None:
         assert files.find(TWO, 1 << 32 | 1, 0) == documents.encode({"_id": 1, "value": "two.bson"})
 
 
-def test_an_empty_dump_has_nothing(tmp_path: Path) -> None:
+def test_an_empty_dump_has_no_documents(tmp_path: Path) -> None:
     (tmp_path / "empty.bson").touch()
     with PreImageFiles([str(tmp_path / "empty.bson")]) as files:
         assert files.find(ONE, 1, 0) is None
@@ -112,7 +112,7 @@ def test_a_document_that_is_no_image_is_damage(tmp_path: Path, wrong: dict[str, 
 def test_all_documents_with_a_key_are_found(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]], in_order: bool
 ) -> None:
-    """Small blocks, runs and reads, so that every boundary is crossed."""
+    """With small blocks, runs and reads, so that documents cross every boundary."""
     sizes = keyed_file._BLOCK, keyed_file._RUN, keyed_file._READ
     keyed_file._BLOCK, keyed_file._RUN, keyed_file._READ = 100, 400, 64  # type: ignore[misc]
     try:
@@ -158,7 +158,7 @@ def test_documents_are_found_by_the_whole_key(tmp_path: Path, name: str) -> None
     assert lookup(path, "shop.other", {"_id": 1}) is None
 
 
-def test_the_whole_key_tells_documents_with_one_id_apart(tmp_path: Path) -> None:
+def test_documents_with_the_same_id_are_found_by_the_whole_key(tmp_path: Path) -> None:
     path = tmp_path / "orders.bson"
     path.write_bytes(b"".join(documents.encode({"_id": 1, "x": x}) for x in (1, 2)))
     assert lookup(path, "shop.orders", {"x": 2, "_id": 1}) == {"_id": 1, "x": 2}
@@ -168,14 +168,14 @@ def test_the_whole_key_tells_documents_with_one_id_apart(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_uuid_beside_the_dump_counts(tmp_path: Path, packed: bool) -> None:
+def test_the_uuid_in_the_metadata_of_the_dump_must_match(tmp_path: Path, packed: bool) -> None:
     path = tmp_path / ("orders.bson.gz" if packed else "orders.bson")
     raw = documents.encode({"_id": 1})
     path.write_bytes(gzip.compress(raw) if packed else raw)
-    assert lookup(path, "shop.orders", {"_id": 1}, ONE) == {"_id": 1}  # unknown: nothing speaks against it
+    assert lookup(path, "shop.orders", {"_id": 1}, ONE) == {"_id": 1}  # the UUID of the dump is unknown
     text = json.dumps({"options": {}, "uuid": TWO.hex(), "collectionName": "orders"}).encode()
-    beside = tmp_path / ("orders.metadata.json.gz" if packed else "orders.metadata.json")
-    beside.write_bytes(gzip.compress(text) if packed else text)
+    metadata = tmp_path / ("orders.metadata.json.gz" if packed else "orders.metadata.json")
+    metadata.write_bytes(gzip.compress(text) if packed else text)
     assert lookup(path, "shop.orders", {"_id": 1}, ONE) is None
     assert lookup(path, "shop.orders", {"_id": 1}, TWO) == {"_id": 1}
     assert lookup(path, "shop.orders", {"_id": 1}) == {"_id": 1}

@@ -1,4 +1,4 @@
-"""A sharded cluster as a source: its shards as they come and go, what they promise, where batches may end."""
+"""A sharded cluster as a source: shards that join and leave, their promises, and the ends of batches."""
 
 import pickle
 import random
@@ -49,7 +49,7 @@ def source(cluster: ShardedCluster) -> Iterator[DeploymentSource]:
 
 
 def insert_tokens(source: OplogSource, after: int, through: int) -> list[str]:
-    """The tokens of the inserts in an interval."""
+    """Return the tokens of the inserts in an interval."""
     return [
         resume_token(event).data
         for batch in shared_events(source, after, through)
@@ -59,7 +59,7 @@ def insert_tokens(source: OplogSource, after: int, through: int) -> list[str]:
 
 
 def write(cluster: ShardedCluster, shard: str, *numbers: int) -> Timestamp:
-    """Insert directly into a shard; the time of the last insert."""
+    """Insert directly into a shard; return the time of the last insert."""
     client = cluster.shard_client(shard)
     with client.start_session() as session:
         for number in numbers:
@@ -69,14 +69,14 @@ def write(cluster: ShardedCluster, shard: str, *numbers: int) -> Timestamp:
 
 
 def streamed(cluster: ShardedCluster, end: Timestamp) -> list[str]:
-    """The tokens that a router shows of the same inserts."""
+    """Return the tokens that a router shows of the same inserts."""
     client = cluster.client()
     first = min(cluster.oplog(shard)[0]["ts"] for shard in cluster.shards)
     stream = WireStream(client, "shop.orders", {"startAtOperationTime": first})
     return [token_of(event)["_data"] for event in stream.events(end)]
 
 
-def test_every_shard_is_read_and_an_idle_one_neither_waits_nor_writes(
+def test_every_shard_is_read_and_an_idle_one_causes_no_wait_and_no_write(
     cluster: ShardedCluster, source: DeploymentSource
 ) -> None:
     version = cluster.client().config.version.find_one()
@@ -93,10 +93,10 @@ def test_every_shard_is_read_and_an_idle_one_neither_waits_nor_writes(
     assert found == sorted(found) == streamed(cluster, last)
 
 
-def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
+def test_shards_join_and_leave_and_offsets_contain_the_shards_to_read(
     cluster: ShardedCluster, source: DeploymentSource
 ) -> None:
-    """Each interval is read by a source that knows its two offsets and nothing of what came later."""
+    """Each interval is read by a source that has its two offsets and no later state."""
     marks: list[tuple[int, dict[str, Any]]] = [(0, source.membership())]
 
     def mark(end: Timestamp) -> None:
@@ -107,11 +107,11 @@ def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
     write(cluster, "shard0", 1)
     mark(write(cluster, "shard1", 2))
     cluster.call(cluster.cluster.servers.start_shard("shard3"))
-    mark(write(cluster, "shard3", 3))  # it is the only one that writes
+    mark(write(cluster, "shard3", 3))  # the only shard that writes
     write(cluster, "shard0", 4)
-    write(cluster, "shard1", 5)  # has not been read when its shard leaves
+    write(cluster, "shard1", 5)  # not read yet when its shard leaves
     cluster.call(cluster.cluster.placement.remove_shard("shard1"))
-    write(cluster, "shard1", 6)  # is no part of the cluster any more
+    write(cluster, "shard1", 6)  # no longer part of the cluster
     mark(write(cluster, "shard3", 7))
     mark(write(cluster, "shard0", 8))
     shards = [set(membership) for _, membership in marks]
@@ -126,7 +126,7 @@ def test_shards_join_and_leave_and_offsets_say_which_ones_to_read(
     assert read == [2, 1, 3, 1]
 
 
-def test_a_shard_that_left_unread_is_lost_history(cluster: ShardedCluster) -> None:
+def test_a_shard_that_left_before_it_was_read_is_lost_history(cluster: ShardedCluster) -> None:
     write(cluster, "shard1", 1)
     before = from_timestamp(write(cluster, "shard0", 2))
     with DeploymentSource(cluster.uri) as known:
@@ -145,7 +145,7 @@ def test_a_shard_that_left_unread_is_lost_history(cluster: ShardedCluster) -> No
 
 
 class Parts:
-    """A transaction on several shards, ended shard by shard."""
+    """A transaction on several shards, committed or aborted shard by shard."""
 
     def __init__(self, raws: dict[str, RawClient], number: int) -> None:
         self._raws = raws
@@ -178,14 +178,14 @@ def raw_clients(cluster: ShardedCluster) -> Iterator[dict[str, RawClient]]:
         yield clients
 
 
-def test_no_promise_lies_between_the_commits_of_one_transaction(
+def test_no_promise_is_between_the_commits_of_one_transaction(
     cluster: ShardedCluster, source: DeploymentSource
 ) -> None:
     for shard in cluster.shards:
         write(cluster, shard, 0)
     with raw_clients(cluster) as raws:
         waiting = Parts({"shard1": raws["shard1"], "shard2": raws["shard2"]}, 1)
-        # Nobody has committed it: what others do meanwhile can be promised.
+        # No shard has committed it: later writes of others can be promised.
         free = from_timestamp(write(cluster, "shard0", 2))
         assert source.promised() >= free
         parts = Parts({"shard0": raws["shard0"], "shard1": raws["shard1"]}, 3)
@@ -199,8 +199,8 @@ def test_no_promise_lies_between_the_commits_of_one_transaction(
         assert source.promised() >= last
 
 
-def test_limits_do_not_divide_transactions(cluster: ShardedCluster, tmp_path: Path) -> None:
-    """Of a cluster and of its archived oplogs; the seed draws which shards commit when."""
+def test_limits_do_not_split_transactions(cluster: ShardedCluster, tmp_path: Path) -> None:
+    """Checked on a cluster and on its archived oplogs; the seed decides which shards commit when."""
     rng = random.Random(BASE_SEED)
     for shard in cluster.shards:
         write(cluster, shard, -1)
@@ -250,8 +250,8 @@ def test_limits_do_not_divide_transactions(cluster: ShardedCluster, tmp_path: Pa
 
 
 @pytest.mark.parametrize("seed", range(BASE_SEED, BASE_SEED + 20))
-def test_whole_times_are_the_nearest_ones(seed: int) -> None:
-    """Against trying all times one by one."""
+def test_the_nearest_time_between_transactions_is_found(seed: int) -> None:
+    """Compared with a search through all times."""
     rng = random.Random(seed)
     commits = []
     for _ in range(rng.randrange(1, 12)):
@@ -266,8 +266,8 @@ def test_whole_times_are_the_nearest_ones(seed: int) -> None:
             assert whole_time(wanted, after, later) == expected, (seed, wanted, after)
 
 
-def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path) -> None:
-    """Over a restart, with any port."""
+def test_a_shard_that_left_keeps_running_until_the_history_has_read_it(tmp_path: Path) -> None:
+    """Also after a restart, with any port."""
     history = tmp_path / "history"
     with ShardedCluster(shards=2, data=tmp_path / "data", history=history) as cluster:
         write(cluster, "shard1", 1)
@@ -284,7 +284,9 @@ def test_a_shard_that_left_runs_on_until_the_history_has_read_it(tmp_path: Path)
             assert 0 < source.oldest() <= from_timestamp(last)
 
 
-def test_a_shard_that_comes_back_has_been_away(cluster: ShardedCluster, source: DeploymentSource) -> None:
+def test_a_shard_that_joins_again_is_read_without_the_time_between(
+    cluster: ShardedCluster, source: DeploymentSource
+) -> None:
     write(cluster, "shard1", 1)
     member = cluster.cluster.server("shard1").address
     cluster.call(cluster.cluster.servers.remove("shard1"))
