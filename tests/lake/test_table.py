@@ -1,5 +1,6 @@
 """The table: intervals are committed exactly once, files are in order, readers follow writers."""
 
+import json
 import os
 import pickle
 from itertools import pairwise
@@ -51,6 +52,23 @@ def test_a_new_history_is_empty_and_has_the_identity_of_its_source(tmp_path: Pat
         table.check_identity("set-2")
     with pytest.raises(HistoryError, match="no history can be created"):
         HistoryTable.create(tmp_path / "h", identity="set-1", begins=0)
+
+
+def test_a_table_of_another_format_is_refused(tmp_path: Path) -> None:
+    for number, found in (("1", None), (str(schema.FORMAT + 1), str(schema.FORMAT + 1))):
+        folder = tmp_path / number
+        new_table(folder)
+        path = folder / "_delta_log" / f"{0:020d}.json"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "metaData" in line:
+                configuration = line["metaData"]["configuration"]
+                assert configuration.pop("tailrace.format") == str(schema.FORMAT)
+                if found is not None:
+                    configuration["tailrace.format"] = found
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        with pytest.raises(HistoryError, match=f"has format {number}.* build the history again with"):
+            HistoryTable.open(folder)
 
 
 def test_opening_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:
