@@ -87,7 +87,7 @@ def test_a_damaged_input_is_reported_as_by_the_local_engine(oplog: Path, tmp_pat
 def test_an_input_that_can_be_read_only_once_is_refused(here: Here, java: None) -> None:
     outcome = here("replay", "-", "--engine", "spark")
     assert outcome.code == 2
-    assert "only once" in outcome.sentence
+    assert "only be read once" in outcome.sentence
 
 
 def test_spark_is_chosen_for_large_inputs_that_can_be_split(tmp_path: Path, java: None) -> None:
