@@ -1,6 +1,6 @@
 """One order over several shards: by cluster time, and by resume token where several have the same time.
 
-Whoever merges shards uses this module: the event log of a cluster, an archive of several oplogs, and the
+All merges of shards use this module: the event log of a cluster, an archive of several oplogs, and the
 sort of the rows of a history. What is merged may be entries, events or rows.
 """
 

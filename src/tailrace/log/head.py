@@ -208,5 +208,5 @@ def place_lost(after: int) -> CommandError:
     """Return the error of a stream whose next entries were removed while it was open."""
     return CommandError(
         ErrorCode.CappedPositionLost,
-        f"the oplog was truncated past {in_words(after)} while the stream was behind",
+        f"the oplog was truncated past {in_words(after)} before the stream had read it",
     )

@@ -91,7 +91,7 @@ def test_collections_are_the_same_on_all_their_shards(cluster: ShardedCluster, s
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-        assert not thread.is_alive(), "somebody waits for ever"
+        assert not thread.is_alive(), "somebody waits without end"
     assert faults == []
 
     inside = cluster.cluster

@@ -72,8 +72,8 @@ class ServedProcess:
 
     def client(self, **options: Any) -> "MongoClient[Document]":
         """PyMongo on it, with timeouts long enough for a restart; the caller closes it."""
-        patience = {"serverSelectionTimeoutMS": SECONDS * 1000, "heartbeatFrequencyMS": 500}
-        return MongoClient(self.uri, **{**patience, **options})
+        timeouts = {"serverSelectionTimeoutMS": SECONDS * 1000, "heartbeatFrequencyMS": 500}
+        return MongoClient(self.uri, **{**timeouts, **options})
 
     def faults(self) -> list[Document]:
         """The errors that the server has logged, over all starts."""

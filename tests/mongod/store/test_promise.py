@@ -83,14 +83,14 @@ def test_the_promise_does_not_pass_a_pending_commit(stores: tuple[Store, Store])
 
 def test_entries_are_delivered_before_the_promise_passes_them(stores: tuple[Store, Store]) -> None:
     store, _ = stores
-    told: list[int] = []
+    announced: list[int] = []
     faults: list[int] = []
 
     def accept(commit: Commit) -> None:
         for time, _ in commit.entries:
             if store.promised >= time:
                 faults.append(time)
-            told.append(time)
+            announced.append(time)
 
     async def scenario() -> list[int]:
         store.attach(asyncio.get_running_loop())
@@ -102,7 +102,7 @@ def test_entries_are_delivered_before_the_promise_passes_them(stores: tuple[Stor
         return times
 
     times = asyncio.run(scenario())
-    assert told == times
+    assert announced == times
     assert not faults
 
 

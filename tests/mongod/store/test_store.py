@@ -283,7 +283,7 @@ def test_a_failed_commit_has_no_effect(tmp_path: Path) -> None:
 def test_blocks_at_the_end_of_a_collection_have_full_size(store: Store) -> None:
     collection = made(store)
     insert(store, collection, *({"_id": number, "text": "x" * 1000} for number in range(40)))
-    insert(store, made(store, name="behind"), *({"_id": number, "text": "x" * 1000} for number in range(40)))
+    insert(store, made(store, name="other"), *({"_id": number, "text": "x" * 1000} for number in range(40)))
     with store.snapshot() as snapshot:
         block = snapshot.block(collection, None, None, count=60, size=60_000)
     assert len(block.documents) == 40

@@ -85,11 +85,11 @@ class ServedHistory:
         shown: dict[str, Any] = {"path": str(self._log.path), "exists": table is not None}
         if table is not None:
             newest = self._oplogs.last_committed
-            behind = max((newest >> 32) - (self.through >> 32), 0)
+            lag = max((newest >> 32) - (self.through >> 32), 0)
             shown |= {
                 "begins": to_timestamp(table.begins),
                 "through": to_timestamp(self.through),
-                "lagSeconds": Int64(behind if self.through < newest else 0),
+                "lagSeconds": Int64(lag if self.through < newest else 0),
                 "events": Int64(table.rows),
                 "files": len(table.files),
                 "bytes": Int64(table.size),
