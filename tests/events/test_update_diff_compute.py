@@ -188,7 +188,7 @@ def test_a_computed_diff_applies_and_describes(pair: tuple[dict[str, Any], dict[
     del without_paths["disambiguatedPaths"]
     assert encode(decode(describe(diff, expanded=False))) == encode(without_paths)
 
-    # Two paths may have the same dotted name, which is legal, but such a description cannot be applied.
+    # Two paths may have the same dotted name, which is legal but cannot be applied.
     reported = [*description["updatedFields"], *description["removedFields"]]
     assume(len(set(reported)) == len(reported) == count_changes(decode(diff)))
     folded = decode(raw_pre)

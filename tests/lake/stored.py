@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.add_pre_image import find_pre_image
-from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.event_reader import EventReader
@@ -19,7 +18,7 @@ from tests.support.history import History
 
 def canonical_events(history: History, shard: str = "") -> list[ChangeEvent]:
     """Return the canonical events of a history with their pre-images, as the pipeline builds them."""
-    lookups = Lookups(history.entry, history.pre_image, history.document)
+    lookups = history.lookups()
     part = DeploymentPart(shard, lookups, marks_end=True)
     events = []
     for raw in history.entries:

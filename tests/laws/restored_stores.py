@@ -48,10 +48,6 @@ def restore(store: Store, entries: Sequence[bytes]) -> None:
     store.write_now(work)
 
 
-def lookups_of(history: History) -> Lookups:
-    return Lookups(history.entry, history.pre_image, history.document)
-
-
 def any_started_stream(history: History, rng: random.Random) -> Stream:
     """Return a random stream with a start; on a log, a stream without one would start at the end."""
     stream = any_stream(history, rng)

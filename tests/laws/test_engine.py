@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.log.head import HeadLog
 from tests.laws.law_seeds import over_seeds
-from tests.laws.restored_stores import any_started_stream, lookups_of, observed, restore, restored_store, run
+from tests.laws.restored_stores import any_started_stream, observed, restore, restored_store, run
 from tests.support.choices import any_stream
 from tests.support.history import History
 from tests.support.seeds import check_histories
@@ -21,7 +21,7 @@ def compare(history: History) -> None:
         restore(store, history.entries[cut:])
         for _ in range(3):
             stream = any_started_stream(history, rng)
-            assert observed(run(stream, head, lookups_of(history), rng)) == observed(stream.run())
+            assert observed(run(stream, head, history.lookups(), rng)) == observed(stream.run())
 
 
 @over_seeds
@@ -39,7 +39,7 @@ def several_streams(history: History) -> None:
             stream = any_stream(history, rng).resumed(
                 startAtOperationTime=to_timestamp(history.timestamps[0])
             )
-            run(stream, head, lookups_of(history), rng)
+            run(stream, head, history.lookups(), rng)
         assert head.transformed <= len(history.entries)
 
 

@@ -26,7 +26,7 @@ from tailrace.mongod.store.store import Store
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED, over_seeds
-from tests.laws.restored_stores import any_started_stream, lookups_of, observed, restore, restored_store, run
+from tests.laws.restored_stores import any_started_stream, observed, restore, restored_store, run
 from tests.laws.wire_streams import WireStream, note
 from tests.support.client_workload import ClientWorkload
 from tests.support.history import History
@@ -40,7 +40,7 @@ def compare(history: History) -> None:
 
 
 def _compare(history: History, store: Store, path: Path, rng: random.Random) -> None:
-    everything = lookups_of(history)
+    everything = history.lookups()
     restore(store, history.entries)
     builder = HistoryBuilder(store, path, everything)
     for through in sorted(rng.sample(history.timestamps, rng.randrange(3))):

@@ -30,7 +30,7 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.testing.in_thread import memory_folder
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.restored_stores import lookups_of, restore, restored_store
+from tests.laws.restored_stores import restore, restored_store
 from tests.log.written_stores import collection_of, ids
 from tests.support.choices import any_stream
 from tests.support.history import History, timestamp_of
@@ -451,7 +451,7 @@ def split_over_shards(history: History) -> None:
     """A history split over several shards shows the same events as the whole."""
     rng = random.Random(history.seed)
     logs = history.split(rng.choice((1, 2, 5)), history.seed)
-    lookups = lookups_of(history)
+    lookups = history.lookups()
     stream = any_stream(history, rng)
     assert show(stream, logs, defaultdict(lambda: lookups), rng) == stream.events()
 

@@ -1,4 +1,4 @@
-"""A generated history: the oplog, the documents at every time, and the look-ups of an engine.
+"""A generated history: the oplog, the documents at every time, and the lookups of an engine.
 
 The documents are stored with the oplog and not computed from it. So a history can decide whether the events
 that the pipeline computes are right.
@@ -16,6 +16,7 @@ from tailrace.bson import keystring
 from tailrace.bson import raw as rawbson
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.entry_bytes import uuid_element
+from tailrace.events.stages.lookups import Lookups
 
 Documents = dict[str, dict[bytes, bytes]]
 """Namespace to key (see `identity`) to document."""
@@ -111,7 +112,7 @@ class History:
         """Every namespace that ever had a document, in order of appearance."""
         return list(dict.fromkeys(change.namespace for change in self.changes))
 
-    # -- look-ups of an engine ----------------------------------------------------------------------
+    # -- lookups of an engine ------------------------------------------------------------------------
 
     def entry(self, timestamp: int, term: int) -> bytes | None:
         """The entry with exactly this time and term."""
@@ -126,6 +127,10 @@ class History:
         """The document at the end of the history that has this document key (`_id` decides)."""
         del uuid  # a history's namespaces are looked up by name, as on a server without a UUID check
         return self.final_documents.get(namespace, {}).get(identity(document_key))
+
+    def lookups(self) -> Lookups:
+        """All lookups together."""
+        return Lookups(self.entry, self.pre_image, self.document)
 
     def pre_image_documents(self) -> list[bytes]:
         """The content of `config.system.preimages`, as in a dump of that collection."""

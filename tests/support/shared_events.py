@@ -1,4 +1,4 @@
-"""The canonical events of an interval, the plain way: what the vectorised pipeline is compared with."""
+"""The canonical events of an interval, made one by one: the reference for the vectorised pipeline."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -13,10 +13,10 @@ from tailrace.sources.source import OplogSource
 def shared_events(
     source: OplogSource, after: int, through: int, *, marks_end: bool = False
 ) -> Iterator[list[ChangeEvent]]:
-    """The events of an interval, and the entries a history keeps in their place (`lake/deferred_entries.py`).
+    """Yield the events of an interval, and its deferred entries (`lake/deferred_entries.py`).
 
-    Changes of documents that were there before carry the stored pre-image. One cluster time is never in two
-    lists. Raises `CommandError` 286 if an oplog does not go back that far.
+    Updates, replacements and deletes have the stored pre-image. Events of one cluster time are in one list.
+    Raises `CommandError` 286 if an oplog begins after the interval.
     """
     shards = [_events_of(source, name, after, through, marks_end=marks_end) for name in source.shards()]
     if len(shards) == 1:

@@ -112,7 +112,7 @@ class Stream:
 
     def _lookups(self, log: Sequence[bytes]) -> Lookups:
         if log is self.history.entries:
-            return Lookups(self.history.entry, self.history.pre_image, self.history.document)
+            return self.history.lookups()
         own = {timestamp_of(entry): entry for entry in log}
 
         def entry(timestamp: int, term: int) -> bytes | None:

@@ -10,7 +10,6 @@ from bson import Regex
 from tailrace.bson.documents import decode
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.scope import Scope
-from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.namespace_filter import NamespaceFilter
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.push_down import PushedMatch, push_down
@@ -23,7 +22,7 @@ SEEDS = range(40)
 
 
 def run(plan: Plan, history: History) -> list[bytes]:
-    lookups = Lookups(entry=history.entry, pre_image=history.pre_image, document=history.document)
+    lookups = history.lookups()
     engine = LocalEngine(plan, {"": lookups})
     engine.push("", history.entries)
     return engine.drain()
