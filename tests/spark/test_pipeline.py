@@ -86,7 +86,7 @@ def test_a_checkpoint_or_history_that_does_not_match_is_refused(spark: SparkSess
         with pytest.raises(Exception, match="the checkpoint and the history disagree"):
             build_all(spark, source, other)
         rs.truncate_oplog()
-        with pytest.raises(UsageError, match="what lies between is lost; name another directory"):
+        with pytest.raises(UsageError, match="the entries between are lost; name another directory"):
             HistoryJob(source, PipelineSettings(other))
         assert HistoryJob(source, PipelineSettings(tmp_path / "late")).table.begins > 0
     with (

@@ -35,7 +35,7 @@ def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, throu
             raise HistoryError(
                 f"the checkpoint and the history disagree: the history in {table.path} goes up to "
                 f"{in_words(table.through)}, and the next interval begins at {in_words(after)}; remove the "
-                "checkpoint, or the history, to begin anew"
+                "checkpoint, or the history, to start again"
             )
         _check_files(table, added, after, through)
         if write_commit(table, "WRITE", added=added, transactions=position_transactions(THROUGH, through)):
@@ -82,7 +82,9 @@ def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, th
     last_time = after
     for file in added:
         if file.first_time <= last_time or file.last_time > through or file.first_token <= end:
-            raise HistoryError(f"the file {file.path} does not lie in its place in the history")
+            raise HistoryError(
+                f"the file {file.path} is outside of its interval, or not after the last row of the history"
+            )
         end, last_time = file.last_token, file.last_time
     _check_presence(table, added)
 
@@ -90,4 +92,4 @@ def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, th
 def _check_presence(table: HistoryTable, added: Sequence[AddedFile]) -> None:
     for file in added:
         if not (table.path / file.path).exists():
-            raise HistoryError(f"the file {file.path} was cleared away before it was committed")
+            raise HistoryError(f"the file {file.path} was deleted before it was committed")

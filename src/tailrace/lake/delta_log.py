@@ -37,7 +37,7 @@ def changed_by_others(path: Path) -> HistoryError:
     """The error of a table whose files are not those that Tailrace wrote."""
     return HistoryError(
         f"the table in {path} was changed by another program, and its files are not in order any more; "
-        "restore an older version of it, or remove it to begin anew"
+        "restore an older version of it, or remove it to start again"
     )
 
 

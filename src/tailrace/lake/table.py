@@ -118,7 +118,7 @@ class HistoryTable:
         if identity != self.identity:
             raise HistoryError(
                 f"the history in {self.path} belongs to {self.identity}, not to {identity}; "
-                "name another folder, or remove it to begin anew"
+                "name another folder, or remove it to start again"
             )
 
     def refresh(self) -> bool:

@@ -32,7 +32,7 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     if oldest - 1 > table.through:
         raise UsageError(
             f"the history {path} ends with {in_words(table.through)} and the oplog of the source begins with "
-            f"{in_words(oldest)}: what lies between is lost; name another directory for a history that "
+            f"{in_words(oldest)}: the entries between are lost; name another directory for a history that "
             "begins now"
         )
     return table
