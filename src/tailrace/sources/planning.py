@@ -21,7 +21,7 @@ _MOST_PARTS: Final = 64
 _SAMPLED_FIRST: Final = 16
 _SAMPLED_THEN: Final = 484
 _SAMPLED_BYTES: Final = 1 << 20
-"""After so many entries or bytes the others are assumed to be like them."""
+"""After this many entries or bytes the others are assumed to be like them."""
 
 
 class Planner:
