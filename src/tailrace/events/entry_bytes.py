@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
-from tailrace.events.layout.entry import TAIL_LEADS, TAIL_STRUCT
+from tailrace.events.layout.entry import tail
 from tailrace.events.oplog_entry import OpTime
 
 UUID_SUBTYPE: Final = b"\x04"
@@ -23,8 +23,6 @@ APPLIED_SEPARATELY: Final = 1
 
 _TRUE: Final = b"\x08%b\0\x01"
 _FALSE: Final = b"\x08%b\0\x00"
-_TS, _T, _V, _WALL = TAIL_LEADS
-_FORMAT_VERSION: Final = 2
 _OPTIME: Final = Struct("<i4sQ3sqx")
 
 
@@ -95,7 +93,7 @@ def entry_around(
     parts = [
         session,
         elements,
-        TAIL_STRUCT.pack(_TS, time.ts, _T, time.term, _V, _FORMAT_VERSION, _WALL, wall, 0)[:-1],
+        tail(time.ts, time.term, wall),
     ]
     if previous is not None:
         parts.append(rawbson.element(rawbson.DOCUMENT, b"prevOpTime", optime_document(previous)))

@@ -51,10 +51,11 @@ TAIL: Final[tuple[tuple[str, int, Hole], ...]] = (
 """The fields after the documents, eight bytes each; a NUL ends the entry"""
 
 TAIL_LEADS: Final = tuple(b"%c%b\0" % (kind, name.encode()) for name, kind, _ in TAIL)
-_WIDTH: Final = 8
-TAIL_SIZE: Final = sum(len(lead) + _WIDTH for lead in TAIL_LEADS) + 1
+TAIL_WIDTH: Final = 8
+"""The size of each of their values"""
+TAIL_SIZE: Final = sum(len(lead) + TAIL_WIDTH for lead in TAIL_LEADS) + 1
 TAIL_LEAD_OFFSETS: Final = tuple(
-    sum(len(lead) + _WIDTH for lead in TAIL_LEADS[:place]) for place in range(len(TAIL_LEADS))
+    sum(len(lead) + TAIL_WIDTH for lead in TAIL_LEADS[:place]) for place in range(len(TAIL_LEADS))
 )
 TAIL_OFFSETS: Final[dict[Hole, int]] = {
     hole: offset + len(lead)
@@ -74,3 +75,12 @@ TAIL_STRUCT: Final = _struct(**{TIME: "Q"})
 """Names and values in turn, then the final NUL"""
 TAIL_SLICES: Final = _struct(**{TIME: "Q", VERSION: "8s", WALL: "8s"})
 """The same for readers, who take the date as bytes"""
+
+
+def tail(ts: int, term: int, wall: int) -> bytes:
+    """The fields after the documents, without the final NUL; ``wall`` is in milliseconds."""
+    ts_lead, t_lead, v_lead, wall_lead = TAIL_LEADS
+    return TAIL_STRUCT.pack(ts_lead, ts, t_lead, term, v_lead, _FORMAT_VERSION, wall_lead, wall, 0)[:-1]
+
+
+_FORMAT_VERSION: Final = 2

@@ -13,6 +13,7 @@ from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.change_event import EventKind
 from tailrace.events.event_token import NO_INDEX
 from tailrace.events.layout import event as events_layout
+from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_WIDTH
 from tailrace.events.layout.event import NO_SESSION, ChangeLayout
 from tailrace.events.layout.template import (
     DOCUMENT,
@@ -22,7 +23,6 @@ from tailrace.events.layout.template import (
     TIME,
     TRANSACTION_NUMBER,
     UPDATE,
-    WALL,
     Hole,
     Template,
 )
@@ -231,7 +231,7 @@ def _token(rows: PlainRows) -> Sequence[Piece]:
     return _filled(rows.shared.kind.token, values)
 
 
-_HOLES: Final = frozenset({TIME, WALL, DOCUMENT, KEY, UPDATE, TRANSACTION_NUMBER, SESSION})
+_HOLES: Final = frozenset({DOCUMENT, KEY, UPDATE, TRANSACTION_NUMBER, SESSION, *TAIL_OFFSETS})
 
 
 def stored_layout(kind: EventKind, session: int = NO_SESSION) -> ChangeLayout | None:
@@ -248,14 +248,15 @@ def _event(rows: PlainRows) -> Sequence[Piece]:
     if rows.object_ids is not None:
         key = lines(entries.buffer, entries.key, int(entries.key_size[0]))
     values: dict[Hole, Sequence[Piece]] = {
-        TIME: (little_endian(entries.ts, "<u8"),),
-        WALL: (little_endian(entries.wall, "<i8"),),
         DOCUMENT: (Slices(entries.buffer, entries.o, entries.o_size),),
         KEY: (key,),
         UPDATE: () if rows.descriptions is None else (rows.descriptions,),
         TRANSACTION_NUMBER: () if transaction is None else (transaction.number,),
         SESSION: () if transaction is None else (transaction.lsid,),
     }
+    for hole, offset in TAIL_OFFSETS.items():
+        if hole in found.template.holes:
+            values[hole] = (lines(entries.buffer, entries.tail + offset, TAIL_WIDTH),)
     pieces = [*_filled(found.template, values), b"\0"]
     size = Group(entries.number, pieces).lengths() + 4
     return [little_endian(size, "<i4"), *pieces]

@@ -55,6 +55,8 @@ class PlainEntries:
     ts: npt.NDArray[np.uint64]
     wall: Positions
     """milliseconds"""
+    tail: Positions
+    """where the fields begin that `TAIL` of `events/layout/entry.py` lists"""
 
     def at(self, rows: npt.NDArray[Any]) -> "PlainEntries":
         """Some of them."""
@@ -70,6 +72,7 @@ class PlainEntries:
             self.key_size[rows],
             self.ts[rows],
             self.wall[rows],
+            self.tail[rows],
         )
 
     def __len__(self) -> int:
@@ -156,6 +159,7 @@ def find_plain(entries: Sequence[bytes]) -> PlainEntries:
         np.where(is_delete, o_size, o2_size),
         ts,
         wall,
+        end,
     )
     return found if is_plain.all() else found.at(np.flatnonzero(is_plain))
 

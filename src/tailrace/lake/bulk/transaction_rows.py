@@ -14,6 +14,7 @@ from tailrace.bson.dates import LAST_DATE, date_value
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import index_hex, single_id_hex
+from tailrace.events.layout.entry import tail
 from tailrace.events.layout.event import session_of
 from tailrace.events.oplog_entry import Extras
 from tailrace.events.update_diff import describe, diff_of
@@ -125,7 +126,9 @@ def _entries(events: Sequence[ChangeEvent]) -> PlainEntries:
     """The operations as if each were an entry."""
     documents = [event.entry.o for event in events]
     keys = [event.document_key or b"" for event in events]
-    memory = b"".join([*documents, *keys, bytes(PADDING)])
+    walls = [date_value(event.entry.wall) for event in events]
+    tails = [tail(event.entry.ts, event.entry.term, wall) for event, wall in zip(events, walls, strict=True)]
+    memory = b"".join([*documents, *keys, *tails, bytes(PADDING)])
     o_size = np.fromiter(map(len, documents), np.int64, len(documents))
     key_size = np.fromiter(map(len, keys), np.int64, len(keys))
     o = np.cumsum(o_size) - o_size
@@ -141,5 +144,6 @@ def _entries(events: Sequence[ChangeEvent]) -> PlainEntries:
         o_size.sum() + np.cumsum(key_size) - key_size,
         key_size,
         np.array([event.entry.ts for event in events], np.uint64),
-        np.frombuffer(b"".join([event.entry.wall for event in events]), "<i8"),
+        np.array(walls, np.int64),
+        o_size.sum() + key_size.sum() + np.arange(len(events)) * len(tails[0]),
     )
