@@ -45,7 +45,7 @@ def _identifier(event: ChangeEvent, version: int) -> bytes | None:
 def token_document(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
     """The token as the BSON document that clients see as `_id`."""
     key = event.document_key
-    if key is not None and version == 2:
+    if key is not None and version == CURRENT_VERSION:
         write_key = _SINGLE_ID_KEYS.get(key[4:9])
         key_hex = None if write_key is None else write_key(key)
         if key_hex is not None:
@@ -55,7 +55,7 @@ def token_document(event: ChangeEvent, version: int = CURRENT_VERSION) -> bytes:
             size = _FIXED_SIZE + len(index) + len(middle) + len(key_hex)
             lead = _LEADS.get(size) or _lead(size)
             return b"".join((lead, _time_and_version(entry.ts), index, middle, key_hex, _END))
-    elif version == 2 and event.ddl is not None and event.ddl.description is not None:
+    elif version == CURRENT_VERSION and event.ddl is not None and event.ddl.description is not None:
         numbered = _numbered(event, event.ddl.description)
         if numbered is not None:
             return numbered
@@ -115,7 +115,7 @@ def _numbered(event: ChangeEvent, description: bytes) -> bytes | None:
 
 def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[bytes, bytes]:
     """The part of a token's text between its beginning and the number, and its type bits."""
-    key = resume_token(event, 2).key_string()
+    key = resume_token(event).key_string()
     text = key.data.hex().upper().encode()
     return text[len(lead) : -len(ending)], key.type_bits
 

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.events.layout.event import shape_of
+from tailrace.events.layout.token import CURRENT_VERSION
 
 FORMAT: Final = 2
 """Counts changes of the columns or of what they hold. 1 was the format without a number."""
-TOKEN_VERSION: Final = 2
+TOKEN_VERSION: Final = CURRENT_VERSION
 
 CANONICAL: Final = shape_of(expanded=True, raw_update=False, commit_timestamp=True, from_migrate=True)
 """How `event` shows an event: with everything that any stream could show, but for images and raw updates"""
