@@ -1,4 +1,4 @@
-"""A change event before it has a shape.
+"""A change event, before it is rendered in a stream's shape.
 
 Transform makes one `ChangeEvent` from one oplog entry. It holds everything any stream could show, as raw
 BSON slices of the entry; what a particular stream shows (expanded fields, raw updates, token version) is
@@ -58,7 +58,7 @@ def make_kind(
 
 @dataclass(frozen=True, slots=True)
 class DdlParts:
-    """What events other than document changes carry besides their kind."""
+    """What events other than document changes have besides their kind."""
 
     description: bytes | None = None
     """`operationDescription`; it goes into the token whether or not the stream shows it"""
@@ -67,7 +67,7 @@ class DdlParts:
     shows_uuid: bool = True
     to: bytes | None = None
     resharding_uuid: bytes | None = None
-    """the element as it stands in the entry"""
+    """the element as in the entry"""
     state_before_change: bytes | None = None
     ns_type: str | None = None
 
@@ -77,10 +77,10 @@ class ChangeEvent:
 
     `document_key` is set for document changes. `full_document` is what an insert or a replace stored,
     `update` is the whole `o` of a delta update. `ddl` is set for everything else. An invalidate event has
-    its `cause` and nothing of its own: its token is the cause's with one flag set. `shard` is where the entry
-    was written, for look-ups that only that shard can answer. `shown` is what an event of many streams looked
-    like in the one that rendered it last. `pre_image` is the document before the change, if whoever made the
-    event knew it; else it is looked up when a stream wants it.
+    its `cause` and nothing else: its token is the cause's with one flag set. `shard` is where the entry was
+    written, for look-ups that only that shard can answer. `shown` is the shape, the token version and the
+    bytes of the last rendering. `pre_image` is the document before the change, if it was known when the event
+    was made; else it is looked up when a stream needs it.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class ChangeEvent:
 
 
 class EventKinds:
-    """The kinds met so far, found by the entry's head in the common case."""
+    """The kinds found so far, by the entry's head in the common case."""
 
     def __init__(self) -> None:
         self._by_head: dict[tuple[Head, str], EventKind] = {}

@@ -1,8 +1,8 @@
-"""Oplog entries as bytes, every field where MongoDB's writer puts it.
+"""Write oplog entries as bytes, with every field where MongoDB's writer puts it.
 
-An `Operation` is what an entry and an element of an `applyOps` array have in common; `entry_bytes` puts the
-session's fields in front of it and its time behind it. Documents are handed over as finished BSON: what was
-stored and what was logged are the same bytes.
+An `Operation` is the part that an entry and an element of an `applyOps` array share; `entry_bytes` puts the
+session's fields before it and its times after it. Documents are passed as finished BSON: what was stored and
+what was logged are the same bytes.
 """
 
 from collections.abc import Sequence

@@ -121,7 +121,7 @@ def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[byte
 
 
 def single_id_hex(key: bytes) -> bytes | None:
-    """How a document key continues a token of version 2, up to the token's last three bytes.
+    """The digits of a document key in a token of version 2; the token's last three bytes follow them.
 
     None if it is not a single `_id` of an ordinary type; then the general encoder has to write it.
     """

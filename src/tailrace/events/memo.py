@@ -1,7 +1,7 @@
-"""Tables of things worked out before, which must not grow without end.
+"""Tables of computed values with a limited size.
 
-A deployment has few namespaces, so these tables stay small; one that meets ten thousand starts anew, which
-costs a little time and nothing else.
+A deployment has few namespaces, so these tables stay small. One that reaches ten thousand entries is emptied,
+which only costs time.
 """
 
 from typing import Final, TypeVar
@@ -13,7 +13,7 @@ LIMIT: Final = 10_000
 
 
 def remember(table: dict[K, V], key: K, value: V) -> V:
-    """Enter a value into a table, emptying it first if it is full; gives the value back.
+    """Enter a value into a table, emptying it first if it is full; return the value.
 
     >>> table: dict[str, int] = {}
     >>> remember(table, "a", 1), table

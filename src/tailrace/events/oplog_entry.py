@@ -6,8 +6,7 @@ inserts, updates and deletes that begin with the same bytes up to `o` and end in
 beginning is looked up in a table of beginnings seen before, and the end is read with one `struct` call.
 Every other entry (commands, no-ops, sessions, retryable writes, migrations) takes the general road.
 
-Cluster times are 64-bit integers, seconds in the high half and increment in the low half, as they are
-stored: they compare and print as they are and need no object.
+Cluster times are 64-bit integers, seconds in the high half and increment in the low half, as in BSON.
 """
 
 import struct
@@ -42,9 +41,9 @@ _STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """What all entries of one operation on one collection have in common.
+    """The facts shared by all entries of one operation on one collection.
 
-    Compared by identity, so that stages can keep what they derive from it in a dict of their own.
+    Compared by identity, so that stages can use it as the key of what they derive from it.
     """
 
     op: str
@@ -53,7 +52,7 @@ class Head:
 
     @property
     def holds_views(self) -> bool:
-        """Whether this is where a database keeps its view definitions."""
+        """Whether this is the collection with a database's view definitions."""
         return self.ns.endswith(".system.views") and self.collection == "system.views"
 
     @property
@@ -98,7 +97,7 @@ class Extras:
     apply_ops_ts: int = 0
     """Cluster time of the `applyOps` entry that holds the operation"""
     operations_before: int = 0
-    """How many operations of the transaction stand in entries before that one"""
+    """How many operations of the transaction are in entries before that one"""
     outer_from_migrate: bool = False
     """Whether the entry that commits the operation came from a migration as a whole"""
     outer_is_timeseries: bool = False
@@ -191,7 +190,7 @@ class EntryReader:
                 if ts_lead == _TS and t_lead == _T and v_lead == _V and wall_lead == _WALL and not nul:
                     return OplogEntry(raw, head, o, o2, ts, term, wall, PLAIN)
         except (IndexError, struct.error):
-            pass  # not a plain entry, or not BSON: the general road says which
+            pass  # not a plain entry, or not BSON: the general road finds out which
         return self._read_any(raw)
 
     def _beginning(self, raw: bytes) -> tuple[Head | None, bytes, bytes | None, int]:
@@ -218,7 +217,7 @@ class EntryReader:
         return entry
 
     def _remember(self, entry: OplogEntry) -> None:
-        """Keep the beginning of a document change, if it is of the usual form."""
+        """Remember the beginning of a document change, if it is of the usual form."""
         raw, head = entry.raw, entry.head
         if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(OP_LEAD, 4):
             start = O_BASE + raw[NS_SIZE] + (raw[NS_SIZE + 1] << 8)
@@ -232,12 +231,12 @@ class EntryReader:
     def read_inner(self, raw: bytes, outer: OplogEntry, extras: Extras, index: int) -> OplogEntry:
         """An operation inside `applyOps`; its times are those of the entry that commits it.
 
-        ``extras`` is what all operations of the `applyOps` have; flags of its own are added to a copy.
+        ``extras`` is shared by all operations of the `applyOps`; flags of one operation are added to a copy.
         """
         try:
             head, o, o2, end = self._beginning(raw)
             rest = len(raw) - end
-            # Behind the documents there is nothing, or the statement's number in a retryable batch.
+            # After the documents there is nothing, or the statement's number in a retryable batch.
             if head is not None and (
                 rest == 1 or (rest == _STATEMENT_SIZE and raw.startswith(_STATEMENT, end))
             ):
@@ -252,7 +251,7 @@ class EntryReader:
         return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras, index)
 
     def read_inserts(self, entry: OplogEntry) -> "InsertedDocuments | None":
-        """What a vectored entry inserts, if it holds nothing else than plain inserts into one collection."""
+        """What a vectored entry inserts, if it has only plain inserts into one collection."""
         o = entry.o
         extras = entry.extras
         is_batch = extras.multi_op_type == 1 or (extras.lsid is None and extras.previous is None)
@@ -291,11 +290,11 @@ class EntryReader:
                 keys.append(o[end + 4 : end_of_key])
                 position = next_one
         except (CommandError, IndexError, ValueError, struct.error):
-            return None  # the general road says what is wrong
+            return None  # the general road raises the error
         return InsertedDocuments(head, documents, keys)
 
     def synthetic(self, ns: str, o2: bytes, outer: OplogEntry, extras: Extras) -> OplogEntry:
-        """A no-op entry that stands in no oplog, made while a transaction is unwound."""
+        """A no-op entry that is in no oplog, made while a transaction is unwound."""
         return OplogEntry(
             rawbson.EMPTY,
             self._head("n", ns, None),

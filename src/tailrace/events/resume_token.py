@@ -1,4 +1,4 @@
-"""Resume tokens: a place in a change stream, as text that sorts like the stream.
+"""Resume tokens: a position in a change stream, as text that sorts like the stream.
 
 A token document is ``{_data: <hex>, _typeBits?: <binary>}``. The hex text is a KeyString of these components:
 
@@ -14,7 +14,7 @@ A token document is ``{_data: <hex>, _typeBits?: <binary>}``. The hex text is a 
 = ================= =========================================================================================
 
 A high water mark names a point in time, "everything from here on"; an event token names one event, and means
-"everything behind it". docs/resume-token.md explains the format with an example.
+"everything after it". docs/resume-token.md explains the format with an example.
 """
 
 from binascii import Error as HexError
@@ -184,7 +184,7 @@ def key_bytes(data: str) -> bytes:
 
 
 def cluster_time_of(data: str) -> int:
-    """The cluster time of a token, read from its first 18 hex digits; the others are not looked at.
+    """The cluster time of a token, read from its first 18 hex digits; the others are ignored.
 
     >>> cluster_time_of("8263515EAC00000002...") == 0x63515EAC_00000002
     True
@@ -200,14 +200,14 @@ def cluster_time_of(data: str) -> int:
 class Resume(Enum):
     """What an event means to a stream that looks for the client's token."""
 
-    CHECK_NEXT = "the event lies before the token: skip it"
+    CHECK_NEXT = "the event is before the token: skip it"
     FOUND = "the event is the one the token names"
-    SURPASSED = "the event lies behind the token"
+    SURPASSED = "the event is after the token"
     NEEDS_SPLIT = "the token names a piece of this event: split it again"
 
 
 def compare_for_resume(event: ResumeToken, client: ResumeToken) -> Resume:
-    """Where an event stands to the client's token; versions are not compared."""
+    """Compare an event with the client's token; versions are not compared."""
     place = (event.cluster_time, event.kind, event.txn_op_index, event.from_invalidate, event.uuid or b"")
     wanted = (
         client.cluster_time,

@@ -1,8 +1,8 @@
-"""Changing what the history holds, in steps that happen as a whole or not at all.
+"""Change the history in atomic steps.
 
 A commit of new rows carries the interval of cluster times it covers: its end is the version of an application
 transaction, stored in the same atomic step as the files. A driver that dies between writing and committing
-writes the same interval again; one that dies behind the commit finds the interval there and passes over it.
+writes the same interval again; one that dies after the commit finds the interval there and skips it.
 """
 
 import os
@@ -18,14 +18,14 @@ from tailrace.lake.table import HistoryTable
 
 _ATTEMPTS: Final = 10
 _CHECKPOINT_ANYWAY: Final = 1000
-"""Commits after which the log is tidied here, should nobody else do it"""
+"""Commits after which the log is tidied here, if nothing else does it"""
 
 
 def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, through: int) -> bool:
     """Add the rows of the interval (after, through]; False if the history holds it already.
 
-    An interval without rows is committed too: that nothing happened is worth knowing. ``table`` shows the new
-    version afterwards. Raises `HistoryError` if the history does not end where the interval begins.
+    An interval without rows is committed too, so that `through` moves. ``table`` shows the new version
+    afterwards. Raises `HistoryError` if the history does not end where the interval begins.
     """
     for _ in range(_ATTEMPTS):
         table.refresh()
@@ -52,10 +52,10 @@ def change_files(
     removed: Sequence[AddedFile],
     begins: int | None = None,
 ) -> bool:
-    """Put files in the place of others that have the same rows, or let the oldest go.
+    """Replace files by others that have the same rows, or remove the oldest ones.
 
-    In the latter case the history ``begins`` later. False if some of the files are no longer part of it, and
-    nothing was changed.
+    In the latter case the history ``begins`` later. Return False, and change nothing, if some of the files
+    are no longer part of it.
     """
     for _ in range(_ATTEMPTS):
         table.refresh()

@@ -1,10 +1,10 @@
-"""Small files become large ones, in order, beside a running pipeline and readers.
+"""Merge small files into large ones, while a pipeline and readers run.
 
 A pipeline that follows a deployment commits a small file many times a second. Files that are neighbours in
 the order of tokens are merged into one; the commit that puts it in their place changes no data. A file that
-was merged before waits until as much has come behind it, so that no row is rewritten often.
+was merged before waits until as much has been written after it, so that no row is rewritten often.
 
-The old files stay where they are for a while: readers of an older version still want them (`vacuum.py`).
+The old files stay for a while, for readers of an older version (`vacuum.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +33,9 @@ def compact(
     small_bytes: int = SMALL_BYTES,
     min_files: int = MIN_FILES,
 ) -> int:
-    """Merge what is worth merging, files of the log included; how many data files were replaced.
+    """Merge what is worth merging, files of the log included; return how many data files were replaced.
 
-    If somebody else changed the same files meanwhile, those are left for the next time.
+    Files that another process changes meanwhile are left for the next time.
     """
     table.refresh()
     replaced = 0
@@ -67,7 +67,7 @@ def candidates(
 
 
 def _without_heavy_start(group: list[AddedFile]) -> list[AddedFile]:
-    """Leave out what was merged before, until enough has come behind it."""
+    """Leave out what was merged before, until enough has been written after it."""
     rest = sum(file.size for file in group)
     for position, file in enumerate(group):
         rest -= file.size
@@ -81,7 +81,7 @@ def _merge(table: HistoryTable, files: Sequence[AddedFile]) -> bool:
     try:
         merged = write_files(table.path, _rows(table, files), name=name, target_bytes=_WHOLE)
     except FileNotFoundError:
-        return False  # somebody else merged them, and cleared them away
+        return False  # another process merged and deleted them
     return change_files(table, merged, removed=files)
 
 

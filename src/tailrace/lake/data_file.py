@@ -1,4 +1,4 @@
-"""One Parquet file of the history, as the table's log tells of it."""
+"""One Parquet file of the history, as the table's log describes it."""
 
 import json
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class AddedFile:
 
     @property
     def stats(self) -> str:
-        """What Delta's readers use to pass over files."""
+        """The statistics by which Delta's readers skip files."""
         least = {"token": self.first_token, "cluster_time": _second(self.first_time)}
         greatest = {"token": self.last_token, "cluster_time": _second(self.last_time)}
         if self.first_wall is not None and self.last_wall is not None:

@@ -1,9 +1,9 @@
-"""Entries that the shared part makes no event of, but some stream might.
+"""Entries that the shared part makes no event of, but some streams do.
 
 There are two kinds. A no-op whose payload names an unknown type is an event for a stream that lists the type
-in `supportedEvents`. An entry whose events cannot be worked out makes every stream fail that can see it, with
-the reason. The history keeps both as they stand in the oplog, in their place in the order, and a stream that
-sees one works it out for itself.
+in `supportedEvents`. An entry whose events cannot be computed makes every stream fail that can see it, with
+the reason. The history stores the bytes of both, in their place in the order, and a stream that sees one
+computes its events.
 """
 
 from typing import Final
@@ -14,12 +14,12 @@ from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.plan import DeploymentPart
 
 _DEFERRED: Final = DdlParts()
-"""Known by identity: what an entry carries that is no event"""
+"""Known by identity: marks an entry that is in the place of its events"""
 _KINDS: Final = EventKinds()
 
 
 def is_deferred_noop(entry: OplogEntry) -> bool:
-    """Whether an entry that the shared part passed over has to be kept: a no-op with a payload."""
+    """Whether an entry without events has to be stored: a no-op with a payload."""
     return entry.head.op == "n" and entry.o2 is not None and len(entry.o2) > len(rawbson.EMPTY)
 
 
@@ -33,14 +33,14 @@ def deferred(entry: OplogEntry, shard: str = "") -> ChangeEvent:
 
 
 def is_deferred(event: ChangeEvent) -> bool:
-    """Whether this stands for an entry and is no event."""
+    """Whether this is an entry in the place of its events."""
     return event.ddl is _DEFERRED
 
 
 def events_or_deferred(part: DeploymentPart, entry: OplogEntry, shard: str = "") -> list[ChangeEvent]:
-    """What the history holds of an entry: its events, or the entry itself where that is all there is."""
+    """What the history stores of an entry: its events, or the deferred entry."""
     batch = part.events(entry)
     if batch.failure is not None or (not batch.items and is_deferred_noop(entry)):
-        # A stream shows the events before the one that fails too; it finds them again in the entry.
+        # A stream also shows the events before the one that fails; it finds them again in the entry.
         return [deferred(entry, shard)]
     return batch.items

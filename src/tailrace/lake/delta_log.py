@@ -1,8 +1,8 @@
-"""What the table's log says: which files there are, and up to where.
+"""Read the table's Delta log: its files and positions.
 
-Delta keeps a table's state as one numbered JSON file for each commit, and checkpoints of many commits. The
-first look goes through `deltalake`; from then on a reader only asks whether the next number exists, which
-costs microseconds, and reads the few lines it holds.
+Delta stores a table's state as one numbered JSON file for each commit, and checkpoints of many commits. The
+first state is read by `deltalake`; from then on a reader only checks whether the next number exists, which
+takes microseconds, and reads its few lines.
 """
 
 import json
@@ -64,12 +64,12 @@ class DeltaLog:
         self._load()
 
     def refresh(self) -> bool:
-        """Take over what was committed since; whether there was anything."""
+        """Read what was committed since; return whether there was anything."""
         before = self.version
         while self._apply_next():
             pass
         if self.version == before and self._checkpoint_mark() != self._checkpoint:
-            # Somebody who sleeps for long may find that the log in front of a checkpoint was cleared away.
+            # A reader that did not refresh for long may find that the log before a checkpoint was deleted.
             self._checkpoint = self._checkpoint_mark()
             if self.checkpoint_version() > self.version:
                 self._load()
@@ -134,11 +134,11 @@ class DeltaLog:
         try:
             return int(json.loads((self._log / _LAST_CHECKPOINT).read_text())["version"])
         except (FileNotFoundError, ValueError, KeyError):
-            return -1  # it is being replaced: the next look will tell
+            return -1  # it is being replaced: the next refresh will find it
 
 
 def _files(table: DeltaTable) -> list[AddedFile] | None:
-    """The files, with the ranges that their statistics tell; None if one has none."""
+    """The files with the ranges of their statistics; None if one has none."""
     rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     if any(row.get("min.token") is None or row.get("max.token") is None for row in rows):
         return None

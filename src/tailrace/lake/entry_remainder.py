@@ -1,7 +1,7 @@
 """The column `entry_rest`: what an event does not show of its oplog entry, and a stream must know.
 
-It is null for most rows: inserts, replacements and deletes, alone or in a vectored batch, retryable or not,
-show all there is to know. Else it is a BSON document with some of these fields:
+It is null for most rows: the events of inserts, replacements and deletes, alone or in a vectored batch,
+retryable or not, show everything. Else it is a BSON document with some of these fields:
 
 ================= ===================================================================================
 entry             the whole oplog entry: commands, no-ops, view definitions, deferred entries, and changes
@@ -11,7 +11,7 @@ o                 the logged diff of an update
 lsid, txnNumber   the transaction's session
 commitTimestamp   of a prepared transaction
 applyOpsTs        cluster time of the entry that holds the operation, if another one commits it
-operationsBefore  how many operations of the transaction stand in entries before that one
+operationsBefore  how many operations of the transaction are in entries before that one
 fromMigrate, isTimeseries            flags of the operation
 outerFromMigrate, outerIsTimeseries  flags of the entry that commits it
 ================= ===================================================================================
@@ -42,7 +42,7 @@ _TRUE: Final = b"\x01"
 
 
 def entry_rest(event: ChangeEvent, *, whole: bool = False) -> bytes | None:
-    """What has to be kept of an event's entry besides the event; the ``whole`` of it if nothing else is."""
+    """What has to be stored of an event's entry besides the event; with ``whole``, all of it."""
     extras = event.entry.extras
     if event.ddl is None and not whole:
         update = event.update
@@ -98,7 +98,7 @@ def _matters(extras: Extras, ts: int) -> bool:
 def _operation(entry: OplogEntry) -> bytes:
     if entry.raw != rawbson.EMPTY:
         return entry.raw
-    # The end of a transaction stands in no oplog.
+    # The end of a transaction is in no oplog.
     return rawbson.document(
         rawbson.string(b"op", entry.head.op.encode()),
         rawbson.string(b"ns", entry.head.ns.encode()),
@@ -139,7 +139,7 @@ class EntryRest:
     __slots__ = ("entry", "extras", "operation", "update", "wall")
 
     def __init__(self, raw: bytes | None, ts: int, *, in_apply_ops: bool) -> None:
-        """``ts`` is the event's cluster time; ``in_apply_ops`` says whether `txn_index` is not null."""
+        """``ts`` is the event's cluster time; ``in_apply_ops`` is whether `txn_index` is not null."""
         extras = Extras(in_apply_ops=True, apply_ops_ts=ts) if in_apply_ops else Extras()
         is_plain = not in_apply_ops
         self.entry: bytes | None = None

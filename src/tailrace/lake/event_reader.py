@@ -1,7 +1,7 @@
-"""Rows of the history back to canonical events: they render and filter as if they came from the oplog.
+"""Turn rows of the history into canonical events, equal to those made from the oplog.
 
-Most rows are document changes that tell everything: their documents are slices of the event. For all others
-the logged entry is read and transformed again, by the same code that did it for the pipeline.
+Most rows are document changes that show everything: their documents are slices of the event. For all others
+the stored entry is read and transformed again, by the code that the pipeline used.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ _CONTAINER: Final = Head("c", "admin.$cmd", None)
 
 
 class EventReader:
-    """Gives events back; remembers the kinds it has met."""
+    """Reads events; remembers their kinds."""
 
     def __init__(self) -> None:
         self._kinds = RowKinds()
@@ -36,7 +36,7 @@ class EventReader:
     def events(self, batch: pa.RecordBatch) -> list[ChangeEvent]:
         """The events of a batch with the columns of `STREAM_COLUMNS`, one for each row.
 
-        A deferred entry is one for which `is_deferred` holds.
+        `is_deferred` is true for deferred entries.
         """
         codes, kinds = self._kinds.of(batch)
         columns = [

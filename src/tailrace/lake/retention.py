@@ -1,7 +1,7 @@
-"""Giving up the oldest part of a history; by default nothing is.
+"""Remove the oldest part of a history; by default nothing is removed.
 
-Whole files go, the oldest first, and the history begins where the last of them ended: a stream that wants to
-resume before that gets ChangeStreamHistoryLost.
+Whole files are removed, the oldest first, and the history begins where the last of them ended: resuming
+before that fails with ChangeStreamHistoryLost.
 """
 
 import time
@@ -18,10 +18,10 @@ def retain(
     max_bytes: int | None = None,
     now: float | None = None,
 ) -> int:
-    """Remove what is older than an age or too much for a size; how many files went.
+    """Remove files older than an age, or beyond a size; return how many were removed.
 
     The age of a file is that of its newest row, by wall time; one without wall times has none, and stays
-    until the size decides. The newest file stays whatever its size. ``now`` is in seconds since 1970.
+    until the size decides. The newest file always stays. ``now`` is in seconds since 1970.
     """
     table.refresh()
     limit = None

@@ -44,7 +44,7 @@ class RowKind:
 
 
 class RowKinds:
-    """The kinds met so far."""
+    """The kinds found so far."""
 
     def __init__(self) -> None:
         self._kinds = EventKinds()
@@ -52,7 +52,7 @@ class RowKinds:
         self._known: dict[tuple[str | None, ...], RowKind | Other] = {}
 
     def of(self, batch: pa.RecordBatch) -> tuple[Codes, dict[int, RowKind | Other]]:
-        """A number for each row, and what the numbers stand for."""
+        """A number for each row, and the kinds that the numbers mean."""
         codes = np.zeros(batch.num_rows, np.int64)
         dictionaries = []
         for name in _COLUMNS:

@@ -25,7 +25,7 @@ from tailrace.lake.schema import CANONICAL, SCHEMA, TOKEN_VERSION, time_columns
 
 
 class RowBuilder:
-    """Makes batches of rows; keeps what kinds of events look like in columns."""
+    """Makes batches of rows; remembers the columns of kinds of events."""
 
     def __init__(self) -> None:
         self._codes: dict[EventKind, int] = {}
@@ -36,7 +36,7 @@ class RowBuilder:
     ) -> pa.RecordBatch:
         """The rows of some events, in their order.
 
-        ``pre_images`` has one for each event; without it, what the events carry themselves is taken.
+        ``pre_images`` has one item for each event; without it, those of the events are taken.
         """
         if len(self._kinds) > LIMIT:
             self._codes.clear()

@@ -1,4 +1,4 @@
-"""The history table: where its files are, how far it goes, and reading it in order.
+"""The history table: its files, its positions, and reading it in order.
 
 A table object is one reader's view. It shows a committed version, and moves to the newest by `refresh`. Files
 have disjoint ranges of tokens and of cluster times, so reading in order is reading file after file.
@@ -51,12 +51,12 @@ class HistoryTable:
 
     @classmethod
     def open(cls, path: str | Path) -> "HistoryTable":
-        """A history that is there; `HistoryError` if it is not, or the folder holds something else."""
+        """Open a history; raise `HistoryError` if there is none, or the folder contains something else."""
         return cls(Path(path), DeltaLog(Path(path)))
 
     @classmethod
     def create(cls, path: str | Path, *, identity: str, begins: int) -> "HistoryTable":
-        """A new history of the deployment ``identity``, of everything behind the cluster time ``begins``."""
+        """A new history of the deployment ``identity``, of everything after the cluster time ``begins``."""
         Path(path).mkdir(parents=True, exist_ok=True)
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
@@ -80,12 +80,12 @@ class HistoryTable:
 
     @property
     def begins(self) -> int:
-        """The cluster time behind which everything is here."""
+        """The cluster time after which the table is complete."""
         return read_position(BEGINS, self._log.transactions) or 0
 
     @property
     def through(self) -> int:
-        """The cluster time up to which everything is here."""
+        """The cluster time up to which it is complete."""
         return read_position(THROUGH, self._log.transactions) or 0
 
     @property
@@ -122,7 +122,7 @@ class HistoryTable:
             )
 
     def refresh(self) -> bool:
-        """Show the newest version; whether that is another one. Costs microseconds if it is not."""
+        """Show the newest version; return whether that is another one. Takes microseconds if it is not."""
         is_new = self._log.refresh()
         if self._sorted != self._log.version:
             self._sort_files()
@@ -144,11 +144,11 @@ class HistoryTable:
         columns: Sequence[str] = STREAM_COLUMNS,
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows behind ``after`` and up to ``through``, in order; a cluster time is never cut in two.
+        """The rows after ``after`` and up to ``through``, in order; a cluster time is never cut in two.
 
-        Columns with few values come with a dictionary. Files that were merged or cleared away meanwhile do no
-        harm: the reader goes on in what took their place. Where ``after`` lies before `begins`, what is left
-        is read; the caller checks that first.
+        Columns with few values have a dictionary. If files were merged or deleted meanwhile, the reader
+        continues in those that replaced them. If ``after`` is before `begins`, what is left is read; the
+        caller checks that first.
         """
         end = self.through if through is None else min(through, self.through)
         wanted = list(dict.fromkeys((*TIME_COLUMNS, *columns)))
@@ -179,7 +179,7 @@ def _read_file(
         groups = _row_groups(file.metadata, after, through)
         if not groups:
             return
-        # A batch is given away when the next one shows that its last cluster time ends with it.
+        # A batch is returned when the next one shows that its last cluster time ends with it.
         held: list[pa.RecordBatch] = []
         for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
             times = times_of(batch)

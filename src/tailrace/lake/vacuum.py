@@ -1,8 +1,8 @@
-"""Clearing away files that are no part of the history any more.
+"""Delete files that are no longer part of the history.
 
-A file is removed from the table first and deleted when a grace period is over, so that whoever reads an older
-version can finish. A file that no version has is either the work of a task that died, or of one that has not
-come to its commit yet; the latter lies behind the end of the history, and is left alone.
+A file is removed from the table first and deleted after a grace period, so that readers of an older version
+can finish. A file that no version has was written by a task that died, or by one whose commit is still to
+come; the latter is after the end of the history, and is not deleted.
 """
 
 import time
@@ -18,11 +18,11 @@ from tailrace.lake.table import HistoryTable
 
 GRACE_SECONDS: Final = 3600.0
 _ABANDONED_SECONDS: Final = 86_400.0
-"""Nobody writes to one temporary file for so long"""
+"""No task writes to one temporary file that long"""
 
 
 def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: float | None = None) -> int:
-    """Delete what was removed longer ago than the grace period; how many files went."""
+    """Delete what was removed longer ago than the grace period; return how many files were deleted."""
     table.refresh()
     now = time.time() if now is None else now
     kept = {file.path for file in table.files}
@@ -41,7 +41,7 @@ def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: fl
                 path.unlink()
                 deleted += 1
         except FileNotFoundError:
-            continue  # somebody else cleared it away, or a task finished it
+            continue  # another process deleted it, or a task finished it
     return deleted
 
 

@@ -1,4 +1,4 @@
-"""Rows that most streams show as they are stored, without an object for each.
+"""Rows that most streams show as stored, without an object for each.
 
 A stream without images, raw updates and stages of a user shows a document change with the bytes of the
 history, its token put in front; a stream without `showExpandedEvents` leaves out some fields. Where they are
@@ -203,9 +203,9 @@ def _ends_in_update(layout: ChangeLayout) -> bool:
 
 
 def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | VerbatimRows]:
-    """A batch in pieces, in order: runs of plain rows, and rows that need a look at each.
+    """A batch in pieces, in order: runs of plain rows, and rows that need an object each.
 
-    The batch must not end within a cluster time, and then no piece does.
+    The batch must not end within a cluster time; then no piece does.
     """
     if not batch.num_rows:
         return []

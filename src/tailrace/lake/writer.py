@@ -1,4 +1,4 @@
-"""Rows to Parquet files; what a task does before the driver commits them.
+"""Write rows to Parquet files, which the driver commits later.
 
 A file has its name from the task, so a task that runs again finds what its first attempt wrote. It is written
 under another name first: a file that has its name is whole. All rows of one cluster time are in one file.
@@ -22,7 +22,7 @@ from tailrace.lake.schema import REPEATED, SCHEMA, times_of
 
 TARGET_BYTES: Final = 128 << 20
 ROW_GROUP_ROWS: Final = 16_384
-"""What a stream reads at once when it begins somewhere; scans like it larger, streams smaller"""
+"""What a stream reads at once where it begins; larger is better for scans, smaller for streams"""
 _ROW_GROUP_BYTES: Final = 32 << 20
 COMPRESSION: Final = "zstd"
 _WITH_STATISTICS: Final = ("token", "cluster_time", "increment", "wall_time", "operation", "db", "coll")
@@ -39,7 +39,7 @@ def write_files(
 ) -> list[AddedFile]:
     """Write rows that come in order to as many files as they need; no rows, no file.
 
-    ``name`` is the beginning of the files' names and has to be unlike that of any other rows. With
+    ``name`` is the beginning of the files' names and has to differ from that of any other rows. With
     ``durable`` a file is on disk before this returns.
     """
     written: list[AddedFile] = []
@@ -48,7 +48,7 @@ def write_files(
         for group in _row_groups(batches, row_group_rows):
             start = 0
             if file is not None and file.size >= target_bytes:
-                # The rows of the cluster time that the file ends with belong to it too.
+                # The other rows of the file's last cluster time belong to it too.
                 start = int(np.searchsorted(times_of(group), np.uint64(file.last_time), "right"))
                 if start:
                     file.write(group.slice(0, start))
@@ -161,7 +161,7 @@ def _put_in_place(written: Path, path: Path, rows: int) -> Path:
     except FileExistsError:
         if pq.read_metadata(path).num_rows == rows:
             written.unlink()
-            os.utime(path)  # it is wanted again: whoever clears away old files must not take it
+            os.utime(path)  # it is needed again: vacuum must not delete it
             return path
         path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
         os.link(written, path)

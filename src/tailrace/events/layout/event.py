@@ -83,7 +83,7 @@ class Field:
 
     name: str
     type: int
-    """the BSON type; `ELEMENT` if the value is a finished element with a type of its own"""
+    """the BSON type; `ELEMENT` if the value is a finished element with its own type"""
     value: Value
     """the value as BSON, None where the event does not show the field"""
     hole: Hole | None = None

@@ -238,7 +238,7 @@ def read_components(data: bytes, type_bits: bytes) -> dict[str, Any]:
         is_there = found.get("version", 0) >= component.since
         found[component.name] = component.read(rest, found) if is_there else component.absent
     if next(rest, None) is not None:
-        raise CommandError(40646, "the resume token goes on behind its last component")
+        raise CommandError(40646, "the resume token continues after its last component")
     return found
 
 

@@ -1,7 +1,7 @@
 """From a pre-image and a ``$v: 2`` diff to the post-image, bytes to bytes.
 
 What the diff does not mention is copied in runs. A field in ``i`` that exists already is dropped where it
-was and comes again at the end: that is how a diff says that a field moved, and the result is the document
+was and comes again at the end: that is how a diff moves a field, and the result is the document
 as it is stored. A diff can be applied again to a document that has it already: a sub-diff of a missing field
 does nothing, and one of a value of another type makes it null (a later change in the log replaces it).
 """

@@ -47,7 +47,7 @@ def describe(raw_diff: bytes, *, expanded: bool, truncations: bool = True) -> by
     {'updatedFields': {'a.b': 1}, 'removedFields': ['x'], 'truncatedArrays': []}
     """
     size = len(raw_diff)
-    # The usual diff is one section of new values: its document is `updatedFields` as it stands.
+    # The usual diff is one section of new values: its document is `updatedFields`.
     if (
         truncations
         and raw_diff[4:7] in _VALUE_SECTIONS

@@ -1,12 +1,12 @@
-"""``disambiguatedPaths``: what a dotted path in an update description stands for, where that is in doubt.
+"""``disambiguatedPaths``: what a dotted path in an update description means, where it is ambiguous.
 
 ``"a.0"`` may be element 0 of an array or field ``"0"`` of a document, ``"a.b"`` a nested field or a field
 with a dot in its name. A path is ambiguous when one of its field names contains a dot, or is numeric and not
 the first component. For each ambiguous path that the description reports (updated, removed or truncated)
 there is an entry with its components: strings for field names, int32 for array indexes.
 
-Few updates have such a path, so the describer only notices that there may be one; this second walk over the
-diff then finds them, in the describer's order.
+Few updates have an ambiguous path, so the describer only notices that there may be one; this second walk over
+the diff then finds them, in the describer's order.
 """
 
 from typing import Final, NamedTuple, TypeAlias

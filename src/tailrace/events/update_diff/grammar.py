@@ -7,13 +7,13 @@
                    [i: {field: value, ...}]            fields that did not exist; they go to the end
                    [b: {field: {o: int, d: BinData}}]  patches of binary values
                    ("s" + field): docDiff | arrayDiff  any number, after all others }
-    arrayDiff := { a: true,                            always first; it is what tells the two apart
+    arrayDiff := { a: true,                            always first; it distinguishes the two
                    [l: int32]                          new length, always second
                    ("u" + index): value
                    ("s" + index): docDiff | arrayDiff }
 
 The four sections keep that order and appear at most once; only the first character of a section's name is
-looked at. Values inside a section are nobody's business here: the describer and the applier copy them.
+checked. Values inside a section are not checked here: the describer and the applier copy them.
 
 A diff that breaks the grammar raises `CommandError` with the code of the rule, as the server's reader does.
 """

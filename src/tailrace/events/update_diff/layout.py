@@ -1,6 +1,6 @@
-"""What diffs that are built alike have in common, and where their values go in the description.
+"""The parts shared by diffs that are built alike, and where their values go in the description.
 
-The description of a diff depends on its names and on how it nests; the values are copied as they are. So
+The description of a diff depends on its names and on how it nests; the values are copied. So
 diffs that differ in nothing but bytes of values have descriptions that differ in nothing else either.
 """
 
@@ -59,7 +59,7 @@ def layout_of(raw_diff: bytes) -> DiffLayout | None:
     for (start, end), (kind, _, shown_start, shown_end) in zip(logged, shown, strict=True):
         if raw_diff[start:end] != description[shown_start:shown_end]:
             return None
-        # Where a pattern ends is told by its bytes.
+        # The end of a pattern depends on its bytes.
         fixed = end - start if kind == REGEX else _SIZE if kind in _BEGIN_WITH_SIZE else 0
         if start + fixed < end:
             values.append((start + fixed, shown_start + fixed, end - start - fixed))

@@ -1,6 +1,6 @@
-"""A ``$v: 2`` diff as a tree to apply: each level says what happens to which field or element.
+"""A ``$v: 2`` diff as a tree to apply: each level has the changes of its fields or elements.
 
-Everything that can be wrong with a diff whatever document it meets is found here: the reader's errors of
+Everything that can be wrong with a diff, independent of the document, is found here: the reader's errors of
 `grammar`, a field or element that is changed twice (4728000), an element at or beyond the new length
 (12495901), a malformed binary patch (12262900, 12262901).
 """

@@ -1,4 +1,4 @@
-"""The columns of many rows at once: plain entries are spliced, finished rows are put between them."""
+"""Build the columns of many rows at once: plain entries are spliced, finished rows are put between them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,12 +93,12 @@ class PlainRows:
 
 
 def bulk_columns(plain: Sequence[PlainRows], general: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of plain entries and rows that are finished, together in the order of their tokens."""
+    """Rows of plain entries and finished rows, in the order of their tokens."""
     return _Columns(plain, general).batch()
 
 
 class _Columns:
-    """One batch. Rows have numbers, the plain ones first; `_place` says where each goes."""
+    """One batch. Rows have numbers, the plain ones first; `_place` has the position of each."""
 
     def __init__(self, plain: Sequence[PlainRows], general: pa.RecordBatch) -> None:
         self._plain = plain
@@ -156,7 +156,7 @@ class _Columns:
         return spliced(self._count, [*groups, *self._finished(name)], SCHEMA.field(name).type)
 
     def _finished(self, name: str) -> list[Group]:
-        """The rows of the general road in one column, but for nulls."""
+        """The finished rows of one column, without nulls."""
         column = self._general.column(name)
         there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         if not len(there):
@@ -243,7 +243,7 @@ def stored_layout(kind: EventKind, session: int = NO_SESSION) -> ChangeLayout | 
 def _event(rows: PlainRows) -> Sequence[Piece]:
     entries, transaction = rows.entries, rows.transaction
     found = stored_layout(rows.shared.kind, NO_SESSION if transaction is None else transaction.session)
-    assert found is not None, "who makes rows has asked before"
+    assert found is not None, "the maker of the rows has checked it"
     key: Piece = Slices(entries.buffer, entries.key, entries.key_size)
     if rows.object_ids is not None:
         key = lines(entries.buffer, entries.key, int(entries.key_size[0]))

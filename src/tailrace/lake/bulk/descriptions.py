@@ -1,7 +1,7 @@
 """The `updateDescription`s of many updates at once.
 
-An application repeats itself: most of its updates are built alike and differ in values only. One of them is
-described, and tells where the values of all others go (`events/update_diff/layout.py`).
+Most updates of an application are built alike and differ in values only. One of them is described, which
+shows where the values of all others go (`events/update_diff/layout.py`).
 """
 
 from typing import Any, Final
@@ -17,12 +17,12 @@ from tailrace.lake.bulk.splicing import Bytes, Positions, Slices, lines, padded
 
 _WORTH_IT: Final = 16
 """fewer diffs of a size are described one by one"""
-_PATIENCE: Final = 8
-"""how many layouts that few diffs have are looked for among those of a size"""
+_MAX_RARE_LAYOUTS: Final = 8
+"""how many layouts of few diffs are tried among those of a size"""
 
 
 class BulkDescriptions:
-    """Descriptions on their way into one buffer."""
+    """The descriptions of some updates, in one buffer."""
 
     def __init__(self, entries: PlainEntries) -> None:
         """``entries`` are updates."""
@@ -45,11 +45,11 @@ class BulkDescriptions:
         return Slices(padded(self._parts), self._starts, self._lengths), self._lengths > 0
 
     def _by_layout(self, rows: Positions, size: int) -> Positions:
-        """Describe what is built alike among diffs of one size; the others are given back."""
+        """Describe what is built alike among diffs of one size; return the others."""
         diffs = lines(self._buffer, self._diffs[rows], size)
-        patience = _PATIENCE
+        rare_left = _MAX_RARE_LAYOUTS
         odd: list[int] = []
-        while patience and len(rows) >= _WORTH_IT:
+        while rare_left and len(rows) >= _WORTH_IT:
             layout = layout_of(diffs[0].tobytes())
             is_alike = np.zeros(len(rows), np.bool_) if layout is None else _have_layout(layout, diffs)
             if layout is None or not is_alike[0]:
@@ -58,7 +58,7 @@ class BulkDescriptions:
             else:
                 self._add(rows[is_alike], _filled_in(layout, diffs[is_alike]))
             if np.count_nonzero(is_alike) < _WORTH_IT:
-                patience -= 1
+                rare_left -= 1
             rows, diffs = rows[~is_alike], diffs[~is_alike]
         return np.concatenate([np.array(odd, np.int64), rows])
 

@@ -1,7 +1,7 @@
-"""Oplog entries that stand one behind the other in memory, as files hold them.
+"""Oplog entries that follow each other in memory, as in files.
 
-Whoever wants single ones takes this for a sequence of them. Whoever treats all alike takes the memory and the
-places, and no entry becomes an object.
+It is a sequence of entries for code that needs single ones. Code that treats all alike uses the memory and
+the positions, and no entry becomes an object.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class RawEntries(Sequence[bytes]):
         return len(self.ends)
 
     def padded(self) -> "RawEntries":
-        """The same with at least `PADDING` bytes behind the last one, whatever they are."""
+        """The same with at least `PADDING` bytes of any value after the last one."""
         return self if len(self.memory) - self.size >= PADDING else joined([self])
 
     @property
@@ -68,7 +68,7 @@ class RawEntries(Sequence[bytes]):
 
 
 def joined(runs: Sequence[RawEntries]) -> RawEntries:
-    """The entries of several runs one behind the other, with padding behind them."""
+    """The entries of several runs as one, with padding after them."""
     sizes = [run.size for run in runs]
     memory = b"".join([*(memoryview(run.memory)[: run.size] for run in runs), bytes(PADDING)])
     befores = np.cumsum([0, *sizes])

@@ -1,9 +1,9 @@
 """Raw entries of all shards to rows of the history, many at a time.
 
-Nearly all entries of an oplog are plain inserts, updates and deletes (`plain_entries.py`). What their rows
-look like is told by one of them: the first of its kind takes the general road, through the stages and
-`rows.py`; the others differ in times, key and document only, and are spliced (`bulk_columns.py`). Every
-other entry takes the general road itself. What comes out is the same to the byte; the tests compare both.
+Nearly all entries of an oplog are plain inserts, updates and deletes (`plain_entries.py`). The first of each
+kind goes through the stages, which decide what event it is; the others differ in times, key and document
+only, and are spliced (`columns.py`). Every other entry takes the general road, through the stages and
+`rows.py`. Both give the same bytes; the tests compare them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,16 +33,16 @@ _Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
 """(shard, cluster time, index, collection UUID; the list that the answer goes into, and where)"""
 
 _MANY_KINDS: Final = 64
-"""how many kinds of plain entries are looked for in a time slice; the rest takes the general road"""
+"""how many kinds of plain entries are spliced in a time slice; the rest takes the general road"""
 _OBJECT_ID_KEY: Final = 22
 _OBJECT_ID_SIZE: Final = 12
 
 
 class BulkRows:
-    """Makes batches of rows from time slices of the oplogs; keeps what kinds of rows look like."""
+    """Makes batches of rows from time slices of the oplogs; remembers the kinds of rows."""
 
     def __init__(self, events_of: EventsOf, pre_image_of: PreImageOf | None = None) -> None:
-        """``pre_image_of`` is for sources that keep images; it is asked in the order of the oplog."""
+        """``pre_image_of`` is for sources that store images; it is called in the order of the oplog."""
         self._events_of = events_of
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
@@ -108,7 +108,7 @@ def shared_parts(event: ChangeEvent) -> SharedParts:
 
 
 def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
-    """Ask for the images of all changes, shard by shard in the order of the oplog: so they are stored."""
+    """Look up the images of all changes, shard by shard in the order of the oplog."""
     wanted: list[_Ask] = []
     for rows in plain:
         uuid = rows.shared.kind.uuid

@@ -1,6 +1,6 @@
-"""Columns of bytes put together from slices of other bytes, many rows at a time.
+"""Build columns of bytes from slices of other bytes, many rows at a time.
 
-A row of such a column is a few pieces one behind the other: bytes that all rows share, bytes of a fixed width
+A row of the column is a sequence of pieces: bytes that all rows share, bytes of a fixed width
 that differ, and slices of any length. Rows that are built alike make a `Group`. Nothing is done row by row:
 numpy moves a piece of all rows at once, as items of the piece's width that may begin at any byte.
 """
@@ -17,7 +17,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 PADDING: Final = 64
-"""zero bytes behind a buffer, so that a fixed-size item may be read at any of its bytes"""
+"""zero bytes after a buffer, so that a fixed-size item may be read at any of its bytes"""
 _LONG: Final = 1 << 13
 """slices from this size on are copied one by one"""
 
@@ -79,7 +79,7 @@ def have_bytes(buffer: Bytes, positions: Positions, text: bytes) -> npt.NDArray[
 
 
 def padded(parts: Sequence[bytes]) -> Bytes:
-    """Byte strings one behind the other, and padding."""
+    """Byte strings joined, and padding."""
     return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
 
 

@@ -57,7 +57,7 @@ def _rename(entry: OplogEntry, source: str, kinds: EventKinds) -> ChangeEvent:
         elif name not in (b"renameCollection", b"stayTemp"):
             described.append(rawbson.element(kind, name, entry.o[start:end]))
     if to is None:
-        raise CommandError(40532, "a renameCollection entry does not say where to")
+        raise CommandError(40532, "a renameCollection entry has no target")
     database, collection = _split(source)
     kind_of_event = kinds.of("rename", database, collection, entry.head.ui)
     return ChangeEvent(entry, kind_of_event, ddl=DdlParts(description=rawbson.document(*described), to=to))

@@ -30,7 +30,7 @@ class Transform:
         self._inserts: dict[Head, EventKind] = {}
 
     def __call__(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
-        """Transform a batch; the events before an entry that cannot be transformed are kept."""
+        """Transform a batch; the events before an entry that cannot be transformed are returned."""
         events: list[ChangeEvent] = []
         keep = events.append
         transform = self.transform
