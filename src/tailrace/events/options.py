@@ -1,8 +1,8 @@
 """The options of `$changeStream`, each declared in one place, checked once.
 
 A field of `ChangeStreamOptions` declares an option: its name, how its value is read and checked, its default,
-and the types of events it hides. `OPTIONS` is the table of all declarations; whatever accepts options (the
-server, replay, Spark's data source, the client) reads it.
+and the types of events it hides. `OPTIONS` is the table of all declarations; everything that accepts options
+(the server, replay, Spark's data source, the client) reads it.
 
 `ChangeStreamOptions.parse` checks a specification in the server's order, so that one with several faults gets
 the server's error: first each field (known, not repeated, of the right type, of a known value), then what the
@@ -210,7 +210,7 @@ def _given(spec: Mapping[str, Any] | bytes) -> list[tuple[str, Any]]:
 
 
 def _check_fields(given: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Check each option by itself; returns the values by name."""
+    """Check each option on its own; returns the values by name."""
     found: dict[str, Any] = {}
     for name, value in given:
         option = OPTIONS.get(name)

@@ -52,7 +52,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str, what: str = "the offset") -> "Position":
-        """Read the text of such a document."""
+        """Read the JSON text of a position."""
         try:
             return cls.of(json.loads(text), what)
         except ValueError:

@@ -95,7 +95,7 @@ class UnwindTransaction:
                 operation = read(inner, entry, extras, index)
                 count += 1
                 if operation.head.op == "n":
-                    raise CommandError(5543809, "a no-op stands inside an applyOps entry")
+                    raise CommandError(5543809, "a no-op is inside an applyOps entry")
                 if marks_end:
                     namespaces[_affected_namespace(operation)] = None
                 if self._visible.sees_inner(operation):

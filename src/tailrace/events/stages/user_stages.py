@@ -63,7 +63,7 @@ def _refused(name: str, spec: Any, *, on_router: bool) -> CommandError:
     if on_router and name.startswith("$_internal"):
         return CommandError(50988, f"the stage {name} is internal; a router does not accept it from clients")
     if name in _NESTED_STREAM and _holds_stream(spec):
-        return CommandError(_NESTED_STREAM[name], f"$changeStream cannot stand inside {name}")
+        return CommandError(_NESTED_STREAM[name], f"$changeStream is not allowed inside {name}")
     return CommandError(
         ErrorCode.IllegalOperation, f"the stage {name} is not permitted in a $changeStream pipeline"
     )
