@@ -151,7 +151,6 @@ def uuid_element(name: bytes, uuid: bytes) -> bytes:
 
 
 def binary_element(name: bytes, subtype: bytes, data: bytes) -> bytes:
-    """A binary value."""
     return rawbson.element(rawbson.BINARY, name, rawbson.INT32_LE.pack(len(data)) + subtype + data)
 
 

@@ -13,8 +13,13 @@ from typing import Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
-from tailrace.events.layout.token import DOCUMENT_END, change_token, document_lead, identifier_of
-from tailrace.events.layout.token import token_document as token_of_text
+from tailrace.events.layout.token import (
+    DOCUMENT_END,
+    change_token,
+    document_lead,
+    document_of_text,
+    identifier_of,
+)
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
@@ -110,7 +115,7 @@ def _numbered(event: ChangeEvent, description: bytes) -> bytes | None:
     middle, type_bits = found
     if not middle:
         return None
-    return token_of_text(b"".join((lead, middle, ending)), type_bits)
+    return document_of_text(b"".join((lead, middle, ending)), type_bits)
 
 
 def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[bytes, bytes]:

@@ -33,8 +33,8 @@ from tailrace.events.layout.token import (
     CURRENT_VERSION,
     EVENT,
     HIGH_WATER_MARK,
+    document_of_text,
     read_components,
-    token_document,
     write_components,
 )
 
@@ -118,9 +118,8 @@ class ResumeToken:
         return self.key_string().data.hex().upper()
 
     def to_bson(self) -> bytes:
-        """The token document."""
         key = self.key_string()
-        return token_document(key.data.hex().upper().encode(), key.type_bits)
+        return document_of_text(key.data.hex().upper().encode(), key.type_bits)
 
     def key_string(self) -> KeyString:
         """The components as bytes; raises what the server raises for fields that do not go together."""

@@ -29,7 +29,6 @@ _LAST_CHECKPOINT: Final = "_last_checkpoint"
 
 
 def is_table(path: Path) -> bool:
-    """Whether there is a Delta table."""
     return DeltaTable.is_deltatable(str(path))
 
 

@@ -46,7 +46,6 @@ class HistoryTable:
 
     @classmethod
     def exists(cls, path: str | Path) -> bool:
-        """Whether there is a table."""
         return is_table(Path(path))
 
     @classmethod

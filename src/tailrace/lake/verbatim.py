@@ -18,7 +18,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.events.layout import event as events_layout
 from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, verbatim_shape
 from tailrace.events.layout.template import TOKEN, UPDATE, Template
-from tailrace.events.layout.token import DOCUMENT_END, document_lead, token_documents
+from tailrace.events.layout.token import DOCUMENT_END, document_lead, documents_of_texts
 from tailrace.events.memo import remember
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
@@ -159,7 +159,7 @@ class _Writer:
         else:
             columns += self._classic_updates(stored)
         if bits is not None or len(sizes := set(map(len, texts))) != 1:
-            tokens = token_documents(texts, bits)
+            tokens = documents_of_texts(texts, bits)
             return Template((self._lead, TOKEN, *_PARTS[: len(columns)])).documents([tokens, *columns])
         (size,) = sizes
         template = self._by_size.get(size)

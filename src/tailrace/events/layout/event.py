@@ -64,7 +64,6 @@ def shape_of(
     from_migrate: bool,
     release: StreamRelease = CURRENT_RELEASE,
 ) -> Shape:
-    """The shape of these options."""
     return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
 
 
@@ -79,8 +78,6 @@ Value: TypeAlias = Callable[[ChangeEvent, Shape], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of the row."""
-
     name: str
     type: int
     """the BSON type; `ELEMENT` if the value is a finished element with its own type"""

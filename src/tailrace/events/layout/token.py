@@ -316,7 +316,7 @@ DOCUMENT_END: Final = b"\0\0"
 """What comes after the text: the ends of the text and of the document"""
 
 
-def token_document(text: bytes, type_bits: bytes = b"") -> bytes:
+def document_of_text(text: bytes, type_bits: bytes = b"") -> bytes:
     """``{_data, _typeBits?}`` of a hex text."""
     parts = [rawbson.string(b"_data", text)]
     if type_bits:
@@ -325,10 +325,10 @@ def token_document(text: bytes, type_bits: bytes = b"") -> bytes:
     return rawbson.document(*parts)
 
 
-def token_documents(texts: Sequence[bytes], type_bits: Sequence[bytes | None] | None) -> list[bytes]:
+def documents_of_texts(texts: Sequence[bytes], type_bits: Sequence[bytes | None] | None) -> list[bytes]:
     """The documents of many tokens; None if no token has type bits."""
     if type_bits is not None:
-        return [token_document(text, bits or b"") for text, bits in zip(texts, type_bits, strict=True)]
+        return [document_of_text(text, bits or b"") for text, bits in zip(texts, type_bits, strict=True)]
     leads: dict[int, bytes] = {size: document_lead(size) for size in set(map(len, texts))}
     return [b"%b%b%b" % (leads[len(text)], text, DOCUMENT_END) for text in texts]
 

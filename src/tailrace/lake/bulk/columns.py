@@ -115,7 +115,6 @@ class _Columns:
         self._tokens = self._tokens_in_order()
 
     def batch(self) -> pa.RecordBatch:
-        """All columns."""
         columns = {name: self._repeated(number) for number, name in enumerate(_NAMES)}
         columns["token"] = self._tokens
         columns["token_type_bits"] = spliced(self._count, self._finished("token_type_bits"), pa.binary())

@@ -79,12 +79,7 @@ class PlainEntries:
         return len(self.number)
 
     def document_keys(self) -> list[bytes]:
-        """The document keys."""
         return self._values(self.key, self.key + self.key_size)
-
-    def diffs(self) -> list[bytes]:
-        """The diffs of updates."""
-        return self._values(self.o + DIFF_START, self.o + self.o_size - 1)
 
     def _values(self, starts: Positions, ends: Positions) -> list[bytes]:
         memory = self.memory

@@ -26,7 +26,6 @@ class RawEntries(Sequence[bytes]):
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "RawEntries":
-        """Any entries."""
         if isinstance(entries, RawEntries):
             return entries
         sizes = np.fromiter(map(len, entries), np.int64, len(entries))

@@ -15,7 +15,6 @@ _BUCKETS: Final = "system.buckets."
 
 
 def transform_command(entry: OplogEntry, kinds: EventKinds) -> ChangeEvent:
-    """The event of a command entry."""
     for kind, name, start, end in rawbson.elements(entry.o):
         build = _COMMANDS.get(name)
         if build is not None:

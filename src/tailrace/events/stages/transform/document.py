@@ -54,7 +54,6 @@ class Transform:
         return self._kinds.of_head(head, "insert")
 
     def transform(self, entry: OplogEntry) -> ChangeEvent:
-        """The event of one entry."""
         head = entry.head
         op = head.op
         if op == "c":
