@@ -19,7 +19,6 @@ from tailrace.events.layout import event as events_layout
 from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, verbatim_shape
 from tailrace.events.layout.template import TOKEN, UPDATE, Template
 from tailrace.events.layout.token import DOCUMENT_END, document_lead, documents_of_texts
-from tailrace.events.memo import remember
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
 from tailrace.events.update_diff import without_disambiguated_paths
@@ -32,6 +31,7 @@ Flags = npt.NDArray[np.bool_]
 _TOKEN_ROOM: Final = 1024
 """More than the token's document has besides its text"""
 _read_int32 = rawbson.INT32_LE.unpack_from
+_LEAD: Final = "lead"
 _PARTS: Final = ("first part", "second part", "third part")
 """of a stored event"""
 
@@ -139,14 +139,13 @@ def _written(
 class _Writer:
     """Makes the events of one kind and shape from stored ones."""
 
-    __slots__ = ("_by_size", "_cut", "_jumps", "_lead")
+    __slots__ = ("_cut", "_jumps", "_lead")
 
     def __init__(self, lead: bytes, cut: tuple[int, int], jumps: list[int] | None) -> None:
         self._lead = lead
         self._cut = cut
         self._jumps = jumps
         """how to find the description of an update, if it has to lose a field"""
-        self._by_size: dict[int, Template] = {}
 
     def write(
         self, texts: Sequence[bytes], bits: Sequence[bytes | None] | None, stored: Sequence[bytes]
@@ -158,16 +157,17 @@ class _Writer:
             columns.append([raw[stop:-1] for raw in stored])
         else:
             columns += self._classic_updates(stored)
-        if bits is not None or len(sizes := set(map(len, texts))) != 1:
+        parts = _PARTS[: len(columns)]
+        if bits is not None:
             tokens = documents_of_texts(texts, bits)
-            return Template((self._lead, TOKEN, *_PARTS[: len(columns)])).documents([tokens, *columns])
-        (size,) = sizes
-        template = self._by_size.get(size)
-        if template is None:
-            lead = self._lead + document_lead(size)
-            template = Template((lead, TOKEN, DOCUMENT_END, *_PARTS[: len(columns)]))
-            remember(self._by_size, size, template)
-        return template.documents([texts, *columns])
+            return Template((self._lead, TOKEN, *parts)).documents([tokens, *columns])
+        sizes = list(map(len, texts))
+        leads = {size: self._lead + document_lead(size) for size in set(sizes)}
+        if len(leads) == 1:
+            (lead,) = leads.values()
+            return Template((lead, TOKEN, DOCUMENT_END, *parts)).documents([texts, *columns])
+        template = Template((_LEAD, TOKEN, DOCUMENT_END, *parts))
+        return template.documents([[leads[size] for size in sizes], texts, *columns])
 
     def _classic_updates(self, stored: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Updates from the end of the cut on: up to the description, and the description."""
