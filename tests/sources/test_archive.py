@@ -308,12 +308,15 @@ def test_a_truncated_gzip_file_gives_its_first_entries_and_the_offset_of_the_end
 def test_a_corrupt_gzip_file_never_gives_wrong_entries_silently(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    packed = bytearray(gzip.compress(b"".join(noisy_entries(60, noise=40))))
+    good = noisy_entries(60, noise=40)
+    packed = bytearray(gzip.compress(b"".join(good)))
     place = data.draw(st.integers(20, len(packed) - 1))
     packed[place] ^= data.draw(st.integers(1, 255))
     path = tmp_path_factory.mktemp("corrupt") / "oplog.bson.gz"
     path.write_bytes(packed)
-    assert read(path)[1] is not None
+    found, damage = read(path)
+    # The bits that fill the last byte of the compressed data mean nothing.
+    assert damage is not None or found == good
 
 
 def test_entries_before_corrupt_gzip_data_are_read(tmp_path: Path) -> None:

@@ -61,15 +61,17 @@ _MICROSECONDS: Final = 1_000_000
 
 def times_of(rows: pa.RecordBatch | pa.Table) -> Times:
     """The cluster times of some rows."""
-    seconds = rows.column("cluster_time").cast(pa.int64()).to_numpy() // _MICROSECONDS
+    microseconds = rows.column("cluster_time").cast(pa.int64()).to_numpy()
     increments = rows.column("increment").to_numpy()
-    times: Times = (seconds.astype(np.uint64) << np.uint64(32)) | increments.astype(np.uint64)
+    times: Times = (microseconds // _MICROSECONDS << 32 | increments).view(np.uint64)
     return times
 
 
 def time_of(rows: pa.RecordBatch | pa.Table, row: int) -> int:
     """The cluster time of one row."""
-    return int(times_of(rows.slice(row, 1))[0])
+    microseconds = rows.column("cluster_time")[row].value
+    increment = rows.column("increment")[row].as_py()
+    return int(microseconds // _MICROSECONDS << 32 | increment)
 
 
 def time_columns(times: Times) -> tuple[pa.Array, pa.Array]:

@@ -180,7 +180,8 @@ def _read_file(
             return
         # A batch is returned when the next one shows that its last cluster time ends with it.
         held: list[pa.RecordBatch] = []
-        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns):
+        # Arrow's threads cost more than they gain for batches of this size: a fifth of a stream's rate.
+        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns, use_threads=False):
             times = times_of(batch)
             start = int(np.searchsorted(times, np.uint64(after), "right"))
             stop = int(np.searchsorted(times, np.uint64(through), "right"))

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.layout import event as events_layout
@@ -30,6 +31,8 @@ Flags = npt.NDArray[np.bool_]
 
 _TOKEN_ROOM: Final = 1024
 """More than the token's document has besides its text"""
+_MOST_BYTES: Final = 1 << 30
+"""Of one column that is built; Arrow counts to twice as many."""
 _read_int32 = rawbson.INT32_LE.unpack_from
 _LEAD: Final = "lead"
 _PARTS: Final = ("first part", "second part", "third part")
@@ -106,32 +109,26 @@ class VerbatimRows:
         times, codes = self._times, self._codes
         if len(writers) < len(self._kinds):
             mask = _are_among(codes, writers)
-            chosen = pa.array(mask)
-            columns = [column.filter(chosen) for column in columns]
+            columns = _chosen(columns, mask)
             times, codes = times[mask], codes[mask]
-        texts, stored, *rest = (column.to_pylist() for column in columns)
-        return _written(writers, codes, texts, rest[0] if rest else None, stored), times.tolist()
+        return _written(writers, codes, columns), times.tolist()
 
 
-def _written(
-    writers: "dict[int, _Writer]",
-    codes: Codes,
-    texts: Sequence[bytes],
-    bits: Sequence[bytes | None] | None,
-    stored: Sequence[bytes],
-) -> list[bytes]:
+def _chosen(columns: Sequence[pa.BinaryArray], mask: Flags) -> list[pa.BinaryArray]:
+    wanted = pa.array(mask)
+    return [column.filter(wanted) for column in columns]
+
+
+def _written(writers: "dict[int, _Writer]", codes: Codes, columns: Sequence[pa.BinaryArray]) -> list[bytes]:
+    """``columns`` are token texts, stored events, and type bits if a token has any."""
     if len(writers) == 1:
         (writer,) = writers.values()
-        return writer.write(texts, bits, stored)
-    shown = [b""] * len(stored)
+        return writer.write(*columns)
+    shown = [b""] * len(codes)
     for code, writer in writers.items():
-        places = np.flatnonzero(codes == code).tolist()
-        written = writer.write(
-            [texts[place] for place in places],
-            None if bits is None else [bits[place] for place in places],
-            [stored[place] for place in places],
-        )
-        for place, raw in zip(places, written, strict=True):
+        mask = codes == code
+        written = writer.write(*_chosen(columns, mask))
+        for place, raw in zip(np.flatnonzero(mask).tolist(), written, strict=True):
             shown[place] = raw
     return shown
 
@@ -148,9 +145,41 @@ class _Writer:
         """how to find the description of an update, if it has to lose a field"""
 
     def write(
-        self, texts: Sequence[bytes], bits: Sequence[bytes | None] | None, stored: Sequence[bytes]
+        self, texts: pa.BinaryArray, stored: pa.BinaryArray, bits: pa.BinaryArray | None = None
     ) -> list[bytes]:
         """``bits`` is None if no token has type bits."""
+        if bits is None and self._jumps is None:
+            joined = self._joined(texts, stored)
+            if joined is not None:
+                events: list[bytes] = joined.to_pylist()
+                return events
+        return self._in_python(
+            texts.to_pylist(), stored.to_pylist(), None if bits is None else bits.to_pylist()
+        )
+
+    def _joined(self, texts: pa.BinaryArray, stored: pa.BinaryArray) -> pa.BinaryArray | None:
+        """The events, joined by Arrow; None if they are too large for one column."""
+        start, stop = self._cut
+        text_sizes, of_texts = np.unique(_sizes(texts), return_inverse=True)
+        leads = [self._lead + document_lead(size) for size in text_sizes.tolist()]
+        fixed = len(leads[0]) + len(DOCUMENT_END) + start - stop
+        sizes = _sizes(stored) + text_sizes[of_texts] + np.int32(fixed)
+        if int(sizes.sum(dtype=np.int64)) > _MOST_BYTES:
+            return None
+        offsets = np.arange(0, 4 * len(sizes) + 1, 4, dtype=np.int32)
+        heads = pa.Array.from_buffers(
+            pa.binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(sizes.astype("<i4"))]
+        )
+        lead = _scalar(leads[0]) if len(leads) == 1 else pa.array(leads, pa.binary()).take(pa.array(of_texts))
+        parts = [heads, lead, texts, _scalar(DOCUMENT_END)]
+        if start != stop:
+            parts.append(pc.binary_slice(stored, 4, start))
+        parts += (pc.binary_slice(stored, stop, _MOST_BYTES), _scalar(b""))  # the last one separates them
+        return pc.binary_join_element_wise(*parts)
+
+    def _in_python(
+        self, texts: Sequence[bytes], stored: Sequence[bytes], bits: Sequence[bytes | None] | None
+    ) -> list[bytes]:
         start, stop = self._cut
         columns = [] if start == stop else [[raw[4:start] for raw in stored]]
         if self._jumps is None:
@@ -163,9 +192,6 @@ class _Writer:
             return Template((self._lead, TOKEN, *parts)).documents([tokens, *columns])
         sizes = list(map(len, texts))
         leads = {size: self._lead + document_lead(size) for size in set(sizes)}
-        if len(leads) == 1:
-            (lead,) = leads.values()
-            return Template((lead, TOKEN, DOCUMENT_END, *parts)).documents([texts, *columns])
         template = Template((_LEAD, TOKEN, DOCUMENT_END, *parts))
         return template.documents([[leads[size] for size in sizes], texts, *columns])
 
@@ -263,6 +289,10 @@ def _are_among(codes: Codes, wanted: Iterable[int]) -> Flags:
     for code in wanted:
         found |= codes == code
     return found
+
+
+def _scalar(value: bytes) -> pa.BinaryScalar:
+    return pa.scalar(value, pa.binary())
 
 
 def _sizes(column: pa.BinaryArray | pa.StringArray) -> npt.NDArray[np.int32]:
