@@ -160,6 +160,5 @@ class ArchiveLog(EventLog):
         """See `EventLog`."""
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
-        """See `EventLog`."""
         assert isinstance(item, SelectedEvents)
         return item.batch.items

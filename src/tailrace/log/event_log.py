@@ -76,7 +76,6 @@ class EntryItem(LogItem):
 
     @property
     def weight(self) -> int:
-        """See `LogItem`."""
         weight = len(self.entry.raw) + (_EVENT_WEIGHT * len(self.events) if self.events else 0)
         if isinstance(self._run, VerbatimInserts):
             weight += 2 * len(self.entry.raw) + _RUN_EVENT_WEIGHT * len(self._run)

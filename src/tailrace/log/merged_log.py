@@ -46,7 +46,6 @@ class TiedItem(LogItem):
 
     @property
     def weight(self) -> int:
-        """That of all of them."""
         return sum(item.weight for item in self.items)
 
 

@@ -77,7 +77,6 @@ class StoreOplog(Oplogs):
 
     @property
     def stores(self) -> Iterable[OplogStore]:
-        """See `Oplogs`."""
         return (self._store,)
 
     @property
@@ -87,11 +86,9 @@ class StoreOplog(Oplogs):
 
     @property
     def truncated_through(self) -> int:
-        """See `Oplogs`."""
         return self._store.truncated_through
 
     def have_entries_from(self, start: int) -> bool:
-        """See `Oplogs`."""
         return has_entries_from(self._store, start)
 
 
@@ -105,17 +102,14 @@ class ShardOplogs(Oplogs):
 
     @property
     def stores(self) -> Iterable[OplogStore]:
-        """See `Oplogs`."""
         return self._log.stores
 
     @property
     def now(self) -> int:
-        """See `MergedLog.now`."""
         return self._log.now
 
     @property
     def truncated_through(self) -> int:
-        """See `Oplogs`."""
         return self._log.truncated_through
 
     def have_entries_from(self, start: int) -> bool:

@@ -57,7 +57,6 @@ class RecordedItem(LogItem):
 
     @property
     def weight(self) -> int:
-        """See `LogItem`."""
         return self._weight + (_EVENT_WEIGHT * len(self._events) if self._events else 0)
 
     @property

@@ -31,7 +31,6 @@ class Tiers(EventLog):
 
     @property
     def now(self) -> int:
-        """See `EventLog`."""
         return self._head.now
 
     def check_start(self, start: int) -> None:
@@ -65,11 +64,9 @@ class Tiers(EventLog):
         return self._history.read(after)
 
     def run_of(self, item: LogItem) -> VerbatimRun | None:
-        """See `EventLog`."""
         return self._of(item).run_of(item)
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent] | None:
-        """See `EventLog`."""
         return self._of(item).events_of(item)
 
     def _of(self, item: LogItem) -> EventLog:

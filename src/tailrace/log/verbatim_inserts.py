@@ -33,7 +33,6 @@ class VerbatimInserts:
     def seen_by(
         self, scope: ScopeMatch, *, expanded: bool, only_inserts: bool
     ) -> Sequence[VerbatimRow] | None:
-        """See `VerbatimRun`."""
         del only_inserts  # there is nothing else
         if not scope.sees_head(self.head):
             return ()

@@ -32,7 +32,6 @@ class Planner:
         self._commits = CommitsAhead()
 
     def cuts(self, after: int, through: int, parts: int) -> list[int]:
-        """See `Volume.cuts`."""
         return self._source.volume.cuts(after, through, parts) if parts > 1 and through > after else []
 
     def intervals(self, after: int, through: int, parts: int) -> list[tuple[int, int]]:
@@ -54,7 +53,6 @@ class Planner:
         return self.limit(after, through, max_entries, max_bytes) >= through
 
     def limit(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        """See `Volume.limit`."""
         if max_entries >= UNLIMITED and max_bytes >= UNLIMITED:
             return through
         return self._source.volume.limit(after, through, max_entries, max_bytes)

@@ -59,7 +59,6 @@ class PlainEntries:
     """where the fields begin that `TAIL` of `events/layout/entry.py` lists"""
 
     def at(self, rows: npt.NDArray[Any]) -> "PlainEntries":
-        """Some of them."""
         return PlainEntries(
             self.memory,
             self.buffer,

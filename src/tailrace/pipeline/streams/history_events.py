@@ -49,7 +49,6 @@ class HistoryEvents(EventSource):
         return begins + 1 if begins else 0
 
     def earliest(self) -> int:
-        """See `EventSource`."""
         return self._table().begins
 
     def promised(self) -> Promise:
@@ -89,7 +88,6 @@ class HistoryEvents(EventSource):
         return max(size // _TAKEN_BYTES, 1)
 
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
-        """See `EventSource`."""
         table = self._table()
         batches = (
             _commands(table, after, through)
@@ -123,16 +121,13 @@ class HistoryRun(StreamRun):
 
     @property
     def is_invalidated(self) -> bool:
-        """See `StreamRun`."""
         return self._stream.is_done
 
     @property
     def has_resumed(self) -> bool:
-        """See `StreamRun`."""
         return self._stream.has_resumed
 
     def rows(self) -> Rows:
-        """See `StreamRun`."""
         with self._documents:
             while self._stream.is_behind and not self._stream.is_done:
                 rows = self._stream.take(_TAKEN_ROWS, _TAKEN_BYTES)
@@ -178,12 +173,10 @@ class _IntervalLog(EventLog):
         return Slice(items, items[-1].ts)
 
     def run_of(self, item: LogItem) -> VerbatimRun | None:
-        """See `EventLog`."""
         assert isinstance(item, RecordedItem)
         return item.run
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
-        """See `EventLog`."""
         assert isinstance(item, RecordedItem)
         for event in item.events:
             event.shard = ""  # all shards have the same look-ups here

@@ -33,7 +33,6 @@ class OplogEvents(EventSource):
         return self._source.shards() != ("",)
 
     def oldest(self) -> int:
-        """See `OplogSource`."""
         return self._source.oldest()
 
     def earliest(self) -> int:
@@ -41,11 +40,9 @@ class OplogEvents(EventSource):
         return 0 if self._is_archive else self._source.beginning()
 
     def promised(self) -> Promise:
-        """See `OplogSource`."""
         return promise(self._source.promised())
 
     def split(self, after: int, through: int, parts: int) -> list[int]:
-        """See `Planner.cuts`."""
         return self._planner.cuts(after, through, parts)
 
     def limited(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
@@ -53,30 +50,24 @@ class OplogEvents(EventSource):
         return self._planner.batch_end(after, through, max_entries, max_bytes)
 
     def membership(self) -> dict[str, Any]:
-        """See `OplogSource`."""
         return self._source.membership()
 
     def remember(self, membership: Mapping[str, Any]) -> None:
-        """See `OplogSource`."""
         self._source.remember(membership)
 
     def members_for(self, membership: Mapping[str, Any], after: int) -> Mapping[str, Any]:
-        """See `OplogSource`."""
         return self._source.members_for(membership, after)
 
     def having(self, members: Mapping[str, Any]) -> Self:
-        """See `ShardMembership`."""
         events = copy(self)
         events._source = self._source.having(members)
         events._planner = Planner(events._source)
         return events
 
     def suggested_parts(self, after: int, through: int) -> int:
-        """See `Planner`."""
         return self._planner.suggested_parts(after, through)
 
     def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
-        """See `EventSource`."""
         shards = self._source.shards()
         condition = _condition(plan, commands_only=commands_only)
         lookups = {shard: self._source.lookups(shard, after, through) for shard in shards}
@@ -118,16 +109,13 @@ class EngineRun(StreamRun):
 
     @property
     def is_invalidated(self) -> bool:
-        """See `StreamRun`."""
         return self._engine.done
 
     @property
     def has_resumed(self) -> bool:
-        """See `StreamRun`."""
         return self._engine.has_resumed
 
     def rows(self) -> Rows:
-        """See `StreamRun`."""
         engine = self._engine
         for _ in engine.feed(self._feeds, self._after):
             while rows := engine.drain_rows():

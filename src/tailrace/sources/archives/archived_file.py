@@ -108,7 +108,6 @@ class PlainFile(ArchivedFile):
 
     @cached_property
     def last_time(self) -> int:
-        """See `ArchivedFile`."""
         reach = NEAR
         with window(self.path, self._size) as data:
             while reach < self._size:
@@ -188,7 +187,6 @@ class PlainFile(ArchivedFile):
         return position, time
 
     def find(self, ts: int, term: int) -> bytes | None:
-        """See `ArchivedFile`."""
         if not self.first_time <= ts <= self.last_time:
             return None
         with window(self.path, self._size) as data:
@@ -199,12 +197,10 @@ class PlainFile(ArchivedFile):
         return None
 
     def weight_of(self, after: int, through: int) -> int:
-        """See `ArchivedFile`."""
         with window(self.path, self._size) as data:
             return self._locate(data, through) - self._locate(data, after)
 
     def sample(self, after: int, through: int) -> tuple[int, int]:
-        """See `ArchivedFile`."""
         count = size = 0
         with window(self.path, self._size) as data:
             for start, stop, time in walk(data, self._locate(data, after)):
@@ -215,7 +211,6 @@ class PlainFile(ArchivedFile):
         return count, size
 
     def points(self, after: int, through: int, step: int) -> Iterator[tuple[int, int]]:
-        """See `ArchivedFile`."""
         with window(self.path, self._size) as data:
             position = self._locate(data, after)
             end = self._locate(data, through)
@@ -275,7 +270,6 @@ class WholeFile(ArchivedFile):
         return last
 
     def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
-        """See `ArchivedFile`."""
         order = EntryOrder()
         with closing(read_documents(self.path)) as batches:
             for batch in batches:
@@ -294,7 +288,6 @@ class WholeFile(ArchivedFile):
                     raise DamagedInputError(self.path, batch.offsets[count], damage)
 
     def find(self, ts: int, term: int) -> bytes | None:
-        """See `ArchivedFile`."""
         if ts < self.first_time:
             return None
         return _spools.get(self._owner, self.path, self._pending).find(ts, term)
@@ -310,15 +303,12 @@ class WholeFile(ArchivedFile):
         return spool
 
     def close(self) -> None:
-        """See `ArchivedFile`."""
         _spools.release(self._owner)
 
     def weight_of(self, after: int, through: int) -> int:  # noqa: ARG002 - all of it is read
-        """See `ArchivedFile`."""
         return self._weight
 
     def sample(self, after: int, through: int) -> tuple[int, int]:
-        """See `ArchivedFile`."""
         entries = next(self.batches(after, through), ())
         return len(entries), sum(map(len, entries))
 

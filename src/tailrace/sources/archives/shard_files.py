@@ -26,7 +26,6 @@ class ShardFiles:
 
     @property
     def oldest(self) -> ClusterTime:
-        """See `OplogSource.oldest`."""
         if not self._files:
             return BEGINNING
         entry = parse_entry(self.first_entry)
@@ -46,7 +45,6 @@ class ShardFiles:
         return any(file.may_contain(text) for file in self._files)
 
     def entries(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
-        """See `OplogSource.entries`."""
         if self.oldest > after + 1 > 1:
             raise history_lost(after)
         last = after

@@ -57,7 +57,6 @@ class ShardOplog:
         return None
 
     def oldest(self) -> ClusterTime:
-        """See `OplogSource.oldest`."""
         entry = self.first()
         return BEGINNING if entry is None or is_first_entry(entry) else ClusterTime(entry.ts)
 
@@ -80,7 +79,6 @@ class ShardOplog:
     # -- entries ------------------------------------------------------------------------------------------
 
     def entries(self, after: int, through: int, condition: EntryCondition) -> Iterator[Sequence[bytes]]:
-        """See `OplogSource.entries`."""
         position = after
         with (
             driver_errors(self._uri),
@@ -138,12 +136,10 @@ class ShardOplog:
     # -- queries ------------------------------------------------------------------------------------------
 
     def find_entries(self, query: dict[str, Any], fields: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """See `batch_boundaries.OplogQueries`."""
         with driver_errors(self._uri):
             return list(self._oplog().find(query, fields))
 
     def find_sessions(self, query: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """See `batch_boundaries.OplogQueries`."""
         with driver_errors(self._uri):
             return list(self.client.config.transactions.find(query))
 
