@@ -44,7 +44,7 @@ check: $(READY) ## lint, types and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m "not slow" --ignore tests/laws
+	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
 test: $(READY) $(NODE)/.ready java ## what CI runs
 	$(BIN)/ruff check .
