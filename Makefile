@@ -10,8 +10,10 @@ NODE   := .node
 unexport PYTHONDONTWRITEBYTECODE
 # More than cores: tests of servers and of Spark wait as often as they work.
 TESTERS ?= 4
+# Of each random comparison with a real MongoDB.
+SEEDS ?= 20
 
-.PHONY: clients java run serve tour test test-slow test-icu check bench clean
+.PHONY: clients java mongod run serve tour test test-slow test-icu oracle mutants check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -27,6 +29,9 @@ $(NODE)/.ready: tests/clients/package.json
 		echo "SKIPPED: the Node.js driver and mongosh could not be installed; their tests do not run"
 
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
+
+mongod: $(READY) ## a real MongoDB server, for the tests that compare with it
+	@$(BIN)/python -m tools.get_mongod || true
 
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.pipeline.java
@@ -46,14 +51,14 @@ check: $(READY) ## lint, types and the fast tests
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: $(READY) $(NODE)/.ready java ## what CI runs
+test: $(READY) $(NODE)/.ready java mongod ## what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow" -n $(TESTERS) --dist worksteal
 
 test-slow: $(READY) java ## long property runs
-	$(BIN)/pytest -m slow -n $(TESTERS) --dist worksteal
+	$(BIN)/pytest -m slow -n $(TESTERS) --dist worksteal --timeout 3600
 
 test-icu: $(READY) ## the tests of collations with ICU, which the environment of the others does not have
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps --upgrade \
@@ -61,8 +66,14 @@ test-icu: $(READY) ## the tests of collations with ICU, which the environment of
 	PYTHONPATH=$(VENV)/icu $(BIN)/pytest -q tests/query/test_collation.py tests/query/test_collation_icu.py \
 		tests/query/test_sorting.py tests/mongod/store/test_index_keys.py tests/mongod/server/test_indexes.py
 
+oracle: $(READY) java mongod ## everything beside a real MongoDB, with SEEDS seeds
+	TAILRACE_ORACLE_SEEDS=$(SEEDS) $(BIN)/pytest tests/oracle -n $(TESTERS) --dist worksteal
+
+mutants: $(READY) java ## how many seeded changes of the source the tests notice: SEED, COUNT, ONLY
+	$(BIN)/python -m tools.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))
+
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(NODE) .mypy_cache .pytest_cache .ruff_cache out
+	rm -rf $(VENV) $(NODE) .mongod .mypy_cache .pytest_cache .ruff_cache out

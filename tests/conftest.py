@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: one Spark session per test process."""
+"""Fixtures shared by all tests: the console script, and one Spark session per test process."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.pipeline.java import missing_java
+from tests.cli.console import Here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,11 @@ _LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+@pytest.fixture
+def here(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capsysbinary)
 
 
 @pytest.fixture(scope="session")

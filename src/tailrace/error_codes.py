@@ -6,6 +6,8 @@ plain numbers next to the check that raises them, because they have nothing but 
 
 from enum import IntEnum
 
+from tailrace.error_code_names import OTHER_NAMES
+
 
 class ErrorCode(IntEnum):
     """Codes that have a symbolic name on the wire."""
@@ -36,7 +38,7 @@ class ErrorCode(IntEnum):
     IndexNotFound = 27
     PathNotViable = 28
     NonExistentPath = 29
-    RolesNotRelated = 33
+    RolesNotRelated = 32
     CannotBackfillArray = 34
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
@@ -51,6 +53,7 @@ class ErrorCode(IntEnum):
     DottedFieldName = 57
     CommandNotFound = 59
     ShardKeyNotFound = 61
+    OBSOLETE_StaleShardVersion = 63
     WriteConcernFailed = 64
     ImmutableField = 66
     CannotCreateIndex = 67
@@ -61,12 +64,14 @@ class ErrorCode(IntEnum):
     NodeNotFound = 74
     NoReplicationEnabled = 76
     UnknownReplWriteConcern = 79
+    RoleDataInconsistent = 80
     IndexOptionsConflict = 85
     IndexKeySpecsConflict = 86
     NetworkTimeout = 89
     ShutdownInProgress = 91
     InvalidReplicaSetConfig = 93
     NotYetInitialized = 94
+    NotSecondary = 95
     OperationFailed = 96
     UnsatisfiableWriteConcern = 100
     OutdatedClient = 101
@@ -82,8 +87,11 @@ class ErrorCode(IntEnum):
     ReadConcernMajorityNotAvailableYet = 134
     CappedPositionLost = 136
     CursorInUse = 143
+    ExceededMemoryLimit = 146
     StaleEpoch = 150
+    MaxStalenessOutOfRange = 160
     IncompatibleCollationVersion = 161
+    ZoneStillInUse = 163
     ViewDepthLimitExceeded = 165
     CommandNotSupportedOnView = 166
     OptionNotSupportedOnView = 167
@@ -91,6 +99,8 @@ class ErrorCode(IntEnum):
     CommandOnShardedViewNotSupportedOnMongod = 169
     CannotIndexParallelArrays = 171
     QueryPlanKilled = 175
+    ZoneNotFound = 177
+    RangeOverlapConflict = 178
     AmbiguousIndexKeyPattern = 181
     InvalidViewDefinition = 182
     ClientMetadataMissingField = 183
@@ -104,7 +114,10 @@ class ErrorCode(IntEnum):
     InvalidUUID = 207
     StaleClusterTime = 209
     DatabaseDropPending = 215
+    ElectionInProgress = 216
     IncompleteTransactionHistory = 217
+    UpdateOperationFailed = 218
+    CloseChangeStream = 222
     IllegalOpMsgFlag = 223
     QueryFeatureNotAllowed = 224
     TransactionTooOld = 225
@@ -126,6 +139,7 @@ class ErrorCode(IntEnum):
     OperationNotSupportedInTransaction = 263
     FailPointSetFailed = 266
     PreparedTransactionInProgress = 267
+    UnsatisfiableCommitQuorum = 278
     ChangeStreamFatalError = 280
     WouldChangeOwningShard = 283
     ChangeStreamHistoryLost = 286
@@ -134,14 +148,17 @@ class ErrorCode(IntEnum):
     NoQueryExecutionPlans = 291
     QueryExceededMemoryLimitNoDiskUseAllowed = 292
     ObjectIsBusy = 314
+    ConnectionPoolExpired = 317
     APIVersionError = 322
     APIStrictError = 323
+    APIDeprecationError = 324
     OplogQueryMinTsMissing = 326
     APIMismatchError = 347
     UnsupportedOpQueryCommand = 352
     CannotConvertIndexToUnique = 359
     CollectionUUIDMismatch = 361
     CannotDropShardKeyIndex = 370
+    ConnectionError = 384
     ShardRemovedError = 464
     SocketException = 9001
     NotWritablePrimary = 10107
@@ -151,17 +168,21 @@ class ErrorCode(IntEnum):
     Interrupted = 11601
     InterruptedDueToReplStateChange = 11602
     BackgroundOperationInProgressForNamespace = 12587
+    MergeStageNoMatchingDocument = 13113
     DatabaseDifferCase = 13297
     StaleConfig = 13388
     NotPrimaryNoSecondaryOk = 13435
     NotPrimaryOrSecondary = 13436
     OutOfDiskSpace = 14031
+    SearchNotEnabled = 31082
     IDLDuplicateField = 40413
     IDLFailedToParse = 40414
     IDLUnknownField = 40415
+    NotARetryableWriteCommand = 50768
+    BackupCursorOpenConflictWithCheckpoint = 50915
 
 
-_NAMES = {int(code): code.name for code in ErrorCode}
+_NAMES = OTHER_NAMES | {int(code): code.name for code in ErrorCode}
 
 
 def code_name(code: int) -> str:

@@ -4,6 +4,7 @@
 
     TailraceError
     ├── CommandError        an error with MongoDB's code, name and labels
+    │   ├── AccessError     a server refuses the user: a right is missing, or the password is wrong
     │   ├── BsonError       bytes that are not BSON (InvalidBSON)
     │   └── KeyStringError  bytes that are not a KeyString; the code names the fault
     ├── DamagedInputError   a file is truncated or corrupt: path, byte offset, reason
@@ -74,6 +75,10 @@ def _rebuild(cls: type[CommandError], code: int, message: str, labels: tuple[str
     error = cls.__new__(cls)
     CommandError.__init__(error, code, message, labels)
     return error
+
+
+class AccessError(CommandError):
+    """A server refuses the user: name or password are wrong, or a right is missing. A retry does not help."""
 
 
 class BsonError(CommandError):

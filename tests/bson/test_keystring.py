@@ -1,6 +1,7 @@
 """KeyString V1: the vectors in both directions, order, round trips, and errors of damaged keys."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +226,13 @@ def test_whole_numbers_keep_their_value_without_type_bits(value: int) -> None:
     assert compare(bsondocuments.decode_value(raw, kind, 0, len(raw)), value) == 0
 
 
-def test_values_nested_too_deeply_are_refused() -> None:
-    value: Any = []
+@pytest.mark.parametrize(
+    "nest", [lambda value: [value], lambda value: {"a": value}], ids=["arrays", "objects"]
+)
+def test_values_nested_too_deeply_are_refused(nest: Callable[[Any], Any]) -> None:
+    value: Any = nest(1)
     for _ in range(200):
-        value = [value]
+        value = nest(value)
     with pytest.raises(KeyStringError) as caught:
         encode_one(value)
     assert caught.value.code == 15

@@ -31,9 +31,9 @@ class Outcome:
         return lines[0].removeprefix("tailrace: ")
 
 
-def tailrace(*arguments: str | Path) -> Outcome:
+def tailrace(*arguments: str | Path, timeout: float = 60) -> Outcome:
     command = [sys.executable, "-m", "tailrace", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=timeout)
     return Outcome(done.returncode, done.stdout, done.stderr.decode())
 
 

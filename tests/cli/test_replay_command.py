@@ -380,3 +380,20 @@ def test_progress_is_shown_for_large_inputs_on_a_terminal(tmp_path: Path, megaby
     os.close(master)
     assert done.returncode == 0
     assert (b"MiB" in shown) == (megabytes > 8)
+
+
+def test_the_release_that_is_imitated(tmp_path: Path) -> None:
+    oplog = write(tmp_path / "oplog.bson", entry(1, o={"_id": 1}))
+    older = tailrace("replay", oplog, "--server-version", "6.0.27")
+    assert older.code == 0
+    assert ResumeToken.parse_data(json.loads(older.lines[0])["_id"]["_data"]).version == 1
+    unknown = tailrace(
+        "replay", oplog, "--server-version", "6.0", "--options", '{"showCommitTimestamp": true}'
+    )
+    assert (unknown.code, unknown.lines) == (2, [])
+    assert unknown.error.endswith("(40415 IDLUnknownField)\n")
+    refused = tailrace("replay", oplog, "--server-version", "3.6")
+    assert refused.code == 2
+    assert refused.error.startswith(
+        "tailrace: 3.6 is not a server version whose change streams can be imitated; give one of 4.0, 4.2, "
+    )

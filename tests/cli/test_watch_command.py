@@ -124,7 +124,7 @@ def test_an_invalidation_ends_it(
         (["--resume-after", "1"], "--resume-after must be"),
         (["--full-document", "whenever"], "(2 BadValue)"),
         (["--options", '{"unheard": 1}'], "(40415 "),
-        (["--pipeline", '[{"$group": {}}]'], "(20 IllegalOperation)"),
+        (["--pipeline", '[{"$group": {"_id": 1}}]'], "(20 IllegalOperation)"),
         (["--resume-after", '{"_data": "00"}'], "("),
         (["--token-file", "/dev/null/x"], "/dev/null/x"),
     ],

@@ -11,6 +11,7 @@ from tailrace.errors import CommandError
 from tailrace.events.options import ChangeStreamOptions
 from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope
+from tailrace.events.stream_release import StreamRelease
 
 COLLECTION = Scope.parse_ns("shop.orders")
 DATABASE = Scope.parse_ns("shop")
@@ -45,7 +46,7 @@ END_OF_TRANSACTION = ResumeToken(TIME, identifier=identifier("endOfTransaction")
 MARK = ResumeToken.high_water_mark(TIME)
 
 
-def code_of(spec: Any, scope: Scope = COLLECTION, **where: bool) -> int:
+def code_of(spec: Any, scope: Scope = COLLECTION, **where: Any) -> int:
     with pytest.raises(CommandError) as caught:
         ChangeStreamOptions.parse(spec, scope, **where)
     return caught.value.code
@@ -133,16 +134,13 @@ def test_token_version_is_never_below_two() -> None:
         ({"fullDocument": "other"}, 2),
         ({"fullDocument": ""}, 2),
         ({"fullDocument": "off"}, 2),
-        ({"fullDocument": None}, 14),
         ({"fullDocument": True}, 14),
         ({"fullDocumentBeforeChange": "default"}, 2),
         ({"fullDocumentBeforeChange": 1}, 14),
         ({"version": "v3"}, 2),
         ({"version": 2}, 14),
         ({"startAtOperationTime": 5}, 14),
-        ({"startAtOperationTime": None}, 14),
         ({"resumeAfter": "82"}, 14),
-        ({"resumeAfter": None}, 14),
         ({"startAfter": [document(MARK)]}, 14),
         ({"supportedEvents": "a"}, 14),
         ({"supportedEvents": ["a", 1]}, 14),
@@ -226,6 +224,27 @@ def test_a_standalone_server_has_no_streams() -> None:
     assert ChangeStreamOptions.parse({}, COLLECTION, is_replica_set=False, on_router=True).to_spec() == {}
 
 
+def test_an_older_release_takes_the_option_of_lookups_without_one() -> None:
+    spec = {"matchCollectionUUIDForUpdateLookup": True}
+    release = StreamRelease.parse("6.0.27")
+    assert ChangeStreamOptions.parse(spec, COLLECTION, release=release).full_document == "default"
+
+
+def test_null_is_as_if_not_given() -> None:
+    nulls = dict.fromkeys(
+        ("resumeAfter", "startAfter", "startAtOperationTime", "fullDocument", "fullDocumentBeforeChange")
+    )
+    options = ChangeStreamOptions.parse(nulls, COLLECTION)
+    assert options == ChangeStreamOptions.parse({}, COLLECTION)
+    assert options.resume_token is None
+
+
+def test_the_types_in_a_token_are_checked_with_the_options_in_their_order() -> None:
+    assert code_of({"resumeAfter": {}, "unknown": 1}) == 40647
+    assert code_of({"resumeAfter": {"_data": "82", "_typeBits": 1}, "unknown": 1}) == 40648
+    assert code_of({"resumeAfter": {"_data": "zz"}, "unknown": 1}) == 40415
+
+
 def test_the_first_fault_in_the_servers_order_is_reported() -> None:
     # Each spec has its fault and all faults that the server checks later.
     faults: list[tuple[dict[str, Any], int]] = [
@@ -236,7 +255,7 @@ def test_the_first_fault_in_the_servers_order_is_reported() -> None:
     rest: dict[str, Any] = {
         "matchCollectionUUIDForUpdateLookup": True,
         "resumeAfter": {"_data": "xx"},
-        "startAfter": {},
+        "startAfter": {"_data": ""},
         "startAtOperationTime": Timestamp(1, 1),
         "showMigrationEvents": True,
     }

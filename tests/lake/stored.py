@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.add_pre_image import find_pre_image
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.event_reader import EventReader
 from tailrace.lake.rows import RowBuilder

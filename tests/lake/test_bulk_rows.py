@@ -13,7 +13,7 @@ from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.bulk.rows import BulkRows, EventsOf
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder

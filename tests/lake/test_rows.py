@@ -13,7 +13,7 @@ from tailrace.bson.documents import decode, encode
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.events.stages.render import render, shape_of
 from tailrace.lake.deferred_entries import events_or_deferred, is_deferred
 from tailrace.lake.rows import RowBuilder
@@ -63,6 +63,8 @@ def test_the_row_of_an_insert() -> None:
         "shard": "",
         "txn_index": None,
         "entry_rest": None,
+        "session": None,
+        "txn_number": None,
     }
 
 

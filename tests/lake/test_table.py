@@ -11,7 +11,7 @@ import pytest
 
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.lake import schema
+from tailrace.lake import delta_log, schema
 from tailrace.lake.commit import commit
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, tidy_log, write_commit
 from tailrace.lake.positions import THROUGH, position_transactions
@@ -69,6 +69,23 @@ def test_a_table_of_another_format_is_refused(tmp_path: Path) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         with pytest.raises(HistoryError, match=f"has format {number}.* build the history again with"):
             HistoryTable.open(folder)
+
+
+@pytest.mark.parametrize("missing", ["identity", "position"])
+def test_a_table_with_only_some_marks_of_a_history_is_refused(tmp_path: Path, missing: str) -> None:
+    new_table(tmp_path)
+    path = tmp_path / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    if missing == "position":
+        positions = [line for line in lines if "txn" in line]
+        lines.remove(positions[0])
+        assert len(positions) > 1
+    for line in lines:
+        if missing == "identity" and "metaData" in line:
+            del line["metaData"]["configuration"][delta_log.IDENTITY]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(HistoryError, match="is no history of Tailrace"):
+        HistoryTable.open(tmp_path)
 
 
 def test_opening_a_folder_without_a_history_is_refused(tmp_path: Path) -> None:

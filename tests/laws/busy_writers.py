@@ -4,30 +4,36 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
+from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
-
-from tests.mongod.server.served import ServedProcess
 
 SECONDS = 240
 """How long the last write may take."""
+DATABASE = "once"
+_DEPOSED = {91, 189, 10107, 11600, 11602, 13435}
+"""Codes of a member that stops or is no longer primary."""
+
+
+class Deployment(Protocol):
+    def client(self) -> MongoClient[dict[str, Any]]: ...
 
 
 class Writer(threading.Thread):
     """Inserts, batches, updates and transactions, until `end` is called."""
 
-    def __init__(self, name: str, seed: int, process: ServedProcess, pause: float) -> None:
+    def __init__(self, name: str, seed: int, deployment: Deployment, pause: float) -> None:
         super().__init__(name=name)
         self._longest_pause = pause
         self._rng = random.Random(seed)
-        self._process = process
+        self._deployment = deployment
         self._ending = threading.Event()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            with self._process.client() as client:
+            with self._deployment.client() as client:
                 number = 0
                 while not self._ending.wait(self._rng.uniform(0.0, self._longest_pause)):
                     number += 1
@@ -37,7 +43,7 @@ class Writer(threading.Thread):
             self.error = error
 
     def _write(self, client: Any, name: str) -> None:
-        once = client.once
+        once = client[DATABASE]
         choice = self._rng.randrange(4)
         if choice == 0:
             once.single.insert_one({"_id": name})
@@ -54,23 +60,30 @@ class Writer(threading.Thread):
         self._ending.set()
         self.join(SECONDS)
         assert not self.is_alive()
-        assert self.error is None
+        assert self.error is None, repr(self.error)
 
 
 @contextmanager
 def suppress_lost_connection() -> Iterator[None]:
-    """Ignore the errors that a killed server causes; the write may have been stored or not."""
+    """Ignore the errors that a killed or deposed server causes; the write may have been stored or not."""
     try:
         yield
     except PyMongoError as error:
-        if isinstance(error, OperationFailure) and not error.has_error_label("TransientTransactionError"):
+        if isinstance(error, OperationFailure) and not _is_passing(error):
             raise
 
 
+def _is_passing(error: OperationFailure) -> bool:
+    details: Any = error.details or {}
+    parts = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
+    codes = {error.code, *(part.get("code") for part in parts)}
+    return error.has_error_label("TransientTransactionError") or bool(codes & _DEPOSED)
+
+
 @contextmanager
-def writing(process: ServedProcess, seed: int, pause: float = 0.05) -> Iterator[None]:
+def writing(deployment: Deployment, seed: int, pause: float = 0.05) -> Iterator[None]:
     """Run two writers during a block; `pause` is the longest time between two writes, in seconds."""
-    writers = [Writer(f"w{number}", seed + number, process, pause) for number in range(2)]
+    writers = [Writer(f"w{number}", seed + number, deployment, pause) for number in range(2)]
     for writer in writers:
         writer.start()
     try:

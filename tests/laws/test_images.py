@@ -39,11 +39,30 @@ def check_event(event: bytes, truth: dict[tuple[int, int], Change], *, all_recor
         assert recorded or not all_recorded
         assert shown(event, b"fullDocumentBeforeChange") == (change.before if recorded else None)
     if kind == "update":
-        assert shown(event, b"fullDocument") == (change.after if recorded else None)
+        image = shown(event, b"fullDocument")
+        if not recorded:
+            assert image is None
+        elif image != change.after:
+            check_moved_fields(change.before or b"", change.after or b"", image or b"")
     elif kind != "delete":
         assert shown(event, b"fullDocument") == change.after
     else:
         assert rawbson.find(event, b"fullDocument") is None
+
+
+def check_moved_fields(before: bytes, after: bytes, image: bytes) -> None:
+    """An image has the fields of the stored document, but those that an update moved are where they were."""
+    old, new, seen = (
+        {name: (kind, raw[start:end]) for kind, name, start, end in rawbson.elements(raw)}
+        for raw in (before, after, image)
+    )
+    assert list(seen) == sorted(new, key=lambda name: list(old).index(name) if name in old else len(old))
+    for name, (kind, value) in seen.items():
+        if value != new[name][1]:
+            assert old[name][0] == new[name][0] == kind
+            assert kind in (rawbson.DOCUMENT, rawbson.ARRAY)
+            check_moved_fields(old[name][1], new[name][1], value)
+        assert kind == new[name][0]
 
 
 def check_images(history: History, mode: str) -> None:

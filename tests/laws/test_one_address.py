@@ -12,7 +12,7 @@ from tailrace import replay
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.layout import event as event_layout
-from tailrace.events.layout.event import Field, Shape
+from tailrace.events.layout.fields import Field, Shape
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.lake.table import HistoryTable

@@ -20,7 +20,7 @@ from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.testing.history_builder import HistoryBuilder
-from tests.log.written_stores import EVERYTHING, collection_of
+from tests.log.written_stores import EVERYTHING, collection_of, ids
 
 FOREVER = 60.0
 A_MOMENT = 0.05
@@ -125,6 +125,27 @@ def test_a_stream_may_start_within_rows_that_another_stream_has_read(tmp_path: P
                 spec = {"startAtOperationTime": to_timestamp(place)}
                 stream = LogStream(Plan.open(Scope.parse_ns("shop"), spec), stored.log, stored.log.lookups)
                 assert await fetched_ids(stream) == list(range(times.index(place), 40))
+
+    asyncio.run(main())
+
+
+def test_a_fault_that_ends_before_the_stream_reads_costs_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with stored_history(tmp_path) as stored:
+            faults: list[Exception] = []
+            stored.log.on_fault = faults.append
+            (file,) = HistoryTable.open(stored.path).files
+            path = stored.path / file.path
+            content = path.read_bytes()
+            path.write_bytes(b"not Parquet")
+            stream = stored.stream("shop.orders", from_start=True)
+            await stream.fetch()
+            assert faults
+            path.write_bytes(content)
+            found = []
+            while stream.is_behind:
+                found += ids(stream)
+            assert found == [0]
 
     asyncio.run(main())
 

@@ -4,17 +4,21 @@ import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bson import Binary, Int64
 
-from tailrace.bson.documents import encode
+from tailrace.bson.documents import decode, encode
+from tailrace.errors import CommandError
+from tailrace.events.entry_bytes import Operation
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
-from tests.log.written_stores import collection_of, ids
+from tests.log.written_stores import EVERYTHING, collection_of, ids
 from tests.mongod.store.opening import opened
 
 FOREVER = 60.0
@@ -39,8 +43,19 @@ class Log:
 
         self._store.write_now(work)
 
-    def stream(self, ns: str) -> LogStream:
-        return LogStream(Plan.open(Scope.parse_ns(ns), {}), self._head, self._head.lookups)
+    def end_transaction(self, touched: list[str]) -> None:
+        """Log the end of a prepared transaction as a shard does."""
+        session: dict[str, Any] = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(3)}
+        end = {"endOfTransaction": touched}
+        message = Operation("n", "admin.$cmd", encode({"msg": end}), o2=encode({**end, **session}))
+        self._store.write_now(lambda unit: unit.log(message))
+
+    def write_damaged(self, ns: str) -> None:
+        """Log a delete as no server does: without the collection's UUID."""
+        self._store.write_now(lambda unit: unit.log(Operation("d", ns, encode({"_id": 1}))))
+
+    def stream(self, ns: str, spec: dict[str, Any] | None = None) -> LogStream:
+        return LogStream(Plan.open(Scope.parse_ns(ns), spec or {}), self._head, self._head.lookups)
 
 
 @pytest.fixture
@@ -65,6 +80,35 @@ def test_an_entry_wakes_only_streams_that_show_it(log: Log) -> None:
         assert await waits[3]
         waits[4].cancel()
         await asyncio.wait(waits[4:])
+
+    asyncio.run(main())
+
+
+def test_the_end_of_a_transaction_wakes_the_streams_of_its_collections(log: Log) -> None:
+    async def main() -> None:
+        spec = {"showExpandedEvents": True}
+        streams = [log.stream(ns, spec) for ns in ("shop.orders", "shop")]
+        waits = [asyncio.create_task(stream.wait(FOREVER)) for stream in streams]
+        await asyncio.sleep(0)
+        log.end_transaction(["shop.orders"])
+        assert await asyncio.gather(*waits) == [True, True]
+        for stream in streams:
+            (row,) = stream.take(EVERYTHING, EVERYTHING)
+            assert decode(row.raw)["operationType"] == "endOfTransaction"
+
+    asyncio.run(main())
+
+
+def test_an_entry_that_cannot_be_read_is_an_error_of_every_stream(log: Log) -> None:
+    async def main() -> None:
+        streams = [log.stream("shop.orders"), log.stream("shop")]
+        log.write("shop.orders")
+        log.write_damaged("shop.orders")
+        for stream in streams:
+            assert ids(stream) == [2]
+            with pytest.raises(CommandError) as caught:
+                stream.take(EVERYTHING, EVERYTHING)
+            assert caught.value.code == 7826901
 
     asyncio.run(main())
 

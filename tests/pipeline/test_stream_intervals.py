@@ -75,7 +75,7 @@ def history_source(folder: Path, source: SampleFiles) -> HistoryEvents:
     table = HistoryTable.create(folder, identity=source.identity(), begins=0)
     through = source.promised()
     for after, end in pairwise([0, *Planner(source).cuts(0, through, 2), through]):
-        commit(table, build(source, BuiltInterval(after, end), folder), after=after, through=end)
+        commit(table, build(source, BuiltInterval(after, end), folder).files, after=after, through=end)
         table.refresh()
     return HistoryEvents(str(folder))
 

@@ -114,12 +114,13 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({}, 40414),
     ({"strength": 1}, 40414),
     ({"locale": 3}, 14),
-    ({"locale": None}, 14),
+    ({"locale": None}, 40414),
     ({"locale": "en", "unknown": 1}, 40415),
-    ({"locale": "simple", "strength": 1}, 9),
+    ({"locale": "simple", "unknown": 1}, 40415),
+    ({"locale": "simple", "strength": "1"}, 14),
     ({"locale": "en", "caseLevel": "yes"}, 14),
     ({"locale": "en", "numericOrdering": 1}, 14),
-    ({"locale": "en", "normalization": None}, 14),
+    ({"locale": "en", "backwards": None}, 14),
     ({"locale": "en", "backwards": "x"}, 14),
     ({"locale": "en", "caseFirst": 1}, 14),
     ({"locale": "en", "caseFirst": "invalid"}, 2),
@@ -130,8 +131,8 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"locale": "en", "strength": "1"}, 14),
     ({"locale": "en", "strength": True}, 14),
     ({"locale": "en", "strength": 0}, 2),
-    ({"locale": "en", "strength": 6}, 2),
-    ({"locale": "en", "strength": -1}, 2),
+    ({"locale": "en", "strength": 6}, 51024),
+    ({"locale": "en", "strength": -1}, 51024),
     ({"locale": "en", "strength": 0.5}, 2),
     ({"locale": "en", "version": 3}, 14),
     ({"locale": "en", "version": "unknown"}, 161),
@@ -167,6 +168,7 @@ def test_not_an_object() -> None:
 
 def test_simple_is_no_collation() -> None:
     assert Collation.parse({"locale": "simple"}) is None
+    assert Collation.parse({"locale": "simple", "strength": 1, "caseLevel": True}) is None
 
 
 @pytest.mark.parametrize("strength", [1, 1.0])

@@ -83,6 +83,7 @@ IMPOSSIBLE: list[tuple[Any, str]] = [
     ("", "int"), ("x", "int"), ("1.5", "int"), ("1e3", "int"), (" 1", "int"), ("1 ", "double"),
     ("0x10", "double"),
     ("0x10", "int"), ("2147483648", "int"), ("9223372036854775808", "long"), ("1e400", "double"),
+    (D("9E+6144"), "int"), (D("9E+6144"), "long"), (D("9E+6144"), "date"),
     ("1E+7000", "decimal"), ("--1", "decimal"), ("zz", "objectId"), ("0123", "objectId"),
     ("nonsense", "date"),
     ("12:00", "date"), ("2017-02-30", "date"), (D("1.5"), "binData"), (OID, "binData"), (b"12345678", "int"),

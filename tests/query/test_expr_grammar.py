@@ -215,8 +215,11 @@ def test_logic_specification_error(spec: Any, code: int) -> None:
 
 def test_no_matching_branch() -> None:
     with pytest.raises(CommandError) as caught:
-        evaluate({"$switch": {"branches": [{"case": False, "then": 1}]}})
+        evaluate({"$switch": {"branches": [{"case": "$absent", "then": 1}]}})
     assert caught.value.code == 40066
+    with pytest.raises(CommandError) as caught:
+        evaluate({"$switch": {"branches": [{"case": False, "then": 1}]}})
+    assert caught.value.code == 40069
 
 
 def test_collation_decides_how_strings_compare() -> None:
@@ -261,3 +264,12 @@ def test_too_deep_nesting_is_refused() -> None:
     with pytest.raises(CommandError) as caught:
         parse_expression(spec)
     assert caught.value.code == 15
+
+
+def test_errors_of_form_come_before_errors_of_constants() -> None:
+    with pytest.raises(CommandError) as caught:
+        parse_expression([{"$divide": [1, 0]}, {"$nope": 1}])
+    assert caught.value.code == 168
+    with pytest.raises(CommandError) as caught:
+        parse_expression([{"$divide": [1, 0]}, "$a"])
+    assert caught.value.code == 2

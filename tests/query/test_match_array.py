@@ -14,6 +14,7 @@ ID = ObjectId()
 CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     # $all
     ({"a": {"$all": [1, 2]}}, {"a": [2, 3, 1]}, True),
+    ({"a": {"$all": [{"$x": 1}]}}, {"a": [{"$x": 1}]}, True),
     ({"a": {"$all": [1, 2]}}, {"a": [1]}, False),
     ({"a": {"$all": [1]}}, {"a": 1}, True),
     ({"a": {"$all": [1, 1]}}, {"a": 1}, True),

@@ -128,6 +128,19 @@ def test_expr_can_fail_when_evaluated() -> None:
         matcher({"a": 1, "b": 0})
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"$expr": {"$divide": [1, "$b"]}, "a": 2}, False),
+        ({"$and": [{"$and": [{"$expr": {"$divide": [1, "$b"]}}]}, {"a": 2}]}, False),
+        ({"$or": [{"$expr": {"$divide": [1, "$b"]}}, {"a": 1}]}, True),
+        ({"$nor": [{"$expr": {"$divide": [1, "$b"]}}, {"a": 1}]}, False),
+    ],
+)
+def test_expr_is_evaluated_only_if_the_rest_leaves_it_open(query: dict[str, Any], expected: bool) -> None:
+    assert compile_match(query)({"a": 1, "b": 0}) is expected
+
+
 def test_sample_rate() -> None:
     assert all(compile_match({"$sampleRate": 1})({}) for _ in range(50))
     assert not any(compile_match({"$sampleRate": 0.0})({}) for _ in range(50))

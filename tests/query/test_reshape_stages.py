@@ -112,7 +112,7 @@ def test_project(spec: dict[str, Any], document: dict[str, Any], expected: dict[
         ({"a": 0, "a.b": 0}, 31249),
         ({"_id": 0, "_id.x": 1}, 31249),
         ({"a": {"$nothing": 1}}, 31325),
-        ({"a": {"$elemMatch": {"x": 1}}}, 31325),
+        ({"a": {"$elemMatch": {"x": 1}}}, 168),
         ({"a": {"$meta": "textScore"}}, 40218),
         ({"a": {"$slice": 5}}, 28667),
         ({"a": {"$add": [{"$nothing": 1}]}}, 168),
@@ -144,8 +144,6 @@ ADD_FIELDS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"a.b.c": 1}, {"a": 5}, {"a": {"b": {"c": 1}}}),
     ({"a.b": "$nothing"}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),
     ({"a.b": "$nothing"}, {"x": 1}, {"x": 1, "a": {}}),
-    ({"a": {}}, {"a": {"c": 2}}, {"a": {}}),
-    ({"a": {"b": {}}}, {"a": {"c": 2}}, {"a": {"c": 2, "b": {}}}),
     ({"a": []}, {"a": {"c": 2}}, {"a": []}),
     ({"a": {"$literal": {"b": 1}}}, {"a": {"c": 2}}, {"a": {"b": 1}}),
     ({"a": ["$b", {"c": "$b"}]}, {"b": 2}, {"b": 2, "a": [2, {"c": 2}]}),
@@ -168,6 +166,8 @@ def test_add_fields(
     ("spec", "code"),
     [
         (1, 40272), ([], 40272), ("a", 40272),
+        ({"a": {}}, 40180),
+        ({"a": {"b": {}}}, 40180),
         ({"a": 1, "a.b": 1}, 40176),
         ({"a.b": 1, "a": 1}, 40176),
         ({"a": {"b": 1}, "a.b": 1}, 40176),
@@ -323,6 +323,53 @@ def test_variables_reach_every_stage() -> None:
 def test_collation_reaches_the_expressions() -> None:
     stage = compile_stage("$addFields", {"same": {"$eq": ["$a", "ABC"]}}, collation=CaseInsensitive())
     assert stage({"a": "abc"}) == {"a": "abc", "same": True}
+
+
+# Places: seen on a real server, in aggregations and in change streams.
+
+
+@pytest.mark.parametrize(
+    ("stages", "names"),
+    [
+        ([("$unset", "a"), ("$set", {"a": 5})], ["_id", "a", "b"]),
+        ([("$unset", "a"), ("$set", {"z": 1, "a": 5})], ["_id", "a", "b", "z"]),
+        ([("$project", {"a": 0}), ("$set", {"a": 5})], ["_id", "a", "b"]),
+        ([("$set", {"a": "$nope"}), ("$set", {"a": 5})], ["_id", "a", "b"]),
+        ([("$set", {"m": "$nope", "n": 1, "w": "$nope"}), ("$set", {"z": 1, "w": 1, "m": 1})],
+         ["_id", "a", "b", "m", "n", "w", "z"]),
+        ([("$project", {"m": "$nope", "n": "$b"}), ("$set", {"m": 1})], ["_id", "m", "n"]),
+        ([("$project", {"u.x": 1, "made": {"$size": [[]]}}), ("$set", {"u.y": 1})], ["_id", "u", "made"]),
+        ([("$project", {"made": {"$size": [[]]}, "u.x": 1}), ("$set", {"u.y": 1})], ["_id", "made", "u"]),
+        ([("$project", {"u": 1, "made": {"$size": [[]]}}), ("$set", {"u": 1})], ["_id", "made", "u"]),
+        ([("$project", {"u.x": 1, "b": 1}), ("$set", {"z": 1, "u.y": 1})], ["_id", "b", "z", "u"]),
+        ([("$project", {"b": 1}), ("$set", {"z": 1, "a": 1})], ["_id", "b", "z", "a"]),
+        ([("$replaceWith", {"_id": 1, "m": "$nope", "n": "$b"}), ("$set", {"z": 1, "m": 1})],
+         ["_id", "m", "n", "z"]),
+        ([("$replaceWith", {"$unsetField": {"field": "a", "input": "$$ROOT"}}), ("$set", {"a": 1})],
+         ["_id", "a", "b"]),
+    ],
+)  # fmt: skip
+def test_a_field_that_a_stage_removes_keeps_its_place(
+    stages: list[tuple[str, Any]], names: list[str]
+) -> None:
+    document: Any = {"_id": 1, "a": 1, "b": 2}
+    for name, spec in stages:
+        document = run(name, spec, document)
+    assert list(document) == names
+
+
+def test_places_in_nested_documents() -> None:
+    document = run("$unset", "a.x", {"_id": 7, "a": {"x": 1, "y": 2}})
+    assert_same(run("$set", {"a.z": 3, "a.x": 4}, document), {"_id": 7, "a": {"x": 4, "y": 2, "z": 3}})
+
+
+def test_a_value_without_included_fields_keeps_its_place_if_it_was_read() -> None:
+    document: Any = {"_id": 1, "a": None, "b": {"x": 1, "y": 2}, "c": 3}
+    project = compile_stage("$project", {"b.x.k": 1, "b.y": 1, "a.k": 1, "c": 1}, reads_whole=True)
+    projected: Any = project(document)
+    assert_same(run("$set", {"n": 1}, projected), {"_id": 1, "b": {"y": 2}, "c": 3, "n": 1})
+    added = run("$set", {"n": 1, "a.k": 1, "b.x": 2}, projected)
+    assert_same(added, {"_id": 1, "a": {"k": 1}, "b": {"x": 2, "y": 2}, "c": 3, "n": 1})
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -91,7 +91,8 @@ ERRORS: list[tuple[Any, int]] = [
     ({"a": None}, 15974),
     ({"a": 0}, 15975),
     ({"a": 2}, 15975),
-    ({"a": 1.5}, 15975),
+    ({"a": 0.5}, 15975),
+    ({"a": Decimal128("1.9")}, 15975),
     ({"": 1}, 40352),
     ({"a.": 1}, 40353),
     ({"a..b": 1}, 15998),
@@ -112,11 +113,35 @@ def test_errors(spec: Any, code: int) -> None:
 
 def test_thirty_two_keys_and_directions_of_all_number_types() -> None:
     compile_sort({f"f{number}": 1 for number in range(32)})
-    ordering = compile_sort({"a": 1.0, "b": Int64(-1), "c": Decimal128("1")})
-    assert [path.is_descending for path in ordering.paths] == [False, True, False]
+    ordering = compile_sort({"a": 1.0, "b": Int64(-1), "c": Decimal128("0.9"), "d": -1.9})
+    assert [path.is_descending for path in ordering.paths] == [False, True, False, True]
 
 
 def test_parallel_arrays() -> None:
     with pytest.raises(CommandError) as caught:
         compile_sort({"a": 1, "b": 1}).sort([{"a": [1], "b": [2]}])
     assert caught.value.code == 2
+
+
+def test_a_position_takes_what_is_there() -> None:
+    documents: list[dict[str, Any]] = [
+        {"a": [[1, 2]]},
+        {"a": [5]},
+        {"a": [{"x": 1}]},
+        {"a": []},
+        {"a": [True]},
+    ]
+    ordered = [documents[index] for index in (3, 1, 2, 0, 4)]
+    assert compile_sort({"a.0": 1}).sort(documents) == ordered
+
+
+@pytest.mark.parametrize(("spec", "code"), [({"a.0": 1, "b": 1}, 2), ({"c.0": 1}, 16746)])
+def test_positions_in_arrays_that_conflict(spec: dict[str, Any], code: int) -> None:
+    with pytest.raises(CommandError) as caught:
+        compile_sort(spec).sort([{"a": [1], "b": [2], "c": [{"0": 1}]}])
+    assert caught.value.code == code
+
+
+def test_an_empty_array_at_a_position_is_undefined() -> None:
+    documents: list[dict[str, Any]] = [{"a": [None]}, {"a": [[]]}]
+    assert compile_sort({"a.0": 1}).sort(documents) == documents[::-1]

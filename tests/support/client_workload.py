@@ -119,7 +119,7 @@ class ClientWorkload:
         return None
 
     def _new(self) -> Raw:
-        return _raw(self._documents.stored(self._documents.identifier()))
+        return raw_document(self._documents.stored(self._documents.identifier()))
 
     # -- writes, inside or outside of a transaction ---------------------------------------------------
 
@@ -134,15 +134,15 @@ class ClientWorkload:
         found = self._existing(session)
         if found is not None:
             collection, document = found
-            update = _raw(self._modifiers.make(document))
-            collection.update_one(_by_id(document), update, session=session)
+            update = raw_document(self._modifiers.make(document))
+            collection.update_one(by_id(document), update, session=session)
 
     def _update_by_pipeline(self, session: ClientSession | None) -> None:
         found = self._existing(session)
         if found is not None:
             collection, document = found
-            stage = _raw({"$replaceWith": {"$literal": self._documents.changed(document)}})
-            collection.update_one(_by_id(document), [stage], session=session)
+            stage = raw_document({"$replaceWith": {"$literal": self._documents.changed(document)}})
+            collection.update_one(by_id(document), [stage], session=session)
 
     def _update_many(self, session: ClientSession | None) -> None:
         number = self._rng.randrange(4)
@@ -156,19 +156,19 @@ class ClientWorkload:
         if found is not None:
             collection, document = found
             collection.replace_one(
-                _by_id(document), _raw(self._documents.stored(document["_id"])), session=session
+                by_id(document), raw_document(self._documents.stored(document["_id"])), session=session
             )
 
     def _upsert(self, session: ClientSession | None) -> None:
         wanted = {"_id": self._documents.identifier()}
         update = {self._rng.choice(("$set", "$setOnInsert")): {"upserted": self._documents.scalar()}}
-        self._collection().update_one(_by_id(wanted), _raw(update), upsert=True, session=session)
+        self._collection().update_one(by_id(wanted), raw_document(update), upsert=True, session=session)
 
     def _delete(self, session: ClientSession | None) -> None:
         found = self._existing(session)
         if found is not None:
             collection, document = found
-            collection.delete_one(_by_id(document), session=session)
+            collection.delete_one(by_id(document), session=session)
 
     def _delete_many(self, session: ClientSession | None) -> None:
         self._collection().delete_many({"many": {"$gte": self._rng.randrange(3)}}, session=session)
@@ -180,13 +180,13 @@ class ClientWorkload:
         collection, document = found
         roll = self._rng.random()
         if roll < 0.4:
-            update = _raw(self._modifiers.make(document))
-            collection.find_one_and_update(_by_id(document), update, session=session)
+            update = raw_document(self._modifiers.make(document))
+            collection.find_one_and_update(by_id(document), update, session=session)
         elif roll < 0.7:
-            after = _raw(self._documents.stored(document["_id"]))
-            collection.find_one_and_replace(_by_id(document), after, session=session)
+            after = raw_document(self._documents.stored(document["_id"]))
+            collection.find_one_and_replace(by_id(document), after, session=session)
         else:
-            collection.find_one_and_delete(_by_id(document), session=session)
+            collection.find_one_and_delete(by_id(document), session=session)
 
     def _bulk(self, session: ClientSession | None) -> None:
         found = self._existing(session)
@@ -194,10 +194,10 @@ class ClientWorkload:
         collection = self._collection()
         if found is not None:
             collection, document = found
-            key = _by_id(document)
+            key = by_id(document)
             writes += [
                 UpdateOne(key, {"$set": {"bulk": self._rng.randrange(9)}}),
-                ReplaceOne(key, _raw(self._documents.stored(document["_id"]))),
+                ReplaceOne(key, raw_document(self._documents.stored(document["_id"]))),
                 DeleteOne(key),
             ]
         self._rng.shuffle(writes)
@@ -234,11 +234,9 @@ class ClientWorkload:
             self._client.start_session() as second,
             first.start_transaction(),
         ):
-            collection.update_one(_by_id(document), {"$set": {"by": 1}}, session=first)
+            collection.update_one(by_id(document), {"$set": {"by": 1}}, session=first)
             second.start_transaction()
-            self._attempt(
-                lambda: collection.update_one(_by_id(document), {"$set": {"by": 2}}, session=second)
-            )
+            self._attempt(lambda: collection.update_one(by_id(document), {"$set": {"by": 2}}, session=second))
 
     # -- collections ------------------------------------------------------------------------------------
 
@@ -284,13 +282,13 @@ class ClientWorkload:
         database.command({"create": "seen", "viewOn": self._rng.choice(COLLECTIONS), "pipeline": []})
 
 
-def _raw(document: Mapping[str, Any]) -> Raw:
+def raw_document(document: Mapping[str, Any]) -> Raw:
     """A document that PyMongo sends unchanged: its own types cannot represent all of BSON."""
     return RawBSONDocument(bsondocs.encode(document), RAW_OPTIONS)
 
 
-def _by_id(document: Mapping[str, Any]) -> Raw:
-    return _raw({"_id": {"$eq": document["_id"]}})
+def by_id(document: Mapping[str, Any]) -> Raw:
+    return raw_document({"_id": {"$eq": document["_id"]}})
 
 
 def _codes(error: OperationFailure) -> list[int | None]:

@@ -119,6 +119,10 @@ class History:
         found = self._by_timestamp.get(timestamp)
         return found if found is not None and _term_of(found) == term else None
 
+    def entry_at(self, time: Timestamp) -> bytes:
+        """The entry with this time."""
+        return self._by_timestamp[(time.time << 32) + time.inc]
+
     def pre_image(self, uuid: bytes, timestamp: int, index: int) -> bytes | None:
         """The recorded document before a change."""
         return self.pre_images.get((uuid, timestamp, index))

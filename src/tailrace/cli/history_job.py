@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tailrace.cli.json_arguments import named_argument, paths_by_name, shard_and_path
+from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
@@ -89,6 +89,7 @@ def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
         max_bytes=arguments.max_bytes or DEFAULT_MAX_BYTES,
         keep_seconds=arguments.keep_age,
         keep_bytes=arguments.keep_size,
+        release=release_argument(arguments.server_version),
     )
 
 

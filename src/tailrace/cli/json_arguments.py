@@ -6,6 +6,7 @@ from typing import Any
 from tailrace.bson import documents, extjson
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, UsageError
+from tailrace.events.stream_release import StreamRelease
 
 
 def utf8_argument(option: str, text: str) -> str:
@@ -88,3 +89,8 @@ def _parsed(option: str, text: str) -> tuple[int, bytes]:
         return extjson.loads_value(utf8_argument(option, text))
     except CommandError as error:
         raise UsageError(f"the argument of {option} does not parse: {error.message}") from None
+
+
+def release_argument(version: str | None) -> StreamRelease | None:
+    """The release that `--server-version` names, if it is given."""
+    return None if version is None else StreamRelease.parse(utf8_argument("--server-version", version))

@@ -81,6 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="delete the oldest events when the table is larger than this, such as 200GB; default: never",
     )
     add(
+        "--server-version",
+        metavar="VERSION",
+        help="the MongoDB release whose change streams a new history imitates, such as 6.0.27; default: that "
+        "of the deployment, and the current one for archived oplogs",
+    )
+    add(
         "--spark-conf",
         action="append",
         default=[],

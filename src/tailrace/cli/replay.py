@@ -55,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a server parameter or feature flag that differs from its default",
     )
     add(
+        "--server-version",
+        metavar="VERSION",
+        help="the MongoDB release whose change streams are imitated, such as 6.0.27; default: the "
+        "current one",
+    )
+    add(
         "--engine",
         choices=["spark", "local"],
         help="what computes the events: Spark or this process; default: Spark if the input is large",

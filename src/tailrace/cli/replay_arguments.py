@@ -12,6 +12,7 @@ from tailrace.cli.json_arguments import (
     named_argument,
     paths_by_name,
     raw_document_argument,
+    release_argument,
     shard_and_path,
     stages_argument,
     utf8_argument,
@@ -19,6 +20,7 @@ from tailrace.cli.json_arguments import (
 from tailrace.errors import UsageError
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
+from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.sources.archives.dumps import Dumps, PreImageDump
 
 PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
@@ -56,6 +58,7 @@ def definition_of(arguments: Namespace) -> Definition:
             "parameters": dict(map(_parameter, arguments.parameter)),
             "collation": _optional_document("--collation", arguments.collation),
             "let": _optional_document("--let", arguments.let),
+            "release": release_argument(arguments.server_version) or CURRENT_RELEASE,
         },
     )
 

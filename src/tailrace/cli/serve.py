@@ -24,10 +24,11 @@ from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
+from tailrace.events.stream_release import Since
 from tailrace.log_lines import LEVELS
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.admin.logbook import Logbook
-from tailrace.mongod.server.emulation.release import Release, Since
+from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions

@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConfigurationError, InvalidName, InvalidURI, PyMongoError
+from pymongo.errors import ConfigurationError, InvalidName, InvalidURI, OperationFailure, PyMongoError
 
 from tailrace.bson.extjson import dumps_canonical
 from tailrace.cli.failures import STANDARD_OUTPUT, StreamError, writing_to
@@ -26,6 +26,7 @@ from tailrace.client.sync import ChangeStream, watch
 from tailrace.client.token_store import FileTokenStore
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
+from tailrace.sources.deployments.driver_errors import command_error
 
 HELP: Final = "print a change stream of a deployment as lines of Extended JSON"
 
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             process_stream(stream, _Printer(stream), positions, max_events=arguments.max, max_outage=_OUTAGE)
         except PyMongoError as error:
-            raise StreamError(_command_error(error)) from None
+            raise StreamError(_command_error(error, arguments)) from None
     return 0
 
 
@@ -133,11 +134,14 @@ def _opened(
     try:
         return watch(target, pipeline, merge_fragments=arguments.merge_fragments, **options)
     except PyMongoError as error:
-        raise _command_error(error) from None
+        raise _command_error(error, arguments) from None
 
 
-def _command_error(error: PyMongoError) -> CommandError:
+def _command_error(error: PyMongoError, arguments: argparse.Namespace) -> CommandError:
     """Turn the server's error, or the reason why it did not answer, into our own error."""
+    if isinstance(error, OperationFailure):
+        right = f"changeStream and find on {arguments.ns or 'all databases'}"
+        return command_error(error, arguments.uri, right)
     details = getattr(error, "details", None)
     if isinstance(details, Mapping) and "code" in details:
         return CommandError(details["code"], str(details.get("errmsg", "the server gave no reason")))

@@ -101,6 +101,8 @@ class Extras:
     outer_from_migrate: bool = False
     """Whether the entry that commits the operation came from a migration as a whole"""
     outer_is_timeseries: bool = False
+    applied_by_user: bool = False
+    """Whether it is an operation of a user's `applyOps`"""
 
 
 PLAIN: Final = Extras()

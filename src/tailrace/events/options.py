@@ -24,8 +24,9 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import CLASSIC_TYPES
 from tailrace.events.cluster_time import ClusterTime, from_timestamp
-from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken, cluster_time_of
+from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken, check_token_fields, cluster_time_of
 from tailrace.events.scope import CLUSTER_DATABASE, INTERNAL_DATABASES, Scope, ScopeKind
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 
 FULL_DOCUMENT: Final = ("default", "updateLookup", "whenAvailable", "required")
 FULL_DOCUMENT_BEFORE_CHANGE: Final = ("off", "whenAvailable", "required")
@@ -118,6 +119,7 @@ class ChangeStreamOptions:
         *,
         on_router: bool = False,
         is_replica_set: bool = True,
+        release: StreamRelease = CURRENT_RELEASE,
     ) -> "ChangeStreamOptions":
         """Read and check a specification: decoded values, or raw BSON to notice repeated fields.
 
@@ -132,7 +134,7 @@ class ChangeStreamOptions:
             **{OPTIONS[name].attribute: value for name, value in values.items() if OPTIONS[name].attribute},
         }
         _check_deployment(found, scope, on_router=on_router, is_replica_set=is_replica_set)
-        _check_start(found)
+        _check_start(found, release)
         for name in ("resume_after", "start_after"):
             if name in found:
                 found[name] = _read_token(found[name])
@@ -210,15 +212,18 @@ def _given(spec: Mapping[str, Any] | bytes) -> list[tuple[str, Any]]:
 
 
 def _check_fields(given: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Check each option on its own; returns the values by name."""
+    """Check each option on its own; returns the values by name. Null is as if not given, but for a flag."""
     found: dict[str, Any] = {}
+    seen: set[str] = set()
     for name, value in given:
         option = OPTIONS.get(name)
         if option is None:
             raise CommandError(ErrorCode.IDLUnknownField, f"$changeStream has no option {name!r}")
-        if name in found:
+        if name in seen:
             raise CommandError(ErrorCode.IDLDuplicateField, f"$changeStream has the option {name} twice")
-        found[name] = option.read(value)
+        seen.add(name)
+        if value is not None or option.form is OptionForm.FLAG:
+            found[name] = option.read(value)
     return found
 
 
@@ -246,8 +251,8 @@ def _check_deployment(
         raise CommandError(31123, "showMigrationEvents is not available on a router")
 
 
-def _check_start(found: Mapping[str, Any]) -> None:
-    uses_lookup = found.get("full_document") == "updateLookup"
+def _check_start(found: Mapping[str, Any], release: StreamRelease) -> None:
+    uses_lookup = found.get("full_document") == "updateLookup" or not release.matches_uuids_of_lookups_only
     if found.get("match_collection_uuid_for_update_lookup", False) and not uses_lookup:
         raise CommandError(
             12888201, "matchCollectionUUIDForUpdateLookup needs fullDocument to be updateLookup"
@@ -281,6 +286,7 @@ def _flag(option: OptionDeclaration, value: Any) -> bool:
 def _token_document(option: OptionDeclaration, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise _wrong_type(option, value)
+    check_token_fields(documents.encode(value))
     return value
 
 

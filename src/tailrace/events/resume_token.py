@@ -63,14 +63,9 @@ class ResumeToken:
     @classmethod
     def parse(cls, raw_token_document: bytes) -> "ResumeToken":
         """From the BSON of a token document; each fault has the server's code."""
-        data = rawbson.field(raw_token_document, b"_data")
-        if data is None or data[0] != rawbson.STRING:
-            raise CommandError(40647, "a resume token must have a string field _data")
-        bits = rawbson.field(raw_token_document, b"_typeBits")
-        if bits is not None and (bits[0] != rawbson.BINARY or bits[1][4] != 0):
-            raise CommandError(40648, "_typeBits of a resume token must be binary data of subtype 0")
+        data, bits = check_token_fields(raw_token_document)
         # Latin-1 maps every byte to a character, so that text that is not UTF-8 fails as what it is: not hex.
-        return cls.parse_data(data[1][4:-1].decode("latin-1"), b"" if bits is None else bits[1][5:])
+        return cls.parse_data(data[4:-1].decode("latin-1"), b"" if bits is None else bits[5:])
 
     @classmethod
     def parse_data(cls, data: str, type_bits: bytes = b"") -> "ResumeToken":
@@ -170,6 +165,17 @@ class ResumeToken:
 
     def __hash__(self) -> int:
         return hash(self._order())
+
+
+def check_token_fields(raw_token_document: bytes) -> tuple[bytes, bytes | None]:
+    """The values of `_data` and `_typeBits` as BSON; raises if one has another type."""
+    data = rawbson.field(raw_token_document, b"_data")
+    if data is None or data[0] != rawbson.STRING:
+        raise CommandError(40647, "a resume token must have a string field _data")
+    bits = rawbson.field(raw_token_document, b"_typeBits")
+    if bits is not None and (bits[0] != rawbson.BINARY or bits[1][4] != 0):
+        raise CommandError(40648, "_typeBits of a resume token must be binary data of subtype 0")
+    return data[1], None if bits is None else bits[1]
 
 
 def key_bytes(data: str) -> bytes:

@@ -17,7 +17,8 @@ COLLECTIONLESS: Final = "$cmd.aggregate"
 """The collection in the cursor namespace of a database or cluster stream."""
 
 _MAX_DATABASE_BYTES: Final = 63
-_FORBIDDEN_IN_DATABASE: Final = frozenset('/\\. "$\0')
+_FORBIDDEN_IN_DATABASE: Final = frozenset('/\\. "\0')
+"""A name with a dollar sign can be watched, but nothing can be written there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ writes the same interval again; one that dies after the commit finds the interva
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tailrace.errors import HistoryError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.entry_mark import EntryMark
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.log_writer import tidy_log, write_commit
-from tailrace.lake.positions import BEGINS, THROUGH, position_transactions
+from tailrace.lake.positions import BEGINS, THROUGH, mark_transactions, position_transactions
 from tailrace.lake.table import HistoryTable
 
 _ATTEMPTS: Final = 10
@@ -21,12 +22,23 @@ _CHECKPOINT_ANYWAY: Final = 1000
 """Commits after which the log is tidied here, if nothing else does it"""
 
 
-def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, through: int) -> bool:
+def commit(
+    table: HistoryTable,
+    added: Sequence[AddedFile],
+    *,
+    after: int,
+    through: int,
+    newest: Mapping[str, EntryMark] | None = None,
+) -> bool:
     """Add the rows of the interval (after, through]; False if the history holds it already.
 
-    An interval without rows is committed too, so that `through` moves. ``table`` shows the new version
-    afterwards. Raises `HistoryError` if the history does not end where the interval begins.
+    ``newest`` has the mark of the newest entry of each shard that has entries in the interval. An interval
+    without rows is committed too, so that `through` moves. ``table`` shows the new version afterwards. Raises
+    `HistoryError` if the history does not end where the interval begins.
     """
+    transactions = position_transactions(THROUGH, through)
+    for shard, mark in (newest or {}).items():
+        transactions += mark_transactions(shard, mark)
     for _ in range(_ATTEMPTS):
         table.refresh()
         if table.through >= through:
@@ -38,7 +50,7 @@ def commit(table: HistoryTable, added: Sequence[AddedFile], *, after: int, throu
                 "checkpoint, or the history, to start again"
             )
         _check_files(table, added, after, through)
-        if write_commit(table, "WRITE", added=added, transactions=position_transactions(THROUGH, through)):
+        if write_commit(table, "WRITE", added=added, transactions=transactions):
             if table.version % _CHECKPOINT_ANYWAY == 0:
                 tidy_log(table)
             return True

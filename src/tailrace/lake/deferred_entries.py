@@ -11,7 +11,7 @@ from typing import Final
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent, DdlParts, EventKinds
 from tailrace.events.oplog_entry import OplogEntry
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 
 _DEFERRED: Final = DdlParts()
 """Known by identity: marks an entry that is in the place of its events"""

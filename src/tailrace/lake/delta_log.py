@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
@@ -23,9 +24,16 @@ from tailrace.lake.schema import FORMAT
 IDENTITY: Final = "tailrace.identity"
 FORMAT_KEY: Final = "tailrace.format"
 """Entries of the table's configuration: whose history it is, and the format of its rows"""
+_SERVER_VERSION: Final = "tailrace.serverVersion"
+_COMPATIBILITY: Final = "tailrace.featureCompatibilityVersion"
 
 _LOG: Final = "_delta_log"
 _LAST_CHECKPOINT: Final = "_last_checkpoint"
+
+
+def release_entries(release: StreamRelease) -> dict[str, str]:
+    """The entries of the table's configuration about the release of the deployment."""
+    return {_SERVER_VERSION: release.version, _COMPATIBILITY: release.series}
 
 
 def is_table(path: Path) -> bool:
@@ -57,6 +65,7 @@ class DeltaLog:
         self._log = path / _LOG
         self.version = -1
         self.identity = ""
+        self.release = CURRENT_RELEASE
         self.files: dict[str, AddedFile] = {}
         self.transactions: dict[str, int] = {}
         self._checkpoint: tuple[int, int] | None = None
@@ -93,11 +102,22 @@ class DeltaLog:
             raise HistoryError(f"the table in {self._path} is no history of Tailrace")
         self.version = table.version()
         self.identity = identity
+        if (version := configuration.get(_SERVER_VERSION)) is not None:
+            self.release = StreamRelease.of_server(version, configuration.get(_COMPATIBILITY))
         self.transactions = {name: version or 0 for name, version in versions.items()}
         found = _files(table)
         if found is None:
             raise changed_by_others(self._path)
         self.files = {file.path: file for file in found}
+
+    def transaction_version(self, name: str) -> int | None:
+        """The version of any application transaction; reads the table's state if it was loaded without it."""
+        if name not in self.transactions:
+            version = DeltaTable(str(self._path)).transaction_version(name)
+            if version is None:
+                return None
+            self.transactions[name] = version
+        return self.transactions[name]
 
     def _apply_next(self) -> bool:
         path = self._log / f"{self.version + 1:020d}.json"

@@ -14,6 +14,7 @@ applyOpsTs        cluster time of the entry that holds the operation, if another
 operationsBefore  how many operations of the transaction are in entries before that one
 fromMigrate, isTimeseries            flags of the operation
 outerFromMigrate, outerIsTimeseries  flags of the entry that commits it
+appliedByUser     whether it is an operation of a user's `applyOps`
 ================= ===================================================================================
 """
 
@@ -33,6 +34,7 @@ _FLAGS: Final = {
     b"isTimeseries": "is_timeseries",
     b"outerFromMigrate": "outer_from_migrate",
     b"outerIsTimeseries": "outer_is_timeseries",
+    b"appliedByUser": "applied_by_user",
 }
 _read_int32 = rawbson.INT32_LE.unpack_from
 BARE_DIFF_LEAD: Final = b"\x03o\0"
@@ -83,7 +85,7 @@ def _matters(extras: Extras, ts: int) -> bool:
     """Whether a document change is treated in another way because of what its entry carries."""
     if extras.from_migrate or extras.is_timeseries:
         return True
-    # The session of a retryable write is shown nowhere, and decides nothing.
+    # The session of a retryable write has columns of its own.
     return extras.in_apply_ops and (
         extras.lsid is not None
         or extras.txn_number is not None
@@ -92,6 +94,7 @@ def _matters(extras: Extras, ts: int) -> bool:
         or extras.operations_before != 0
         or extras.outer_from_migrate
         or extras.outer_is_timeseries
+        or extras.applied_by_user
     )
 
 

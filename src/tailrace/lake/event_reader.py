@@ -41,7 +41,7 @@ class EventReader:
         codes, kinds = self._kinds.of(batch)
         columns = [
             batch.column(name).to_pylist()
-            for name in ("event", "entry_rest", "txn_index", "pre_image", "shard")
+            for name in ("event", "entry_rest", "txn_index", "pre_image", "shard", "session", "txn_number")
         ]
         return [
             self._event(kinds[code], *row)
@@ -57,16 +57,22 @@ class EventReader:
         txn_index: int | None,
         pre_image: bytes | None,
         shard: str,
+        session: bytes | None,
+        number: int | None,
     ) -> ChangeEvent:
         delta = None if raw is None else bare_delta(raw)
         if isinstance(kind, RowKind) and shown is not None and (raw is None or delta is not None):
             if txn_index is None:
-                event = _change(kind, shown, delta, ts, PLAIN, 0)
+                is_plain = session is None and number is None
+                extras = PLAIN if is_plain else Extras(lsid=session, txn_number=number)
+                event = _change(kind, shown, delta, ts, extras, 0)
             else:
                 extras = Extras(in_apply_ops=True, apply_ops_ts=ts)
                 event = _change(kind, shown, delta, ts, extras, txn_index)
         else:
             rest = EntryRest(raw, ts, in_apply_ops=txn_index is not None)
+            if txn_index is None and rest.extras is not PLAIN:
+                rest.extras.lsid, rest.extras.txn_number = session, number
             index = 0 if txn_index is None else txn_index - rest.extras.operations_before
             if kind is Other.DEFERRED:
                 return deferred(self._entries.read(rest.entry or b""), shard)

@@ -46,6 +46,8 @@ class RowBuilder:
         type_bits: list[bytes | None] = []
         rests: list[bytes | None] = []
         indexes: list[int | None] = []
+        sessions: list[bytes | None] = []
+        numbers: list[int | None] = []
         codes: list[int] = []
         deferred: list[int] = []
         damaged: list[int] = []
@@ -72,6 +74,12 @@ class RowBuilder:
                     shown.append(None)
                 if not is_whole:
                     damaged.append(len(codes))
+            if extras is PLAIN or extras.in_apply_ops:
+                sessions.append(None)
+                numbers.append(None)
+            else:
+                sessions.append(extras.lsid)
+                numbers.append(extras.txn_number)
             if extras is PLAIN:
                 indexes.append(None)
                 rests.append(None if event.full_document is not None else entry_rest(event))
@@ -106,6 +114,8 @@ class RowBuilder:
             _shards(events),
             pa.array(indexes, pa.int64()),
             pa.array(rests, pa.binary()),
+            pa.array(sessions, pa.binary()),
+            pa.array(numbers, pa.int64()),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tailrace.events.layout.event import shape_of
+from tailrace.events.layout.fields import shape_of
 from tailrace.events.layout.token import CURRENT_VERSION
 
-FORMAT: Final = 2
-"""Counts changes of the columns or of what they hold. 1 was the format without a number."""
+FORMAT: Final = 3
+"""Counts changes of the columns or of what they hold. 1 was without a number, 2 without sessions."""
 TOKEN_VERSION: Final = CURRENT_VERSION
 
 CANONICAL: Final = shape_of(expanded=True, raw_update=False, commit_timestamp=True, from_migrate=True)
@@ -41,16 +41,18 @@ SCHEMA: Final = pa.schema([
     pa.field("shard", pa.string(), nullable=False),
     pa.field("txn_index", pa.int64()),
     pa.field("entry_rest", pa.binary()),
+    pa.field("session", pa.binary()),
+    pa.field("txn_number", pa.int64()),
 ])  # fmt: skip
 """The table's columns, in order"""
 
-REPEATED: Final = ("operation", "db", "coll", "uuid", "shard")
+REPEATED: Final = ("operation", "db", "coll", "uuid", "shard", "session")
 """Columns with few different values: written and read with a dictionary"""
 
 TIME_COLUMNS: Final = ("cluster_time", "increment")
 STREAM_COLUMNS: Final = (
     "token", "token_type_bits", *TIME_COLUMNS, "operation", "db", "coll", "uuid", "event", "pre_image",
-    "shard", "txn_index", "entry_rest",
+    "shard", "txn_index", "entry_rest", "session", "txn_number",
 )  # fmt: skip
 """What `event_reader.py` and `verbatim.py` need"""
 

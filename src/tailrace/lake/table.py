@@ -19,9 +19,18 @@ from deltalake.exceptions import DeltaError
 
 from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
+from tailrace.events.entry_mark import EntryMark
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import FORMAT_KEY, IDENTITY, DeltaLog, changed_by_others, is_table
-from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_position
+from tailrace.lake.delta_log import (
+    FORMAT_KEY,
+    IDENTITY,
+    DeltaLog,
+    changed_by_others,
+    is_table,
+    release_entries,
+)
+from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, REPEATED, SCHEMA, STREAM_COLUMNS, TIME_COLUMNS, time_of, times_of
 
 _CONFIGURATION: Final = {
@@ -54,8 +63,13 @@ class HistoryTable:
         return cls(Path(path), DeltaLog(Path(path)))
 
     @classmethod
-    def create(cls, path: str | Path, *, identity: str, begins: int) -> "HistoryTable":
-        """A new history of the deployment ``identity``, of everything after the cluster time ``begins``."""
+    def create(
+        cls, path: str | Path, *, identity: str, begins: int, release: StreamRelease = CURRENT_RELEASE
+    ) -> "HistoryTable":
+        """A new history of the deployment ``identity``, of everything after the cluster time ``begins``.
+
+        ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
+        """
         Path(path).mkdir(parents=True, exist_ok=True)
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
@@ -64,7 +78,12 @@ class HistoryTable:
                 str(path),
                 SCHEMA,
                 name="tailrace history",
-                configuration={**_CONFIGURATION, IDENTITY: identity, FORMAT_KEY: str(FORMAT)},
+                configuration={
+                    **_CONFIGURATION,
+                    IDENTITY: identity,
+                    FORMAT_KEY: str(FORMAT),
+                    **release_entries(release),
+                },
                 commit_properties=CommitProperties(app_transactions=start),
                 raise_if_key_not_exists=False,
             )
@@ -78,6 +97,11 @@ class HistoryTable:
         return self._log.identity
 
     @property
+    def release(self) -> StreamRelease:
+        """The release of the deployment when the history was created; it holds what all releases show."""
+        return self._log.release
+
+    @property
     def begins(self) -> int:
         """The cluster time after which the table is complete."""
         return read_position(BEGINS, self._log.transactions) or 0
@@ -86,6 +110,13 @@ class HistoryTable:
     def through(self) -> int:
         """The cluster time up to which it is complete."""
         return read_position(THROUGH, self._log.transactions) or 0
+
+    def newest_entry(self, shard: str) -> EntryMark | None:
+        """The mark of the newest entry of a shard that the history was built from.
+
+        None if there was no entry yet, or the history was written by a release that did not store it.
+        """
+        return read_mark(shard, self._log.transaction_version)
 
     @property
     def version(self) -> int:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.event import ChangeLayout, EventLayout, Shape, verbatim_shape
+from tailrace.events.layout.event import ChangeLayout, EventLayout
+from tailrace.events.layout.fields import Shape, verbatim_shape
 from tailrace.events.layout.template import TOKEN, UPDATE, Template
 from tailrace.events.layout.token import DOCUMENT_END, document_lead, documents_of_texts
 from tailrace.events.stages.scope_match import ScopeMatch

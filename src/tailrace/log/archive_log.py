@@ -16,7 +16,8 @@ from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.promise import Promise, common_promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import Plan, SharedPart
+from tailrace.events.stages.parts import SharedPart
+from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.stage import Batch
 from tailrace.log.event_log import EventLog, LogItem, Slice
 

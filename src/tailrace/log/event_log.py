@@ -14,7 +14,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
 from tailrace.log.shared_output import SharedOutput

@@ -16,7 +16,7 @@ from tailrace.events.oplog_entry import Head
 from tailrace.events.oplog_start import goes_back_to
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice

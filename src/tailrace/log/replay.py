@@ -14,6 +14,7 @@ from tailrace.errors import BsonError, CommandError, DamagedInputError
 from tailrace.events.oplog_entry import MALFORMED_ENTRY
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.log.local_engine import LocalEngine
 from tailrace.sources.archives.dumps import Dumps, PreImageDump
 from tailrace.sources.archives.shard_feed import ShardFeed
@@ -34,6 +35,7 @@ def replay(
     let: Mapping[str, Any] | None = None,
     documents: Mapping[str, Archive] | None = None,
     pre_images: Archive | Mapping[str, Archive] = (),
+    server_version: str | None = None,
     codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
 ) -> Iterator[dict[str, Any]]:
     """Return the events that a change stream on archived oplogs would have returned.
@@ -48,6 +50,9 @@ def replay(
     their own). Current documents for `fullDocument: updateLookup` are looked up in ``documents``, dumps of
     collections by namespace; without a dump they are None.
 
+    ``server_version`` is the MongoDB release whose change streams are imitated, such as ``"6.0.27"``; an
+    archive does not show it, so it is the current one by default.
+
     Options and pipeline are checked by this call: it raises `CommandError` with the code that MongoDB has for
     the fault. Iterating raises `CommandError` where the stream would fail, and `DamagedInputError` with path
     and byte where a file is damaged, in both cases after all events before it. An invalidated stream ends.
@@ -60,6 +65,7 @@ def replay(
         on_router=on_router,
         collation=collation,
         let=let,
+        release=CURRENT_RELEASE if server_version is None else StreamRelease.parse(server_version),
     )
     shards = {name: _paths(archive) for name, archive in _by_name(oplogs).items()}
     dumps = Dumps(

@@ -12,7 +12,8 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import PLAIN, OplogEntry
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.plan import Plan, SharedPart
+from tailrace.events.stages.parts import SharedPart
+from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.stage import Batch, VerbatimRow
 from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.events.stream_release import CURRENT_RELEASE
@@ -99,6 +100,11 @@ class LogStream:
     def holds_rows(self) -> bool:
         """Whether finished rows wait to be taken."""
         return bool(self._output)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the next `take` raises the stream's error: everything before it was taken."""
+        return self._output.is_failing
 
     @property
     def must_fetch(self) -> bool:

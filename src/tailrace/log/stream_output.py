@@ -8,7 +8,8 @@ from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import resume_token
 from tailrace.events.resume_token import ResumeToken
-from tailrace.events.stages.plan import Plan, ViewPart
+from tailrace.events.stages.parts import ViewPart
+from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.stage import Batch
 from tailrace.log.shared_output import AnyRow
 
@@ -27,7 +28,7 @@ class StreamOutput:
         self._failure: CommandError | None = None
         self._closed_by: ChangeEvent | None = None
         self._is_cut = False
-        token = plan.start_token or ResumeToken.high_water_mark(begin, plan.release.token_version)
+        token = plan.start_token or ResumeToken.high_water_mark(begin, plan.token_version)
         self._position = token.to_bson()
         self._position_time = token.cluster_time
 
@@ -40,6 +41,11 @@ class StreamOutput:
     def is_done(self) -> bool:
         """Whether the stream was invalidated and everything was taken, by a caller who had room for more."""
         return self._closed_by is not None and not self._rows and not self._is_cut
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether an error comes next."""
+        return self._failure is not None and not self._rows
 
     @property
     def has_resumed(self) -> bool:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError, SourceUnavailableError, TailraceError
+from tailrace.errors import (
+    AccessError,
+    CommandError,
+    PipelineError,
+    SourceUnavailableError,
+    TailraceError,
+    UsageError,
+)
 
 _RAISED: Final = re.compile(r"^(?:\w+: )?tailrace(?:\.\w+)*\.(?P<name>\w+): (?P<text>.+)$", re.MULTILINE)
 _COMMAND_ERROR: Final = re.compile(r"(?P<message>.*) \((?P<code>\d+) \w+\)", re.DOTALL)
@@ -18,13 +25,29 @@ _COMMAND_ERROR: Final = re.compile(r"(?P<message>.*) \((?P<code>\d+) \w+\)", re.
 _PASSING_CODES: Final = frozenset(
     int(code)
     for code in (
-        ErrorCode.InterruptedAtShutdown,
-        ErrorCode.InterruptedDueToReplStateChange,
-        ErrorCode.NotWritablePrimary,
+        ErrorCode.HostUnreachable,
+        ErrorCode.HostNotFound,
         ErrorCode.CursorNotFound,
+        ErrorCode.NetworkTimeout,
+        ErrorCode.ShutdownInProgress,
+        ErrorCode.FailedToSatisfyReadPreference,
+        ErrorCode.ReadConcernMajorityNotAvailableYet,
+        ErrorCode.CappedPositionLost,  # the next attempt finds out whether entries were lost
+        ErrorCode.QueryPlanKilled,
+        ErrorCode.PrimarySteppedDown,
+        ErrorCode.CursorKilled,
+        ErrorCode.SnapshotUnavailable,
+        ErrorCode.ExceededTimeLimit,
+        ErrorCode.SocketException,
+        ErrorCode.NotWritablePrimary,
+        ErrorCode.InterruptedAtShutdown,
+        ErrorCode.Interrupted,
+        ErrorCode.InterruptedDueToReplStateChange,
+        ErrorCode.NotPrimaryNoSecondaryOk,
+        ErrorCode.NotPrimaryOrSecondary,
     )
 )
-"""A server that answers with one of these is stopping, starting, or has elected another primary."""
+"""A server that answers with one of these is stopping, starting, or elects another primary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +102,20 @@ class Failure:
     """A retry may help: a process was killed, or the source does not answer."""
     is_source_away: bool = False
     """The source does not answer: it may be back in a moment or in an hour."""
+    is_users: bool = False
+    """Somebody has to change the command, the source or its rights."""
+
+    def error(self) -> TailraceError:
+        """Return the error with which a job ends that does not try again."""
+        return UsageError(self.sentence) if self.is_users else PipelineError(self.sentence)
 
 
 def failure_of(error: BaseException) -> Failure:
     """Classify an exception of the driver or of a streaming query.
 
-    >>> failure_of(CommandError(ErrorCode.ChangeStreamHistoryLost, "gone"))
-    Failure(sentence='gone (286 ChangeStreamHistoryLost)', is_retryable=False, is_source_away=False)
+    >>> failure = failure_of(CommandError(ErrorCode.ChangeStreamHistoryLost, "gone"))
+    >>> failure.is_retryable, failure.sentence
+    (False, 'gone (286 ChangeStreamHistoryLost)')
     """
     reported = reported_error(error)
     if reported is None:
@@ -96,4 +126,5 @@ def failure_of(error: BaseException) -> Failure:
     is_away = issubclass(reported.kind, SourceUnavailableError) or (
         command_error is not None and command_error.code in _PASSING_CODES
     )
-    return Failure(reported.sentence, is_away, is_away)
+    is_users = not is_away and issubclass(reported.kind, UsageError | AccessError)
+    return Failure(reported.sentence, is_away, is_away, is_users)

@@ -38,7 +38,7 @@ class StreamBatches:
         """Open the source; raises `UsageError` or `CommandError` if the request is wrong."""
         self._request = request
         self._source = open_source(request.source)
-        self._spec = request.spec(is_cluster=self._source.is_cluster)
+        self._spec = request.spec(is_cluster=self._source.is_cluster, release=self._source.release())
         self._target: int | None = None
 
     @cached_property

@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from bson import Decimal128
+
+from tailrace.bson.repeated import repeated_field
+from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query import collation_icu
 from tailrace.query.collation_root_order import RootOrder
-from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, is_string
 
 _MONGODB_ICU_VERSION: Final = "57.1"
@@ -57,6 +60,9 @@ _CHOICES: Final = {
     "alternate": ("non-ignorable", "shifted"),
     "maxVariable": ("punct", "space"),
 }
+_MAX_STRENGTH: Final = 5
+_OUT_OF_RANGE: Final = 51024
+_FAR: Final = 2**31
 _BOOLEANS: Final = frozenset({"caseLevel", "numericOrdering", "normalization", "backwards"})
 
 
@@ -82,19 +88,19 @@ class Collation:
             raise CommandError(ErrorCode.TypeMismatch, "a collation must be an object")
         for name, value in spec.items():
             _check_field(name, value)
+        repeated = repeated_field(spec)
+        if repeated is not None:
+            raise CommandError(ErrorCode.IDLDuplicateField, f"collation.{repeated} is a duplicate field")
+        spec = {name: value for name, value in spec.items() if _is_given(value)}
         if "locale" not in spec:
             raise CommandError(ErrorCode.IDLFailedToParse, "collation.locale is missing but a required field")
         locale = spec["locale"]
-        if locale == "simple":
-            if len(spec) > 1:
-                raise CommandError(
-                    ErrorCode.FailedToParse, "a collation with locale 'simple' takes no other field"
-                )
+        if locale == "simple":  # the other fields are checked, but have no effect
             return None
         _check_locale(locale)
         given = {_FIELD_NAMES[name]: value for name, value in spec.items()}
         if "strength" in given:
-            given["strength"] = integral_value(given["strength"])
+            given["strength"] = _strength(given["strength"])
         defaults = _LOCALE_DEFAULTS.get(locale.partition("@")[0], {})
         collation = Collation(**{**defaults, **given})
         collation._check_combination(defaults)
@@ -132,13 +138,17 @@ def _string_key(collation: Collation) -> Callable[[str], Any]:
 def _check_field(name: str, value: Any) -> None:
     if name not in _FIELD_NAMES:
         raise CommandError(ErrorCode.IDLUnknownField, f"collation.{name} is an unknown field")
+    if not _is_given(value) and name != "backwards":  # which is read by hand
+        return
     if name in _BOOLEANS:
         if not isinstance(value, bool):
             raise CommandError(ErrorCode.TypeMismatch, f"collation.{name} must be a bool")
     elif name == "strength":
         if not is_number(value):
             raise CommandError(ErrorCode.TypeMismatch, "collation.strength must be a number")
-        if integral_value(value) not in (1, 2, 3, 4, 5):
+        if not 0 <= _strength(value) <= _MAX_STRENGTH:
+            raise CommandError(_OUT_OF_RANGE, "collation.strength must be an integer from 1 to 5")
+        if _strength(value) == 0:
             raise CommandError(ErrorCode.BadValue, "collation.strength must be an integer from 1 to 5")
     elif not is_string(value):
         raise CommandError(ErrorCode.TypeMismatch, f"collation.{name} must be a string")
@@ -147,6 +157,20 @@ def _check_field(name: str, value: Any) -> None:
     elif name == "version" and value != VERSION:
         message = f"collation.version {value!r} is not the version {VERSION!r} in use"
         raise CommandError(ErrorCode.IncompatibleCollationVersion, message)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and not isinstance(value, Undefined)
+
+
+def _strength(value: Any) -> int:
+    """A number as a whole one, as the server converts it."""
+    number = value.to_decimal() if isinstance(value, Decimal128) else value
+    if number != number:
+        return 0
+    if not -_FAR < number < _FAR:
+        return _FAR
+    return round(number) if isinstance(value, Decimal128) else int(number)
 
 
 def _check_locale(locale: str) -> None:

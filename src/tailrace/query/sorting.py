@@ -6,12 +6,14 @@
 
 A missing field sorts as null and an empty array as undefined, below null. An array sorts as its first element
 in the requested order: its least if the path is ascending, its greatest if it is descending. Several paths
-through one array take their values from the same element; paths through different arrays are an error.
+through one array take their values from the same element; paths through different arrays are an error. A path
+that ends with a position takes what is there, even an array, as one value.
 
 Sorting is stable. `TopSelector` stores only as many documents as are wanted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -20,7 +22,7 @@ from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.numbers.number_types import integral_value
+from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.expressions.operands import is_number, is_string
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.paths import array_index
@@ -188,10 +190,20 @@ def _is_descending(path: str, value: Any) -> bool:
         raise CommandError(
             15974, f"Illegal key in $sort specification: {path}: a value of type {type_name(value)}"
         )
-    direction = integral_value(value)
+    direction = whole_direction(value)
     if direction not in (1, -1):
         raise CommandError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
     return direction == -1
+
+
+def whole_direction(value: Any) -> int:
+    """The whole number of a direction: a double is cut, a decimal is rounded; 0 if it is not finite."""
+    number = real(value)
+    if isinstance(number, int):
+        return number
+    if not -MAX_SORT_KEYS < float(number) < MAX_SORT_KEYS:
+        return 0
+    return round(number) if isinstance(number, Decimal) else int(number)
 
 
 def _refused_expression(value: Mapping[str, Any]) -> CommandError:
@@ -208,7 +220,7 @@ def _plain_value(document: Document, components: tuple[str, ...]) -> Any:
     """The value at a path, None if it does not exist; raises `_HasArray` for a path with an array."""
     value: Any = document
     for name in components:
-        if value.__class__ is not dict:
+        if not isinstance(value, dict):
             if isinstance(value, list):
                 raise _HasArray
             return None
@@ -247,8 +259,19 @@ def _combinations(pending: Mapping[int, _Pending], values: list[Any]) -> Iterato
     if array is None:
         yield values
         return
-    for element in array or [_UNDEFINED]:
-        inside: dict[int, _Pending] = {}
+    at_positions: dict[int, _Pending] = {}
+    for index, rest in list(at_array.items()):
+        position = _position(array, rest)
+        if position is None:
+            continue
+        del at_array[index]
+        if len(rest) == 1:
+            values[index] = _UNDEFINED if array[position] == [] else array[position]
+        else:
+            at_positions[index] = _Pending(array[position], rest[1:])
+    elements = array or [_UNDEFINED]
+    for element in elements if at_array else [None]:
+        inside = dict(at_positions)
         for index, rest in at_array.items():
             if not rest:
                 values[index] = element
@@ -259,18 +282,24 @@ def _combinations(pending: Mapping[int, _Pending], values: list[Any]) -> Iterato
         yield from _combinations(inside, values)
 
 
+def _position(array: list[Any], rest: tuple[str, ...]) -> int | None:
+    """The position that a path continues at in an array; None if it goes through all elements."""
+    position = array_index(rest[0]) if rest else None
+    if position is None or position >= len(array):
+        return None
+    if any(isinstance(element, dict) and rest[0] in element for element in array):
+        reason = "Ambiguous field name found in array (do not use numeric field names in embedded elements)"
+        raise CommandError(16746, f"{reason}: '{rest[0]}'")
+    return position
+
+
 def _up_to_array(step: _Pending) -> _Pending:
-    """Follow a path to its end or to the first array that it does not enter by index."""
+    """Follow a path to its end or to the first array."""
     value, rest = step
     while rest:
-        if isinstance(value, dict):
-            value = value.get(rest[0])
-        elif isinstance(value, list):
-            position = array_index(rest[0])
-            if position is None or position >= len(value):
-                return _Pending(value, rest)
-            value = value[position]
-        else:
+        if isinstance(value, list):
+            return _Pending(value, rest)
+        if not isinstance(value, dict):
             return _Pending(None, ())
-        rest = rest[1:]
+        value, rest = value.get(rest[0]), rest[1:]
     return _Pending(value, rest)

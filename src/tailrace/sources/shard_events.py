@@ -5,7 +5,7 @@ from typing import Final
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.lookups import Lookups, PreImageLookup
-from tailrace.events.stages.plan import DeploymentPart
+from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_deferred, is_deferred_noop
 from tailrace.sources.source import OplogSource
 

@@ -15,8 +15,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tailrace.events.cluster_time import BEGINNING, ClusterTime
+from tailrace.events.entry_mark import EntryMark
 from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stream_release import StreamRelease
 from tailrace.sources.batch_boundaries import COMMITS, Commit, commits_among
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 
@@ -84,6 +86,10 @@ class OplogSource(ShardMembership, ABC):
     def identity(self) -> str:
         """Return what tells this deployment from others and never changes."""
 
+    def release(self) -> StreamRelease | None:
+        """Return the release of the deployment's servers; None for archives, which do not show it."""
+        return None
+
     @abstractmethod
     def oldest(self, shard: str | None = None) -> ClusterTime:
         """Return the cluster time since which every entry is there; 0 if the oplogs were never truncated.
@@ -122,6 +128,13 @@ class OplogSource(ShardMembership, ABC):
             for entries in self.entries(shard, after, through, COMMITS)
             for commit in commits_among(entries)
         ]
+
+    def has_diverged(self, shard: str, mark: EntryMark) -> bool:  # noqa: ARG002
+        """Return whether the oplog has lost an entry that was read from it, without having been truncated.
+
+        Then everything after that entry may be different, too. Archived files are known by their beginning.
+        """
+        return False
 
     def shard_end(self, shard: str, through: int) -> int:  # noqa: ARG002
         """Return how far a shard has entries, up to a cluster time; one that has left has no later ones."""

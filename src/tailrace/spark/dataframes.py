@@ -36,16 +36,20 @@ def change_stream(
     *,
     streaming: bool = False,
     schema: StructType | str | None = None,
+    server_version: str | None = None,
     **rows: str | int | bool,
 ) -> DataFrame:
     """Return the change stream on ``source`` with this scope, `$changeStream` options and pipeline.
 
     ``scope`` is a namespace, a database, or nothing for the whole cluster. ``rows`` are further options of
-    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. Errors in options and pipeline
+    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. ``server_version`` is the
+    MongoDB release whose streams are imitated; by default that of the source. Errors in options and pipeline
     are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
     """
     values = option_values(source, scope, options or {}, pipeline)
     values |= {name: _option(value) for name, value in rows.items()}
+    if server_version is not None:
+        values["serverVersion"] = server_version
     request = read_options(values)
     request.spec(is_cluster=request.source.names_shards)
     spark.dataSource.register(ChangeStreamSource)

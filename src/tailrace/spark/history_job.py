@@ -20,10 +20,11 @@ from tailrace.errors import PipelineError, TailraceError
 from tailrace.lake.commit import commit
 from tailrace.log_lines import fields
 from tailrace.pipeline.failure import Failure, failure_of
-from tailrace.pipeline.history.batches import BatchPlan, in_order
+from tailrace.pipeline.history.batches import BatchPlan, BuiltPiece, in_order
 from tailrace.pipeline.history.checkpoint import open_table, settle
 from tailrace.pipeline.history.progress import Progress
 from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.pipeline.history.timeline import check_timeline
 from tailrace.pipeline.history.upkeep import Upkeep
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_source import FORMAT, BatchSource
@@ -67,7 +68,7 @@ class HistoryJob:
                     pause, attempts = _FIRST_PAUSE, 0
                 attempts += 1
                 if not failure.is_retryable or (attempts > _MOST_ATTEMPTS and not failure.is_source_away):
-                    raise PipelineError(failure.sentence)
+                    raise failure.error()
                 _LOG.warning("Trying again", extra=fields(reason=failure.sentence, pauseSeconds=pause))
                 ending.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -129,14 +130,19 @@ class HistoryJob:
     def _commit(self, frame: DataFrame, _number: int) -> None:
         """Run the tasks of a batch, then make their files part of the table."""
         try:
-            built = [pickle.loads(row.built) for row in frame.collect()]
+            check_timeline(self._source, self.table)
+            built: list[BuiltPiece] = [pickle.loads(row.built) for row in frame.collect()]
             if not built:  # the table held the batch already
                 return
-            files = [file for done in in_order(built) for file in done.files]
+            ordered = in_order(built)
+            files = [file for done in ordered for file in done.files]
+            newest = {shard: mark for done in ordered for shard, mark in done.newest.items()}
             piece = built[0].piece
-            if commit(self.table, files, after=piece.batch.after, through=piece.batch.through):
+            after, through = piece.batch.after, piece.batch.through
+            if commit(self.table, files, after=after, through=through, newest=newest):
                 rows = sum(file.rows for file in files)
                 self.progress.committed(rows, through=piece.batch.through, promised=piece.promised)
         except Exception as error:
             self._failure_in_commit = failure_of(error)
-            raise
+            # Spark searches the text with a pattern that recurses: a stack trace of Java overflows its stack.
+            raise PipelineError(self._failure_in_commit.sentence) from None

@@ -69,5 +69,5 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, PiecePartition)
         piece = partition.piece
         source = self._plan.source.having(piece.shards)
-        files = build(source, piece.interval, self._plan.settings.history)
-        yield (pickle.dumps(BuiltPiece(piece, tuple(files))),)
+        built = build(source, piece.interval, self._plan.settings.history)
+        yield (pickle.dumps(BuiltPiece(piece, built.files, built.newest)),)

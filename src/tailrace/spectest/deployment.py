@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pymongo import MongoClient
 
 Document = dict[str, Any]
 Version = tuple[int, ...]
+
+CLIENT_OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000, "heartbeatFrequencyMS": 500}
+"""Of every client in a test. After an error of a shutdown the driver does not know the server until the next
+heartbeat, which by default comes later than the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Deployment:
     @classmethod
     def at(cls, uri: str) -> "Deployment":
         """Ask the server."""
-        with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
+        with MongoClient[Document](uri, **CLIENT_OPTIONS) as client:
             build = client.admin.command("buildInfo")
             hello = client.admin.command("hello")
         version = tuple(build["versionArray"][:3])

@@ -8,13 +8,12 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
 
-from tailrace.spectest.deployment import Deployment
+from tailrace.spectest.deployment import CLIENT_OPTIONS, Deployment
 from tailrace.spectest.outcome import Unsupported
 from tailrace.spectest.recorder import CommandRecorder
 
 Document = dict[str, Any]
 
-_OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000}
 _CLIENT_FIELDS: Final = {
     "id", "uriOptions", "observeEvents", "ignoreCommandMonitoringEvents", "useMultipleMongoses"
 }  # fmt: skip
@@ -88,7 +87,7 @@ class Entities:
         client = MongoClient[Document](
             self._uri(wants_several=fields.get("useMultipleMongoses")),
             event_listeners=[recorder],
-            **{**_OPTIONS, **fields.get("uriOptions", {})},
+            **{**CLIENT_OPTIONS, **fields.get("uriOptions", {})},
         )
         self.save(fields["id"], client)
         self._recorders[fields["id"]] = recorder

@@ -5,20 +5,18 @@ commands that the driver sends.
 """
 
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from tailrace.spectest.deployment import Deployment, options_of
+from tailrace.spectest.deployment import CLIENT_OPTIONS, Deployment, options_of
 from tailrace.spectest.drivers import Driver, Stream, Watched, error_code, next_event
 from tailrace.spectest.legacy_match import check_match
 from tailrace.spectest.outcome import Mismatch, NotApplicable, Unsupported
 from tailrace.spectest.recorder import CommandRecorder
 
 Document = dict[str, Any]
-
-_OPTIONS: Final[Document] = {"serverSelectionTimeoutMS": 5000}
 
 
 def is_legacy(document: Document) -> bool:
@@ -37,7 +35,7 @@ def check_applies(_document: Document, test: Document, deployment: Deployment) -
 
 def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
     """Run one test; raise unless it passes."""
-    with MongoClient[Document](deployment.uri, **_OPTIONS) as other_client:
+    with MongoClient[Document](deployment.uri, **CLIENT_OPTIONS) as other_client:
         _prepare(other_client, document)
         fail_point = test.get("failPoint")
         if fail_point is not None:
@@ -71,7 +69,7 @@ def _run(
     other_client: MongoClient[Document],
 ) -> None:
     recorder = CommandRecorder()
-    with MongoClient[Document](deployment.uri, event_listeners=[recorder], **_OPTIONS) as client:
+    with MongoClient[Document](deployment.uri, event_listeners=[recorder], **CLIENT_OPTIONS) as client:
         expected = test["result"]
         error, events = None, []
         try:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from pymongo import MongoClient, WriteConcern
 from pymongo.errors import PyMongoError
 
-from tailrace.spectest.deployment import Deployment, parse_version
+from tailrace.spectest.deployment import CLIENT_OPTIONS, Deployment, parse_version
 from tailrace.spectest.drivers import Driver, error_details
 from tailrace.spectest.entities import Entities
 from tailrace.spectest.outcome import Mismatch, NotApplicable, Unsupported
@@ -37,7 +37,7 @@ def check_applies(document: Document, test: Document, deployment: Deployment) ->
 
 def run_test(document: Document, test: Document, deployment: Deployment, driver: Driver) -> None:
     """Run one test; raise unless it passes."""
-    with MongoClient[Document](deployment.uri, serverSelectionTimeoutMS=5000) as internal:
+    with MongoClient[Document](deployment.uri, **CLIENT_OPTIONS) as internal:
         _Run(document, test, deployment, driver, internal).run()
 
 

@@ -14,6 +14,7 @@ from tailrace.events.cluster_time import ClusterTime
 from tailrace.events.interval import Interval
 from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
 from tailrace.log.head import has_entries_from
@@ -119,8 +120,8 @@ class HistoryBuilder:
             end = self._source.promised() if through is None else through
             if end > table.through:
                 interval = Interval(table.through, end)
-                files = build(self._source, interval, self._path)
-                commit(table, files, after=interval.after, through=end)
+                built = build(self._source, interval, self._path)
+                commit(table, built.files, after=interval.after, through=end, newest=built.newest)
             return table.through
 
     def _opened(self) -> HistoryTable:
@@ -129,7 +130,12 @@ class HistoryBuilder:
                 self._table = HistoryTable.open(self._path)
             else:
                 begins = self._source.beginning()
-                self._table = HistoryTable.create(self._path, identity=self._source.identity(), begins=begins)
+                self._table = HistoryTable.create(
+                    self._path,
+                    identity=self._source.identity(),
+                    begins=begins,
+                    release=self._source.release() or CURRENT_RELEASE,
+                )
         return self._table
 
     def start(self) -> Self:

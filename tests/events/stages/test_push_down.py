@@ -12,7 +12,7 @@ from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.scope import Scope
 from tailrace.events.stages.namespace_filter import NamespaceFilter
 from tailrace.events.stages.plan import Plan
-from tailrace.events.stages.push_down import PushedMatch, push_down
+from tailrace.events.stages.rewrites.push_down import PushedMatch, push_down
 from tailrace.log.local_engine import LocalEngine
 from tests.events.stages.streams import command, delete, insert, update
 from tests.support.history import History
@@ -128,6 +128,9 @@ def test_entries_are_dropped_before_they_are_transformed() -> None:
     assert passed({"updateDescription.updatedFields.a": 6}, entries) == [False, True, False, False, False]
     assert passed({"updateDescription.removedFields": "a"}, entries) == [False] * 5
     assert passed({"ns.coll": "items"}, entries) == [False] * 5
+    assert passed({"ns": {"db": "shop", "coll": "items"}}, entries) == [False] * 5
+    assert passed({"ns": {"db": "other", "coll": 5}}, entries) == [False] * 5
+    assert any(passed({"ns": {"db": "shop", "coll": "orders"}}, entries))
     assert passed({"to.coll": "old"}, entries) == [False, False, False, False, True]
     assert passed({"fullDocumentBeforeChange.a": 5}, entries) == [False, True, True, False, False]
 

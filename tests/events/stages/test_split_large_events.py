@@ -224,7 +224,7 @@ def test_an_event_that_consists_of_its_token_cannot_be_split() -> None:
     ("pipeline", "code"),
     [
         ([{"$changeStreamSplitLargeEvent": {"a": 1}}], 7182800),
-        ([{"$changeStreamSplitLargeEvent": 1}], 7182800),
+        ([{"$changeStreamSplitLargeEvent": 1}], 7182899),
         ([SPLIT, {"$match": {}}], 7182802),
         ([SPLIT, SPLIT], 7182802),
     ],

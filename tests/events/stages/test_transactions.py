@@ -222,8 +222,8 @@ def test_the_order_of_an_events_fields() -> None:
     (event,) = stream([prepare, commit], spec, lookups={"": lookups})
     assert list(event) == [
         "txnNumber", "lsid", "_id", "operationType", "clusterTime", "commitTimestamp", "collectionUUID",
-        "wallTime", "ns", "documentKey", "updateDescription", "fromMigrate", "fullDocumentBeforeChange",
-        "fullDocument",
+        "wallTime", "fullDocument", "ns", "documentKey", "updateDescription", "fromMigrate",
+        "fullDocumentBeforeChange",
     ]  # fmt: skip
     assert (event["clusterTime"].inc, event["commitTimestamp"].inc) == (4, 3)
     assert event["fullDocument"] == {"_id": 1, "a": 2}

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -365,3 +366,25 @@ def test_a_conflicting_document_on_the_recipient(
     assert (held(cluster, "shard0", ns), held(cluster, "shard1", ns)) == (100, 1)
     assert client.config.migrations.count_documents({}) == 0
     assert client.config.collections.find_one({"_id": ns, "mayHaveOrphans": True}) is None
+
+
+def test_a_migration_waits_at_a_fail_point(cluster: ShardedCluster) -> None:
+    client = cluster.client()
+    client.admin.command("enableSharding", "paused", primaryShard="shard0")
+    client.admin.command("shardCollection", "paused.items", key={"k": 1})
+    client.paused.items.insert_many([{"_id": number, "k": number} for number in range(4)])
+    point = {"configureFailPoint": "migrateThreadHangAtStep4"}
+    recipient = cluster.shard_client("shard1")
+    entered = recipient.admin.command({**point, "mode": "alwaysOn"})["count"]
+    with ThreadPoolExecutor(1) as pool:
+        moved = {"moveRange": "paused.items", "min": {"k": 0}, "max": {"k": 3}, "toShard": "shard1"}
+        moving = pool.submit(client.admin.command, moved)
+        waited = {"waitForFailPoint": "migrateThreadHangAtStep4", "timesEntered": entered + 1}
+        recipient.admin.command({**waited, "maxTimeMS": 20_000})
+        client.paused.items.update_one({"k": 1}, {"$set": {"late": True}})
+        client.paused.items.delete_one({"k": 2})
+        assert not moving.done()
+        recipient.admin.command({**point, "mode": "off"})
+        assert moving.result(20)["ok"] == 1.0
+    found = sorted(recipient.paused.items.find(), key=lambda document: document["_id"])
+    assert found == [{"_id": 0, "k": 0}, {"_id": 1, "k": 1, "late": True}]

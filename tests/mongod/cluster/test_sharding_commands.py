@@ -116,7 +116,6 @@ def test_refused_sharding(cluster: ShardedCluster, client: "MongoClient[Document
     assert shard("new", {}) == 2
     assert shard("new", {"x": -1}) == 2
     assert shard("new", {"x": "hashed"}, unique=True) == 72
-    assert shard("new", {"x": 1}, numInitialChunks=4) == 72
     assert shard("new", {"x": "hashed"}, numInitialChunks=0) == 2
     assert shard("new", {"x": 1}, presplitHashedZones=True) == 72
     assert shard("new", {"x": 1}, collation={"locale": "de"}) == 2
@@ -126,7 +125,6 @@ def test_refused_sharding(cluster: ShardedCluster, client: "MongoClient[Document
     assert shard("view", {"x": 1}) == 166
     assert shard("unique", {"x": 1}) == 72
     assert shard("full", {"x": 1}) == 72
-    assert shard("full", {"_id": 1}, numInitialChunks=2) == 72
     assert shard("arrays", {"x": 1}) == 72
     assert shard("sparse", {"x": 1}) == 72
     assert shard("system.js", {"x": 1}) == 20

@@ -65,7 +65,10 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
     ({"_id": 1}, {"$set": {"_id": 1}}, NO_CHANGE, None),
     ({"_id": {"a": 1}}, {"$set": {"_id.a": 1}}, NO_CHANGE, None),
     ({"a": {}}, {"$set": {"a.$b": 1}}, {"a": {"$b": 1}}, {"sa": {"i": {"$b": 1}}}),
-    ({}, {"$set": {"$ref": "c"}}, {"$ref": "c"}, {"i": {"$ref": "c"}}),
+    ({"$ref": "c"}, {"$set": {"$id": 1}}, {"$ref": "c", "$id": 1}, {"i": {"$id": 1}}),
+    ({"$x": {"a": 1}}, {"$set": {"$x.a": 2}}, {"$x": {"a": 2}}, {"s$x": {"u": {"a": 2}}}),
+    ({"$x": 1}, {"$unset": {"$x": ""}}, {}, {"d": {"$x": False}}),
+    ({"a": [1, 2]}, {"$set": {"a.01": 3}}, {"a": [1, 3]}, {"sa": {"a": True, "u1": 3}}),
     # $unset
     ({"a": 1, "b": 2}, {"$unset": {"a": ""}}, {"b": 2}, {"d": {"a": False}}),
     ({"a": 1}, {"$unset": {"b": ""}}, NO_CHANGE, None),
@@ -74,7 +77,7 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
     ({"a": {"b": 1, "c": 2}}, {"$unset": {"a.b": 1}}, {"a": {"c": 2}}, {"sa": {"d": {"b": False}}}),
     ({"a": {"b": 1}}, {"$unset": {"a.b": 1}}, {"a": {}}, {"sa": {"d": {"b": False}}}),
     ({"a": [1, 2]}, {"$unset": {"a.0": ""}}, {"a": [None, 2]}, {"sa": {"a": True, "u0": None}}),
-    ({"a": [None]}, {"$unset": {"a.0": ""}}, NO_CHANGE, None),
+    ({"a": [None]}, {"$unset": {"a.0": ""}}, {"a": [None]}, {"sa": {"a": True, "u0": None}}),
     (
         {"a": {"b": 1, "c": 1}, "x": {"y": 1, "z": 1}},
         {"$unset": {"x.z": 1, "x.y": 1, "a.c": 1, "a.b": 1}},
@@ -88,7 +91,7 @@ CASES: list[tuple[dict[str, Any], Any, Any, Any]] = [
         {"d": {"a": False}, "u": {"b": 3}, "i": {"e": 4}, "sc": {"u": {"d": 5}}},
     ),
     # $setOnInsert does nothing to an existing document, and does not check its path
-    ({"a": 1}, {"$setOnInsert": {"b": 1, "a.x": 2, "c.$[]": 3}}, NO_CHANGE, None),
+    ({"a": 1}, {"$setOnInsert": {"b": 1, "a.x": 2}}, NO_CHANGE, None),
     # $currentDate
     ({}, {"$currentDate": {"a": True}}, {"a": NOW}, {"i": {"a": NOW}}),
     ({"a": 1}, {"$currentDate": {"a": {"$type": "date"}}}, {"a": NOW}, {"u": {"a": NOW}}),
@@ -158,7 +161,8 @@ def test_depth_limit() -> None:
 def test_padding_limit() -> None:
     assert len(update({"a": []}, {"$set": {"a.1500000": 1}}).document["a"]) == 1_500_001
     check_error(34, {"a": []}, {"$set": {"a.1500001": 1}})
-    check_error(34, {"a": [0]}, {"$set": {"a.99999999999999999999.b": 1}})
+    check_error(34, {"a": [0]}, {"$set": {"a.4294967295.b": 1}})
+    check_error(28, {"a": [0]}, {"$set": {"a.4294967296.b": 1}})
 
 
 ERRORS: list[tuple[int, dict[str, Any], Any]] = [
@@ -167,7 +171,9 @@ ERRORS: list[tuple[int, dict[str, Any], Any]] = [
     (28, {"a": None}, {"$set": {"a.b": 1}}),
     (28, {"a": "text"}, {"$inc": {"a.b.c": 1}}),
     (28, {"a": [1]}, {"$set": {"a.b": 1}}),
-    (28, {"a": [1]}, {"$set": {"a.01": 1}}),
+    (2, {"a": 1}, {"$set": {"a.$": 1}}),
+    (2, {"a": 1}, {"$unset": {"a.b.$[].c": 1}}),
+    (2, {"a": 1}, {"$setOnInsert": {"c.$[]": 3}}),
     (28, {"a": [1]}, {"$set": {"a.-1": 1}}),
     (28, {"a": [1]}, {"$set": {"a.0.b": 1}}),
     (28, {"a": 1}, {"$pop": {"a.b": 1}}),
@@ -178,6 +184,15 @@ ERRORS: list[tuple[int, dict[str, Any], Any]] = [
     (56, {}, {"$set": {".a": 1}}),
     (56, {}, {"$unset": {"a..b": 1}}),
     (52, {}, {"$set": {"$a": 1}}),
+    (52, {}, {"$set": {"$a.b": 1}}),
+    (55, {}, {"$set": {"$ref": "c"}}),
+    (55, {}, {"$set": {"$ref": 1, "$id": 1}}),
+    (55, {}, {"$set": {"$id": 1}}),
+    (55, {"$ref": "c", "$id": 1}, {"$set": {"$db": 1}}),
+    # the first fault in the update
+    (40, {}, {"$set": {"a": 1, "a.b": 2}, "$inc": {"x": "y"}}),
+    (40, {}, {"$set": {"a": 1, "a.b": 2}, "$foo": {"x": "y"}}),
+    (14, {}, {"$inc": {"x": "y"}, "$set": {"a": 1, "a.b": 2}}),
     (52, {}, {"$set": {"$a.b": 1}}),
     # the update itself
     (9, {}, {"$frobnicate": {"a": 1}}),

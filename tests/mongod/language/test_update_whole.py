@@ -31,7 +31,7 @@ def test_replacement(before: dict[str, Any], spec: dict[str, Any], after: dict[s
 
 
 def test_a_replacement_may_change_nothing() -> None:
-    result = update({"_id": 1, "a": 1}, {"a": 1})
+    result = update({"_id": 1, "a": 1}, {"_id": 1, "a": 1})
     assert (result.is_replacement, result.modified) == (True, False)
     assert not compile_update({"$set": {"a": 1}}).is_replacement
     assert compile_update({"a": 1}).is_replacement
@@ -41,6 +41,7 @@ REPLACEMENT_ERRORS: list[tuple[int, dict[str, Any], Any]] = [
     (66, {"_id": 1}, {"_id": 2}),
     (52, {"_id": 1}, {"a": 1, "$set": {"b": 1}}),
     (52, {"_id": 1}, {"a": 1, "$x": 1}),
+    (55, {"_id": 1}, {"a": 1, "$ref": "c"}),
     (53, {}, {"_id": [1]}),
     (53, {}, {"_id": Regex("a")}),
     (52, {}, {"_id": {"$a": 1}}),
@@ -50,6 +51,34 @@ REPLACEMENT_ERRORS: list[tuple[int, dict[str, Any], Any]] = [
 @pytest.mark.parametrize(("code", "document", "spec"), REPLACEMENT_ERRORS)
 def test_replacement_errors(code: int, document: dict[str, Any], spec: Any) -> None:
     check_error(code, document, spec)
+
+
+def test_without_an_id_an_equal_document_counts_as_modified() -> None:
+    for spec in ({"a": 1}, [{"$unset": "_id"}], [{"$replaceWith": {"a": 1}}]):
+        result = update({"_id": 1, "a": 1}, spec)
+        assert result.modified
+        assert list(result.document.items()) == [("_id", 1), ("a", 1)]
+
+
+def test_an_id_elsewhere_is_stored_first_and_logged_in_its_place() -> None:
+    for spec in ({"a": 1, "_id": 1}, [{"$replaceWith": {"a": 1, "_id": "$_id"}}]):
+        result = update({"_id": 1, "a": 1}, spec)
+        assert result.modified
+        assert list(result.document) == ["_id", "a"]
+        assert result.as_built is not None
+        assert list(result.as_built) == ["a", "_id"]
+
+
+def test_names_are_processed_as_text_and_two_numbers_by_value() -> None:
+    names = ["b", "10", "9", "01", " ", "a"]
+    made = update({}, {"$set": dict.fromkeys(names, 1)}).document
+    assert list(made) == [" ", "01", "9", "10", "a", "b"]
+
+
+def test_a_document_to_insert_may_have_dollar_names() -> None:
+    for spec in ({"$set": {"$v": 1}}, {"a": 1, "$v": 1}):
+        assert update({"_id": 1}, spec, is_upsert_insert=True).document["$v"] == 1
+    check_error(54, {}, {"_id": [1]}, is_upsert_insert=True)
 
 
 def test_the_depth_of_a_replacement_is_limited() -> None:
@@ -82,6 +111,23 @@ def test_pipeline(before: dict[str, Any], spec: list[Any], after: dict[str, Any]
 def test_a_pipeline_may_change_nothing() -> None:
     assert not update({"_id": 1, "a": 1}, [{"$set": {"a": 1}}]).modified
     assert not update({"_id": 1, "a": 1}, []).modified
+
+
+def test_a_pipeline_may_apply_a_logged_update() -> None:
+    def stage(logged: Any) -> list[Any]:
+        return [{"$_internalApplyOplogUpdate": logged}]
+
+    diff = {"d": {"a": False}, "i": {"c": 2}}
+    result = update({"_id": 1, "a": 1, "b": 1}, stage({"oplogUpdate": {"$v": 2, "diff": diff}}))
+    assert result.document == {"_id": 1, "b": 1, "c": 2}
+    for code, logged in (
+        (6315901, 1),
+        (40414, {}),
+        (40415, {"oplogUpdate": {"$v": 2, "diff": diff}, "x": 1}),
+        (4772601, {"oplogUpdate": {"$v": 2}}),
+        (4770503, {"oplogUpdate": {"$v": 2, "diff": {"z": {"a": 1}}}}),
+    ):
+        check_error(code, {"_id": 1}, stage(logged))
 
 
 def test_a_pipeline_uses_the_time_of_each_application() -> None:

@@ -42,6 +42,11 @@ class RawClient:
         self.send(command, **options)
         return decode(self.receive().document)
 
+    def call_raw(self, command: bytes) -> Document:
+        """Send a command as it is, with its `$db`."""
+        self.socket.sendall(self._wire.send(command))
+        return decode(self.receive().document)
+
     def is_closed(self) -> bool:
         """Whether the server closes the connection without another message."""
         try:

@@ -413,7 +413,7 @@ class TestRefusals:
             ({"aggregate": "c", "pipeline": [], "cursor": {"batchSize": -1}}, 2),
             ({"aggregate": "c", "pipeline": [], "cursor": {"size": 1}}, 40415),
             ({"aggregate": "c", "pipeline": [], "cursor": {}, "no": 1}, 40415),
-            ({"aggregate": 2, "pipeline": [], "cursor": {}}, 2),
+            ({"aggregate": 2, "pipeline": [], "cursor": {}}, 9),
             ({"aggregate": True, "pipeline": [], "cursor": {}}, 14),
             ({"aggregate": 1, "pipeline": [], "cursor": {}}, 73),
             ({"aggregate": 1, "pipeline": [{"$match": {}}], "cursor": {}}, 73),

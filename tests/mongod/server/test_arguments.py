@@ -80,7 +80,7 @@ def test_strict_booleans() -> None:
     [
         (2.9, 2),
         (-2.9, -2),
-        (Decimal128("7.5"), 7),
+        (Decimal128("7.5"), 8),
         (float("nan"), 0),
         (float("inf"), 2**63 - 1),
         (float("-inf"), -(2**63)),

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from bson import Int64
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from tests.mongod.server.raw_client import raw_client
+from tests.mongod.server.raw_client import RawClient, raw_client
 from tests.mongod.server.running import Document, RunningServer, running
 
-SHUTDOWN_IN_PROGRESS = 91
 MEGABYTE = 1 << 20
 
 
@@ -39,14 +39,29 @@ def test_measurements_of_one_time_span_keep_their_order(database: Database[Docum
     assert [found["v"] for found in database.weather.find()] == list(range(20))
 
 
-def test_a_state_change_as_write_concern_error_has_a_topology_version(server: RunningServer) -> None:
+def _with_write_concern_error(raw: RawClient, code: int) -> Document:
+    data = {"failCommands": ["insert"], "writeConcernError": {"code": Int64(code), "errmsg": "injected"}}
+    raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": data})
+    reply = raw.call({"insert": "c", "documents": [{}], "$db": "audit"})
+    assert (reply["ok"], reply["writeConcernError"]["code"]) == (1, code)
+    return reply
+
+
+@pytest.mark.parametrize("code", [10107, 189, 11602, 13435, 13436])
+def test_a_state_change_as_write_concern_error_has_a_topology_version(
+    server: RunningServer, code: int
+) -> None:
     """Drivers then see that they know this state, and retry without searching for a primary."""
     with raw_client(server) as raw:
-        failure = {"code": Int64(SHUTDOWN_IN_PROGRESS), "errmsg": "going down"}
-        data = {"failCommands": ["insert"], "writeConcernError": failure}
-        raw.call({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": data})
-        reply = raw.call({"insert": "c", "documents": [{}], "$db": "audit"})
-        assert reply["ok"] == 1
-        assert reply["writeConcernError"]["code"] == SHUTDOWN_IN_PROGRESS
+        reply = _with_write_concern_error(raw, code)
         assert reply["topologyVersion"] == raw.call({"hello": 1})["topologyVersion"]
         assert "topologyVersion" not in raw.call({"insert": "c", "documents": [{}], "$db": "audit"})
+
+
+@pytest.mark.parametrize("code", [91, 11600])
+def test_an_injected_shutdown_as_write_concern_error_has_no_topology_version(
+    server: RunningServer, code: int
+) -> None:
+    """Only a server that shuts down adds it."""
+    with raw_client(server) as raw:
+        assert "topologyVersion" not in _with_write_concern_error(raw, code)

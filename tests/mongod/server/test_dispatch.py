@@ -44,15 +44,17 @@ def test_an_unknown_field(client: MongoClient[Document]) -> None:
 
 
 def test_a_missing_and_a_mistyped_field(client: MongoClient[Document]) -> None:
-    missing = failure_of(client, {"appendOplogNote": 1})
+    missing = failure_of(client, {"distinct": "c"})
     assert missing.code == 40414
-    assert "BSON field 'appendOplogNote.data' is missing but a required field" in str(missing)
+    assert "BSON field 'distinct.key' is missing but a required field" in str(missing)
+    assert failure_of(client, {"appendOplogNote": 1}).code == 4
     mistyped = failure_of(client, {"appendOplogNote": 1, "data": 5})
     assert mistyped.code == 14
     words = "BSON field 'appendOplogNote.data' is the wrong type 'int', expected type 'object'"
     assert words in str(mistyped)
     null = failure_of(client, {"appendOplogNote": 1, "data": None})
-    assert null.code == 40414
+    assert null.code == 14
+    assert failure_of(client, {"distinct": "c", "key": None}).code == 40414
 
 
 def test_a_repeated_field(server: RunningServer) -> None:
@@ -64,10 +66,19 @@ def test_a_repeated_field(server: RunningServer) -> None:
         assert decode(raw.receive().document)["code"] == 40413
 
 
-@pytest.mark.parametrize("name", ["", "a.b", "a b", "a$b", "a/b", "a\\b", 'a"b', "x" * 64])
+SIGNATURE: Document = {"signature": {"hash": Binary(bytes(20)), "keyId": Int64(0)}}
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "a/b", "a\\b", 'a"b', "x" * 64])
 def test_invalid_database_names(server: RunningServer, name: str) -> None:
     with raw_client(server) as raw:
         assert raw.call({"ping": 1, "$db": name})["code"] == 73
+
+
+def test_a_dollar_sign_in_a_database_name(server: RunningServer) -> None:
+    with raw_client(server) as raw:
+        assert raw.call({"insert": "c", "documents": [{}], "$db": "a$b"})["code"] == 73
+        assert raw.call({"ping": 1, "$db": "a$b"})["ok"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -77,48 +88,66 @@ def test_invalid_database_names(server: RunningServer, name: str) -> None:
         ({"apiVersion": 1}, 14),
         ({"apiStrict": True}, 4886600),
         ({"apiVersion": "1", "apiStrict": 1}, 14),
-        ({"maxTimeMS": "soon"}, 14),
+        ({"maxTimeMS": "soon"}, 2),
+        ({"maxTimeMS": None}, 2),
         ({"maxTimeMS": -1}, 2),
         ({"maxTimeMS": 2**31}, 2),
         ({"maxTimeMS": 1.5}, 2),
-        ({"readConcern": 1}, 14),
-        ({"readConcern": {"level": "some"}}, 2),
+        ({"readConcern": 1}, 9),
+        ({"readConcern": {"level": "some"}}, 9),
+        ({"readConcern": {"level": None}}, 14),
+        ({"readConcern": {"provenance": "some"}}, 2),
+        ({"readConcern": {"afterOpTime": {}}}, 4),
+        ({"readConcern": {"level": "available", "afterClusterTime": Timestamp(1, 1)}}, 72),
         ({"readConcern": {"level": "majority"}}, 72),
         ({"readConcern": {"afterClusterTime": 1}}, 14),
         ({"readConcern": {"afterClusterTime": Timestamp(0, 0)}}, 72),
         ({"readConcern": {"level": "local", "atClusterTime": Timestamp(1, 1)}}, 72),
-        ({"readConcern": {"unknown": 1}}, 40415),
+        ({"readConcern": {"unknown": 1}}, 72),
         ({"writeConcern": {"w": 1}}, 72),
-        ({"writeConcern": {"w": -1}}, 9),
-        ({"writeConcern": {"w": True}}, 9),
-        ({"writeConcern": {"w": 51}}, 9),
-        ({"writeConcern": "majority"}, 14),
-        ({"$readPreference": {"mode": "closest"}}, 9),
+        ({"insert": "c", "documents": [{}], "writeConcern": {"w": -1}}, 9),
+        ({"insert": "c", "documents": [{}], "writeConcern": {"w": True}}, 9),
+        ({"insert": "c", "documents": [{}], "writeConcern": {"w": 51}}, 9),
+        ({"insert": "c", "documents": [{}], "writeConcern": "majority"}, 14),
+        ({"$readPreference": {"mode": "closest"}}, 2),
+        ({"$readPreference": {"mode": "nearest", "maxStalenessSeconds": 1}}, 160),
         ({"$readPreference": {"mode": 1}}, 14),
         ({"$readPreference": {"mode": "primary", "tags": [{"dc": "ny"}]}}, 2),
-        ({"$clusterTime": 1}, 14),
-        ({"$clusterTime": {}}, 40414),
+        ({"$clusterTime": 1}, 10065),
+        ({"$clusterTime": {}}, 4),
+        ({"$clusterTime": {"clusterTime": Timestamp(1, 1)}}, 4),
         ({"$clusterTime": {"clusterTime": 1}}, 14),
         ({"lsid": 1}, 14),
         ({"lsid": {}}, 40414),
         ({"lsid": {"id": "me"}}, 14),
         ({"lsid": {"id": Binary(b"short", 4)}}, 207),
         ({"lsid": {**SESSION, "extra": 1}}, 40415),
-        ({"lsid": SESSION, "txnNumber": Int64(1)}, 50768),
+        ({"lsid": SESSION, "txnNumber": Int64(1)}, 50889),
+        ({"find": "c", "lsid": SESSION, "txnNumber": Int64(1)}, 50768),
         ({"lsid": SESSION, "txnNumber": "one"}, 14),
-        ({"lsid": SESSION, "txnNumber": Int64(-1)}, 72),
-        ({"txnNumber": Int64(1)}, 72),
-        ({"lsid": SESSION, "autocommit": False}, 72),
-        ({"lsid": SESSION, "startTransaction": True}, 72),
-        ({"lsid": SESSION, "txnNumber": Int64(1), "autocommit": True}, 72),
-        ({"lsid": SESSION, "txnNumber": Int64(1), "startTransaction": True}, 72),
-        ({"lsid": SESSION, "txnNumber": Int64(1), "autocommit": False, "startTransaction": False}, 72),
+        ({"find": "c", "lsid": SESSION, "txnNumber": Int64(-1)}, 72),
+        ({"find": "c", "txnNumber": Int64(1)}, 72),
+        ({"find": "c", "lsid": SESSION, "autocommit": False}, 72),
+        ({"find": "c", "lsid": SESSION, "startTransaction": True}, 72),
+        ({"find": "c", "lsid": SESSION, "txnNumber": Int64(1), "autocommit": True}, 72),
+        ({"find": "c", "lsid": SESSION, "txnNumber": Int64(1), "startTransaction": True}, 72),
+        (
+            {
+                "find": "c",
+                "lsid": SESSION,
+                "txnNumber": Int64(1),
+                "autocommit": False,
+                "startTransaction": False,
+            },
+            72,
+        ),
         ({"lsid": SESSION, "txnNumber": Int64(1), "autocommit": False, "startTransaction": True}, 263),
     ],
 )
 def test_generic_arguments_are_checked(server: RunningServer, fields: Document, code: int) -> None:
     with raw_client(server) as raw:
-        reply = raw.call({"ping": 1, **fields})
+        command = {} if {"find", "insert"} & fields.keys() else {"ping": 1}
+        reply = raw.call({**command, **fields})
         assert reply["code"] == code
         assert reply["ok"] == 0.0
         assert raw.call({"ping": 1})["ok"] == 1.0
@@ -128,7 +157,7 @@ def test_generic_arguments_are_accepted(server: RunningServer) -> None:
     everything: Document = {
         "apiVersion": "1", "apiStrict": True, "apiDeprecationErrors": True, "maxTimeMS": 1000, "comment": [1],
         "readConcern": {"level": "local"}, "$readPreference": {"mode": "secondaryPreferred", "tags": [{}]},
-        "lsid": SESSION, "$client": {}, "$audit": {}, "clientOperationKey": Binary(bytes(16), 4),
+        "lsid": SESSION, "$audit": 1, "clientOperationKey": Binary(bytes(16), 4), "stmtId": 1,
     }  # fmt: skip
     with raw_client(server) as raw:
         assert raw.call({"ping": 1, **everything})["ok"] == 1.0
@@ -194,13 +223,13 @@ def test_a_client_advances_the_clock(own_server: RunningServer) -> None:
     with raw_client(own_server) as raw:
         now = raw.call({"ping": 1})["$clusterTime"]["clusterTime"]
         ahead = Timestamp(now.time + 1000, 5)
-        reply = raw.call({"ping": 1, "$clusterTime": {"clusterTime": ahead}})
+        reply = raw.call({"ping": 1, "$clusterTime": {"clusterTime": ahead, **SIGNATURE}})
         assert reply["$clusterTime"]["clusterTime"] == ahead
         assert reply["operationTime"] < ahead
         note = raw.call({"appendOplogNote": 1, "data": {}})
         assert note["operationTime"] > ahead
         far = Timestamp(now.time + 2 * 366 * 86400, 1)
-        refused = raw.call({"ping": 1, "$clusterTime": {"clusterTime": far}})
+        refused = raw.call({"ping": 1, "$clusterTime": {"clusterTime": far, **SIGNATURE}})
         assert refused["ok"] == 0.0
         assert refused["$clusterTime"]["clusterTime"] == note["$clusterTime"]["clusterTime"]
 
@@ -210,8 +239,8 @@ def test_a_read_waits_for_the_time_it_asks_for(own_server: RunningServer) -> Non
         now = raw.call({"ping": 1})["$clusterTime"]["clusterTime"]
         ahead = Timestamp(now.time + 5, 1)
         concern = {"readConcern": {"afterClusterTime": ahead}}
-        assert raw.call({"ping": 1, **concern})["code"] == 72  # this time is in the future
-        reply = raw.call({"ping": 1, "$clusterTime": {"clusterTime": ahead}, **concern})
+        assert raw.call({"count": "c", **concern})["code"] == 72  # this time is in the future
+        reply = raw.call({"count": "c", "$clusterTime": {"clusterTime": ahead, **SIGNATURE}, **concern})
         assert reply["ok"] == 1.0
         assert reply["operationTime"] > ahead
 

@@ -13,9 +13,9 @@ from tests.mongod.server.running import Document
 Db = Database[Document]
 
 
-def test_values_come_once_in_the_order_they_are_found(database: Db) -> None:
+def test_values_come_once_and_sorted(database: Db) -> None:
     database.c.insert_many([{"a": value} for value in [3, "x", 3, None, 1, "x", True, {"b": 1}, {"b": 1}]])
-    assert database.c.distinct("a") == [3, "x", None, 1, True, {"b": 1}]
+    assert database.c.distinct("a") == [None, 1, 3, "x", {"b": 1}, True]
 
 
 def test_equal_numbers_are_one_value(database: Db) -> None:
@@ -25,7 +25,7 @@ def test_equal_numbers_are_one_value(database: Db) -> None:
 
 def test_arrays_count_as_their_elements(database: Db) -> None:
     database.c.insert_many([{"a": [1, 2]}, {"a": 2}, {"a": []}, {"a": [[1, 2], 3]}, {"b": 1}])
-    assert database.c.distinct("a") == [1, 2, [1, 2], 3]
+    assert database.c.distinct("a") == [1, 2, 3, [1, 2]]
 
 
 def test_paths_through_documents_and_arrays(database: Db) -> None:
@@ -42,10 +42,18 @@ def test_filters_and_indexes(database: Db) -> None:
     assert database.c.distinct("k", hint="k_1") == [0, 1, 2]
 
 
+def test_an_index_stores_missing_values_as_null(database: Db) -> None:
+    database.c.insert_many([{"a": 1}, {}])
+    assert database.c.distinct("a") == [1]
+    database.c.create_index("a")
+    assert database.c.distinct("a") == [None, 1]
+    assert database.c.distinct("a", {"a": {"$gt": 0}}) == [1]
+
+
 def test_collations(database: Db) -> None:
     database.c.insert_many([{"a": "x"}, {"a": "X"}, {"a": "y"}])
     assert database.c.distinct("a", collation={"locale": "en", "strength": 2}) == ["x", "y"]
-    assert database.c.distinct("a") == ["x", "X", "y"]
+    assert database.c.distinct("a") == ["X", "x", "y"]
 
 
 def test_views_and_missing_collections(database: Db) -> None:

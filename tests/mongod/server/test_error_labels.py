@@ -9,6 +9,7 @@ NOT_RESUMABLE = ["NonResumableChangeStreamError"]
 TRANSIENT = ["TransientTransactionError"]
 RETRYABLE = ["RetryableWriteError"]
 
+INTERNAL_TRANSACTION_NOT_SUPPORTED = 358
 STREAM = Situation(is_change_stream=True)
 WRITE = Situation(is_retryable_write=True)
 STATEMENT = Situation(in_transaction=True)
@@ -19,7 +20,7 @@ COMMIT = Situation(in_transaction=True, ends_transaction=True, is_retryable_writ
 def test_retryable_errors(code: int) -> None:
     assert labels_of(code, STREAM) == RESUMABLE
     assert labels_of(code, WRITE) == RETRYABLE
-    assert labels_of(code, STATEMENT) == TRANSIENT
+    assert labels_of(code, STATEMENT) == (TRANSIENT if code != INTERNAL_TRANSACTION_NOT_SUPPORTED else [])
     assert labels_of(code, COMMIT) == RETRYABLE
     assert labels_of(code, Situation()) == []
 
@@ -42,16 +43,16 @@ def test_errors_without_a_label(code: int) -> None:
         assert labels_of(code, situation) == []
 
 
-@pytest.mark.parametrize("code", [24, 112, 246, 251, 267])
+@pytest.mark.parametrize("code", [24, 63, 112, 150, 239, 246, 250, 251, 267, 272, 321, 325, 364])
 def test_transient_transaction_errors(code: int) -> None:
     assert labels_of(code, STATEMENT) == TRANSIENT
+    assert labels_of(code, COMMIT) == TRANSIENT
     assert labels_of(code, Situation()) == []
 
 
 def test_a_commit_of_a_transaction_that_does_not_exist() -> None:
     assert labels_of(251, COMMIT) == TRANSIENT
     assert labels_of(251, COMMIT, write_concern_code=64) == []
-    assert labels_of(112, COMMIT) == []
 
 
 def test_a_write_concern_error() -> None:

@@ -2,10 +2,12 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect, ExecutionTimeout, OperationFailure
 
 from tests.mongod.server.raw_client import RawClient, raw_client
@@ -35,7 +37,33 @@ def test_the_error_looks_like_one(raw: RawClient) -> None:
     fail(raw, failCommands=["ping"], errorCode=112, errorMsg="on purpose", errorExtraInfo={"why": "test"})
     reply = raw.call({"ping": 1})
     assert reply["errmsg"] == "on purpose"
-    assert reply["why"] == "test"
+    assert "why" not in reply
+
+
+def test_some_codes_need_more_than_a_message(raw: RawClient) -> None:
+    fail(raw, failCommands=["ping"], errorCode=11000)
+    assert raw.call({"ping": 1})["code"] == 40671
+    key = {"keyPattern": {"a": 1}, "keyValue": {"a": 2}}
+    fail(raw, failCommands=["ping"], errorCode=11000, errorExtraInfo=key)
+    reply = raw.call({"ping": 1})
+    assert reply["code"] == 11000
+    assert reply["keyValue"] == {"a": 2}
+
+
+def test_only_not_primary_errors_have_a_topology_version(raw: RawClient) -> None:
+    for code, has_version in (
+        (10107, True),
+        (189, True),
+        (11602, True),
+        (13435, True),
+        (91, False),
+        (11600, False),
+    ):
+        fail(raw, failCommands=["ping"], errorCode=code)
+        reply = raw.call({"ping": 1})
+        assert reply["code"] == code
+        assert ("topologyVersion" in reply) == has_version
+        assert next(iter(reply)) == ("topologyVersion" if has_version else "ok")
 
 
 def test_labels_are_exactly_those_configured(raw: RawClient) -> None:
@@ -75,6 +103,10 @@ def test_off(raw: RawClient) -> None:
 
 def test_aliases_are_the_same_command(raw: RawClient) -> None:
     fail(raw, failCommands=["isMaster"], errorCode=91)
+    assert raw.call({"ismaster": 1})["code"] == 91
+    assert raw.call({"hello": 1})["ok"] == 1.0
+    fail(raw, failCommands=["hello"], errorCode=91)
+    assert raw.call({"isMaster": 1})["ok"] == 1.0
     assert raw.call({"hello": 1})["code"] == 91
 
 
@@ -187,6 +219,7 @@ def test_the_count_is_how_often_it_was_entered(raw: RawClient) -> None:
 def test_get_parameter_shows_a_fail_point(raw: RawClient) -> None:
     fail(raw, failCommands=["ping"], errorCode=2)
     shown = raw.call({"getParameter": 1, "failpoint.failCommand": 1})["failpoint.failCommand"]
+    assert shown.pop("timesEntered") >= 0
     assert shown == {"mode": 1, "data": {"failCommands": ["ping"], "errorCode": 2}}
 
 
@@ -194,8 +227,8 @@ def test_get_parameter_shows_a_fail_point(raw: RawClient) -> None:
     ("fields", "code"),
     [
         ({"configureFailPoint": "nowhere", "mode": "alwaysOn"}, 266),
-        ({"configureFailPoint": 1, "mode": "alwaysOn"}, 14),
-        ({"configureFailPoint": "failCommand"}, 2),
+        ({"configureFailPoint": 1, "mode": "alwaysOn"}, 266),
+        ({"configureFailPoint": "failCommand"}, 20),
         ({"configureFailPoint": "failCommand", "mode": "sometimes"}, 2),
         ({"configureFailPoint": "failCommand", "mode": 1}, 14),
         ({"configureFailPoint": "failCommand", "mode": {}}, 2),
@@ -208,7 +241,7 @@ def test_get_parameter_shows_a_fail_point(raw: RawClient) -> None:
         ({"configureFailPoint": "failCommand", "mode": "off", "data": 1}, 14),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"failCommands": "ping"}}, 14),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"errorCode": "x"}}, 14),
-        ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "extra": 1}, 40415),
+        ({"configureFailPoint": "failCommand", "mode": {"times": 1.5}}, 2),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "$db": "shop"}, 13),
     ],
 )
@@ -294,3 +327,23 @@ def test_many_connections_fail_exactly_the_configured_times(server: RunningServe
     for thread in threads:
         thread.join()
     assert len(failures) == 10
+
+
+def test_a_get_more_waits_while_its_fail_point_is_on(items: Collection[Document]) -> None:
+    client = items.database.client
+    point = {"configureFailPoint": "waitAfterPinningCursorBeforeGetMoreBatch"}
+    with items.find(batch_size=2) as cursor, ThreadPoolExecutor(1) as pool:
+        assert [next(cursor)["_id"] for _ in range(2)] == [1, 2]
+        entered = client.admin.command({**point, "mode": "alwaysOn"})["count"]
+        waiting = pool.submit(next, cursor)
+        waited = {"waitForFailPoint": point["configureFailPoint"], "timesEntered": entered + 1}
+        client.admin.command({**waited, "maxTimeMS": 20_000})
+        assert not waiting.done()
+        client.admin.command({**point, "mode": "off"})
+        assert waiting.result(10)["_id"] == 3
+
+
+def test_a_fail_point_without_effect_can_be_set(client: MongoClient[Document]) -> None:
+    command = {"configureFailPoint": "disableMatchExpressionOptimization", "mode": "alwaysOn"}
+    assert client.admin.command(command)["ok"] == 1.0
+    client.admin.command({**command, "mode": "off"})

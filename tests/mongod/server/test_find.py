@@ -164,7 +164,7 @@ class TestSkipLimitSort:
             ({"awaitData": True}, 9),
             ({"tailable": True}, 2),
             ({"collation": {"locale": "xx"}}, 2),
-            ({"readConcern": {"level": "strong"}}, 2),
+            ({"readConcern": {"level": "strong"}}, 9),
             ({"showRecordId": True, "apiVersion": "1", "apiStrict": True}, 323),
             ({"min": {"_id": 1}}, 51173),
             ({"min": {"n": 1}, "hint": {"_id": 1}}, 51174),
@@ -265,9 +265,7 @@ class TestReadConcern:
             assert numbers.c.distinct("_id", session=session) == list(range(10))
         assert numbers.c.count_documents({}) == 11
 
-    def test_a_time_that_is_too_old(self, numbers: Db) -> None:
-        concern = {"level": "snapshot", "atClusterTime": Timestamp(1, 1)}
-        assert code_of(numbers, readConcern=concern) == 239
+    def test_a_time_that_is_too_new(self, numbers: Db) -> None:
         concern = {"level": "snapshot", "atClusterTime": Timestamp(2**32 - 1, 1)}
         assert code_of(numbers, readConcern=concern) == 72
 

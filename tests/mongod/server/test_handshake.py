@@ -150,12 +150,13 @@ def test_a_streaming_hello_sends_further_replies(server: RunningServer) -> None:
         ({"maxAwaitTimeMS": 10}, 31368),
         ({"topologyVersion": {"processId": ObjectId(), "counter": Int64(0)}}, 31368),
         ({"topologyVersion": {"processId": ObjectId(), "counter": Int64(-1)}, "maxAwaitTimeMS": 1}, 31372),
-        ({"topologyVersion": {"processId": ObjectId(), "counter": Int64(0)}, "maxAwaitTimeMS": -1}, 31373),
+        ({"topologyVersion": {"processId": ObjectId(), "counter": Int64(0)}, "maxAwaitTimeMS": -1}, 2),
         ({"topologyVersion": {"processId": ObjectId(), "counter": 0}, "maxAwaitTimeMS": 1}, 14),
         ({"topologyVersion": {"processId": 1, "counter": Int64(0)}, "maxAwaitTimeMS": 1}, 14),
         ({"topologyVersion": {"counter": Int64(0)}, "maxAwaitTimeMS": 1}, 40414),
         ({"topologyVersion": 1, "maxAwaitTimeMS": 1}, 14),
-        ({"unknown": 1}, 40415),
+        ({"compression": None}, 10065),
+        ({"helloOk": "yes"}, 14),
     ],
 )
 def test_wrong_hellos(server: RunningServer, fields: Document, code: int) -> None:

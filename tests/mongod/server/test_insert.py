@@ -166,7 +166,7 @@ def test_a_batch_has_a_size_limit(database: Database[Document], size: int) -> No
         ({"insert": "things", "documents": [{}], "ordered": "yes"}, 14),
         ({"insert": "things", "documents": [{}], "unknown": 1}, 40415),
         ({"insert": "", "documents": [{}]}, 73),
-        ({"insert": 5, "documents": [{}]}, 73),
+        ({"insert": 5, "documents": [{}]}, 2),
         ({"insert": "things", "documents": [{}], "collectionUUID": "x"}, 14),
     ],
 )
@@ -176,17 +176,37 @@ def test_wrong_commands_are_refused(database: Database[Document], command: Docum
     assert failure.value.code == code
 
 
-@pytest.mark.parametrize("name", ["system.views", "system.profile", "x" * 250])
+@pytest.mark.parametrize("name", ["system.views", "system.profile", "system.foo", "a$b", "x" * 250])
 def test_some_collections_cannot_be_written_to(database: Database[Document], name: str) -> None:
-    with pytest.raises(WriteError) as failure:
-        database[name].insert_one({"_id": 1})
-    assert failure.value.code == 73
+    """The whole command fails, also one that would find nothing to change."""
+    commands: list[Document] = [
+        {"insert": name, "documents": [{"_id": 1}]},
+        {"update": name, "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+        {"delete": name, "deletes": [{"q": {}, "limit": 1}]},
+        {"findAndModify": name, "query": {}, "remove": True},
+    ]
+    for command in commands:
+        with pytest.raises(OperationFailure) as failure:
+            database.command(command)
+        assert failure.value.code == 73
 
 
 def test_the_oplog_cannot_be_written_to(client: MongoClient[Document]) -> None:
-    with pytest.raises(WriteError) as failure:
+    with pytest.raises(OperationFailure) as failure:
         client.local["oplog.rs"].insert_one({"a": 1})
     assert failure.value.code == 73
+
+
+def test_without_acknowledgement_the_reply_has_no_results(database: Database[Document]) -> None:
+    database.things.insert_one({"_id": 1})
+    command = {"insert": "things", "documents": [{"_id": 1}, {"_id": 2}], "ordered": False}
+    assert database.command({**command, "writeConcern": {"w": 0}})["n"] == 0
+    assert "writeErrors" not in database.command({**command, "writeConcern": {"w": 0.5}})
+    update = {"update": "things", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]}
+    reply = database.command({**update, "writeConcern": {"w": 0}})
+    assert (reply["n"], reply["nModified"]) == (0, 0)
+    assert database.command({**update, "writeConcern": {"w": 0, "j": True}})["n"] == 1
+    assert database.things.count_documents({}) == 2
 
 
 def test_a_view_cannot_be_written_to(database: Database[Document]) -> None:
@@ -210,11 +230,10 @@ def test_the_collection_uuid_must_match(database: Database[Document]) -> None:
     (listed,) = database.list_collections(filter={"name": "things"})
     uuid = bson.Binary(listed["info"]["uuid"], 4)
     database.command("insert", "things", documents=[{"_id": 2}], collectionUUID=uuid)
-    with pytest.raises(OperationFailure) as failure:
-        database.command("insert", "others", documents=[{"_id": 2}], collectionUUID=uuid)
-    assert failure.value.code == 361
-    details = failure.value.details
-    assert details is not None
+    documents = [{"_id": 2}, {"_id": 3}]
+    reply = database.command("insert", "others", documents=documents, ordered=False, collectionUUID=uuid)
+    assert [(error["index"], error["code"]) for error in reply["writeErrors"]] == [(0, 361), (1, 361)]
+    details = reply["writeErrors"][0]
     assert (details["expectedCollection"], details["actualCollection"]) == ("others", "things")
 
 
@@ -378,7 +397,82 @@ def test_a_document_must_fit_the_schema(database: Database[Document]) -> None:
             {
                 "operatorName": "$nor",
                 "clausesSatisfied": [
-                    {"index": 1, "details": {"specifiedAs": {"a": 2}, "reason": "clause matched"}}
+                    {
+                        "index": 1,
+                        "details": {
+                            "operatorName": "$eq",
+                            "specifiedAs": {"a": 2},
+                            "reason": "comparison succeeded",
+                            "consideredValue": 2,
+                        },
+                    }
+                ],
+            },
+        ),
+        (
+            {"a": {"$not": {"$gt": 1}}},
+            {"a": [0, 2]},
+            {
+                "operatorName": "$not",
+                "details": {
+                    "operatorName": "$gt",
+                    "specifiedAs": {"a": {"$gt": 1}},
+                    "reason": "comparison succeeded",
+                    "consideredValues": [0, 2],
+                },
+            },
+        ),
+        (
+            {"a": {"$regex": "x"}},
+            {"a": 2},
+            {
+                "operatorName": "$regex",
+                "specifiedAs": {"a": {"$regex": "x"}},
+                "reason": "type did not match",
+                "consideredType": "int",
+                "expectedTypes": ["regex", "string", "symbol"],
+                "consideredValue": 2,
+            },
+        ),
+        (
+            {
+                "$jsonSchema": {
+                    "not": {"required": ["b"]},
+                    "properties": {"l": {"items": [{"type": "string"}]}},
+                }
+            },
+            {"b": 1, "l": [1]},
+            {
+                "operatorName": "$jsonSchema",
+                "schemaRulesNotSatisfied": [
+                    {
+                        "operatorName": "properties",
+                        "propertiesNotSatisfied": [
+                            {
+                                "propertyName": "l",
+                                "details": [
+                                    {
+                                        "operatorName": "items",
+                                        "details": [
+                                            {
+                                                "itemIndex": 0,
+                                                "details": [
+                                                    {
+                                                        "operatorName": "type",
+                                                        "specifiedAs": {"type": "string"},
+                                                        "reason": "type did not match",
+                                                        "consideredValue": 1,
+                                                        "consideredType": "int",
+                                                    }
+                                                ],
+                                            }
+                                        ],
+                                    }
+                                ],
+                            }
+                        ],
+                    },
+                    {"operatorName": "not", "reason": "child expression matched"},
                 ],
             },
         ),
@@ -495,8 +589,8 @@ def test_measurements_are_stored_in_buckets(database: Database[Document]) -> Non
     moment = bson.DatetimeMS(1_700_000_090_123)
     database.create_collection("weather", timeseries={"timeField": "t", "metaField": "m"})
     database.weather.insert_one({"_id": 1, "t": moment, "m": {"city": "Ulm"}, "temp": 7})
-    (entry,) = [entry for entry in entries_of(database) if entry["op"] == "i"]
-    assert entry["isTimeseries"] is True
+    (entry,) = [entry for entry in entries_of(database) if entry["ns"].endswith(".system.buckets.weather")]
+    assert entry["op"] == "i"
     bucket: dict[str, Any] = entry["o"]
     assert list(bucket) == ["_id", "control", "meta", "data"]
     assert bucket["meta"] == {"city": "Ulm"}

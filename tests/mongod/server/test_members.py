@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import Int64
 from pymongo import AsyncMongoClient, MongoClient, ReadPreference, WriteConcern, monitoring
 from pymongo.errors import (
     AutoReconnect,
@@ -308,7 +309,7 @@ def test_a_retried_write_is_known_to_the_next_primary(replica_set: ReplicaSet) -
     with client.start_session() as session:
         for number in (1, 2, 3, 4):
             command: Document = {"insert": "orders", "documents": [{"_id": number}]}
-            command |= {"lsid": session.session_id, "txnNumber": number}
+            command |= {"lsid": session.session_id, "txnNumber": Int64(number)}
             assert client.shop.command(command)["n"] == 1
             replica_set.step_up(number % 3)
             eventually(lambda: primary_of(client) == replica_set.primary)

@@ -137,17 +137,43 @@ def test_a_delete_is_not_executed_twice(retrying: Retrying) -> None:
 
 
 def test_many_documents_cannot_be_retried(retrying: Retrying) -> None:
+    """The statement fails; those before it, and without an order those after it, are executed."""
+    retrying.insert(1, 1, 2, 3)
+    one: Document = {"q": {"_id": 1}, "u": {"$set": {"a": 1}}}
+    many: Document = {"q": {}, "u": {"$set": {"b": 1}}, "multi": True}
+    update = {"update": "things", "updates": [one, many, {**one, "q": {"_id": 2}}]}
+    for number, ordered, changed in ((2, True, 1), (3, False, 1)):
+        reply = retrying.send(number, {**update, "ordered": ordered})
+        assert (reply["nModified"], reply["writeErrors"][0]["code"]) == (changed, 72)
+        assert reply["writeErrors"][0]["index"] == 1
+    delete = {"delete": "things", "deletes": [{"q": {"_id": 1}, "limit": 1}, {"q": {}, "limit": 0}]}
+    reply = retrying.send(4, delete)
+    assert (reply["n"], reply["writeErrors"][0]["code"]) == (1, 72)
     namespaces = [{"ns": f"{retrying.database.name}.things"}]
-    many: Document = {"delete": 0, "filter": {}, "multi": True}
-    commands: list[tuple[Document, str | None]] = [
-        ({"update": "things", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}]}, None),
-        ({"delete": "things", "deletes": [{"q": {}, "limit": 0}]}, None),
-        ({"bulkWrite": 1, "ops": [many], "nsInfo": namespaces}, "admin"),
-    ]
-    for command, where in commands:
-        with pytest.raises(OperationFailure) as failure:
-            retrying.send(1, command, on=where)
-        assert failure.value.code == 72
+    bulk = {
+        "bulkWrite": 1,
+        "ops": [{"delete": 0, "filter": {}, "multi": True}],
+        "nsInfo": namespaces,
+    }
+    with pytest.raises(OperationFailure) as failure:
+        retrying.send(5, bulk, on="admin")
+    assert failure.value.code == 72
+
+
+def test_the_reply_names_retried_statements_before_upserts(retrying: Retrying) -> None:
+    upsert = {"q": {"_id": 1}, "u": {"$set": {"a": 1}}, "upsert": True}
+    command = {"update": "things", "updates": [upsert, {"q": {"_id": 1}, "u": {"$inc": {"a": "x"}}}]}
+    retrying.send(1, command)
+    again = list(retrying.send(1, command))
+    assert again[:5] == ["n", "writeErrors", "retriedStmtIds", "upserted", "nModified"]
+
+
+def test_an_update_cannot_repeat_a_delete(retrying: Retrying) -> None:
+    retrying.insert(1, 1)
+    retrying.send(2, {"delete": "things", "deletes": [{"q": {"_id": 1}, "limit": 1}]})
+    with pytest.raises(OperationFailure) as failure:
+        retrying.send(2, {"update": "things", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]})
+    assert failure.value.code == 40638
 
 
 @pytest.mark.parametrize(("returns_new", "image"), [(False, "preImage"), (True, "postImage")])
@@ -185,13 +211,23 @@ def test_find_and_modify_that_removes_or_inserts(retrying: Retrying) -> None:
 
 def test_find_and_modify_must_be_the_same_command(retrying: Retrying) -> None:
     retrying.insert(1, 1)
-    retrying.modify(2, query={"_id": 1}, update={"$inc": {"a": 1}})
-    for other in (
-        {"query": {"_id": 1}, "remove": True},
-        {"query": {"_id": 1}, "update": {"$inc": {"a": 1}}, "new": True},
-    ):
-        with pytest.raises(OperationFailure):
-            retrying.modify(2, **other)
+    update: Document = {"query": {"_id": 1}, "update": {"$inc": {"a": 1}}}
+    retrying.modify(2, **update, fields={"b": 1})
+    # A server compares neither the kind of image nor the projection.
+    assert retrying.modify(2, **update, new=True)["value"] == {"_id": 1}
+
+    def check(number: int, code: int, **fields: object) -> None:
+        with pytest.raises(OperationFailure) as failure:
+            retrying.modify(number, **update, **fields)
+        assert failure.value.code == code
+
+    retrying.update(3, {"q": {"_id": 1}, "u": {"$inc": {"a": 1}}})
+    check(3, 40612)
+    check(3, 40611, new=True)
+    retrying.modify(4, query={"_id": 9}, update={"$inc": {"a": 1}}, upsert=True)
+    check(4, 40608)
+    retrying.modify(5, query={"_id": 1}, remove=True)
+    check(5, 40606)
 
 
 def test_bulk_write_is_not_executed_twice(retrying: Retrying) -> None:

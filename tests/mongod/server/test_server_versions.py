@@ -6,7 +6,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Timestamp
+from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, ConfigurationError, NotPrimaryError, OperationFailure
 
@@ -174,9 +174,9 @@ def test_tokens_have_the_version_of_the_release(version: str, expected: int) -> 
 
 def test_a_token_of_a_later_release_is_refused() -> None:
     newer = ResumeToken.high_water_mark(1 << 32, 2)
-    with presenting("6.0") as client:
+    with presenting("6.0.8") as client:
         assert refused(client, {"resumeAfter": {"_data": newer.data}}) == 50795
-    with presenting("6.1") as client:
+    with presenting("6.0.9") as client:
         assert refused(client, {"resumeAfter": {"_data": newer.data}}) is None
 
 
@@ -324,6 +324,7 @@ def test_images_are_available_from_6_0_on() -> None:
         ({"$unset": "ns"}, "4.0.28", "4.2"),
         ({"$replaceWith": "$$ROOT"}, "4.0.28", "4.2"),
         ({"$changeStreamSplitLargeEvent": {}}, "6.3", "7.0"),
+        ({"$changeStreamSplitLargeEvent": {}}, "6.0.8", "6.0.9"),
     ],
 )
 def test_a_stage_is_unknown_before_its_release(stage: Document, before: str, since: str) -> None:
@@ -404,7 +405,7 @@ def test_retryable_writes_are_labelled_from_4_4_on() -> None:
     for version, has_label in [("4.2", False), ("4.4", True), ("6.1", True)]:
         with older_servers_accepted(), ReplicaSet(server_version=version) as replica_set:
             client = replica_set.client(retryWrites=False)
-            command = {"insert": "orders", "documents": [{}], "txnNumber": 1}
+            command = {"insert": "orders", "documents": [{}], "txnNumber": Int64(1)}
             with (
                 replica_set.fail_point(data={"failCommands": ["insert"], "errorCode": 10107}),
                 client.start_session() as session,

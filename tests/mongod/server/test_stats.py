@@ -171,6 +171,29 @@ def test_damage_is_found(server: RunningServer, database: Database[Document], wh
     assert len(reply["errors"]) > 0
 
 
+def test_a_broken_record_that_no_index_lists_is_found(
+    server: RunningServer, database: Database[Document]
+) -> None:
+    database.create_collection("c", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    database.c.insert_one({"_id": 1, "text": "some text"})
+    store = server.server.store
+
+    def work(unit: WriteUnit) -> None:
+        collection = unit.catalog.collection(f"{database.name}.c")
+        assert collection is not None
+        key, document = next(unit.records(collection))
+        broken = document[:-5] + b"\xff\xff\xff\xff" + document[-1:]
+        unit.state.transaction.put(collection.prefix + key, broken, db=unit.state.tables.records)
+        unit.state.changes += 1
+
+    async def run() -> None:
+        await store.write(work)
+
+    server.call(run())
+    reply = database.command("validate", "c")
+    assert (reply["valid"], len(reply["corruptRecords"]), len(reply["errors"])) == (False, 1, 1)
+
+
 def test_validations_that_are_refused(database: Database[Document]) -> None:
     fill(database)
     with refused(26):

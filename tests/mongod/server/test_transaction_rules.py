@@ -23,12 +23,8 @@ class TestRules:
             {"collMod": "items"},
             {"listCollections": 1},
             {"ping": 1},
-            {"aggregate": "items", "pipeline": [{"$out": "other"}], "cursor": {}},
-            {"aggregate": "items", "pipeline": [{"$changeStream": {}}], "cursor": {}},
-            {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}},
             {"find": "items", "$db": "config"},
             {"insert": "items", "documents": [{"_id": 1}], "$db": "local"},
-            {"find": "items", "$db": "admin"},
         ],
         ids=lambda command: next(iter(command)),
     )
@@ -39,6 +35,57 @@ class TestRules:
             assert statement(raw, lsid, 1, command)["code"] == 263
             # The transaction continues without it.
             assert statement(raw, lsid, 1, {"find": "items"})["ok"] == 1.0
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            {"aggregate": "items", "pipeline": [{"$out": "other"}], "cursor": {}},
+            {"aggregate": "items", "pipeline": [{"$merge": "other"}], "cursor": {}},
+            {"aggregate": "items", "pipeline": [{"$changeStream": {}}], "cursor": {}},
+            {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}},
+        ],
+        ids=str,
+    )
+    def test_a_refused_stage_ends_the_transaction(self, server: RunningServer, command: Document) -> None:
+        lsid = new_lsid()
+        with raw_client(server) as raw:
+            assert statement(raw, lsid, 1, {"find": "items"}, start=True)["ok"] == 1.0
+            assert statement(raw, lsid, 1, command)["code"] == 263
+            assert end(raw, lsid, 1, "commitTransaction")["code"] == 251
+
+    @pytest.mark.parametrize(
+        ("command", "code"),
+        [
+            ({"update": "items", "updates": [{"q": {}, "u": 1}]}, 9),
+            ({"update": "items", "updates": [{"q": {}, "u": [{"$foo": 1}]}]}, 40324),
+            ({"insert": "items", "documents": []}, 16),
+            ({"aggregate": "items", "pipeline": [{"$foo": 1}], "cursor": {}}, 40324),
+            ({"insert": "items", "documents": [{}], "unknown": 1}, 40415),
+        ],
+        ids=str,
+    )
+    def test_a_command_that_cannot_be_read_does_not_end_the_transaction(
+        self, server: RunningServer, command: Document, code: int
+    ) -> None:
+        lsid = new_lsid()
+        with raw_client(server) as raw:
+            assert statement(raw, lsid, 1, {"find": "items"}, start=True)["ok"] == 1.0
+            assert statement(raw, lsid, 1, command)["code"] == code
+            assert end(raw, lsid, 1, "commitTransaction")["ok"] == 1.0
+
+    def test_the_admin_database_may_be_used(self, server: RunningServer) -> None:
+        lsid = new_lsid()
+        insert = {"insert": "in_transaction", "documents": [{"_id": 1}], "$db": "admin"}
+        with raw_client(server) as raw:
+            assert statement(raw, lsid, 1, insert, start=True)["n"] == 1
+            refused = {"insert": "system.users", "documents": [{"_id": 1}], "$db": "admin"}
+            assert statement(raw, lsid, 1, refused)["code"] == 50791
+
+    def test_the_first_statement_may_be_a_get_more(self, server: RunningServer) -> None:
+        lsid = new_lsid()
+        with raw_client(server) as raw:
+            more = {"getMore": Int64(5), "collection": "items"}
+            assert statement(raw, lsid, 1, more, start=True)["code"] == 43
 
     @pytest.mark.parametrize(
         ("fields", "code"),
@@ -72,15 +119,16 @@ class TestRules:
             lsid = new_lsid()
             find = {"find": "items", "readConcern": {"level": "snapshot", "atClusterTime": past}}
             reply = statement(raw, lsid, 1, find, start=True)
-            assert (reply["code"], reply["errorLabels"]) == (239, [TRANSIENT])
+            # The collection did not exist at that time.
+            assert (reply["code"], reply["errorLabels"]) == (246, [TRANSIENT])
             present = reply["operationTime"]
             find["readConcern"] = {"level": "snapshot", "atClusterTime": present}
-            assert statement(raw, lsid, 1, find, start=True)["ok"] == 1.0
+            assert statement(raw, lsid, 2, find, start=True)["ok"] == 1.0
             future = Timestamp(present.time + 1000, 1)
             find["readConcern"] = {"level": "snapshot", "atClusterTime": future}
-            assert statement(raw, lsid, 2, find, start=True)["code"] == 72
+            assert statement(raw, lsid, 3, find, start=True)["code"] == 72
             gossip = {"clusterTime": future, "signature": {"hash": bytes(20), "keyId": Int64(0)}}
-            assert statement(raw, lsid, 2, {**find, "$clusterTime": gossip}, start=True)["ok"] == 1.0
+            assert statement(raw, lsid, 3, {**find, "$clusterTime": gossip}, start=True)["ok"] == 1.0
 
     def test_numbers(self, server: RunningServer) -> None:
         lsid = new_lsid()
@@ -92,7 +140,7 @@ class TestRules:
             assert statement(raw, lsid, 4, find)["code"] == 225
             assert statement(raw, lsid, 6, find)["code"] == 251
             insert = {"insert": "items", "documents": [{}], "$db": "shop", "lsid": lsid}
-            assert raw.call({**insert, "txnNumber": Int64(5)})["code"] == 72
+            assert raw.call({**insert, "txnNumber": Int64(5)})["code"] == 217
             assert statement(raw, lsid, 5, find)["ok"] == 1.0
 
     def test_ends_outside_of_transactions(self, server: RunningServer) -> None:
@@ -126,6 +174,10 @@ class TestRules:
         database.create_collection("capped", capped=True, size=4096)
         with transaction(client) as session:
             assert failure(database.capped.insert_one, {}, session=session).code == 263
+        with transaction(client) as session:
+            assert failure(database.capped.delete_one, {}, session=session).code == 20
+        with transaction(client) as session:
+            assert failure(database.capped.find_one_and_delete, {}, session=session).code == 263
 
     def test_views_are_not_created(self, client: MongoClient[Document], database: Database[Document]) -> None:
         with transaction(client) as session:

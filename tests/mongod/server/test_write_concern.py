@@ -7,6 +7,7 @@ from pymongo import WriteConcern
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, OperationFailure, WriteConcernError
 
+from tests.mongod.server.raw_client import RawClient
 from tests.mongod.server.running import Document, RunningServer, connected, running
 from tests.mongod.server.writing import entries_of
 
@@ -74,3 +75,18 @@ def test_acknowledged_writes_survive_a_restart(tmp_path: Path) -> None:
         with running(data=tmp_path / "data") as server, connected(server) as client:
             assert client.shop.things.count_documents({}) == number
             client.shop.things.insert_one({"_id": number})
+
+
+def test_a_failed_change_of_the_catalog_has_waited_for_its_write_concern(raw: RawClient) -> None:
+    concern = {"writeConcern": {"w": 50, "wtimeout": 1}}
+    raw.call({"create": "taken", "$db": "concerns"})
+    for command in (
+        {"renameCollection": "concerns.none", "to": "concerns.other", "$db": "admin"},
+        {"dropIndexes": "taken", "index": "none", "$db": "concerns"},
+        {"collMod": "none", "$db": "concerns"},
+    ):
+        reply = raw.call({**command, **concern})
+        assert list(reply)[:2] == ["writeConcernError", "ok"]
+        assert (reply["writeConcernError"]["code"], reply["ok"]) == (100, 0.0)
+        assert "writeConcernError" not in raw.call(command)
+    assert "writeConcernError" not in raw.call({"drop": 1, "$db": "concerns", **concern})

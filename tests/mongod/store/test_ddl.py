@@ -77,7 +77,9 @@ def test_all_changes_survive_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         kept = found(store, "zoo.c")
         assert kept.uuid == uuid
-        assert dict(kept.options) == {"validator": {"a": 1}}
+        assert dict(kept.options) == {
+            "validator": {"a": 1}, "validationLevel": "strict", "validationAction": "error",
+        }  # fmt: skip
         assert [dict(index.spec) for index in kept.indexes][1] == {"v": 2, **A_INDEX, "hidden": True}
         assert contents(store, "zoo.c") == [{"_id": 1, "a": 1}, {"_id": 2, "a": 2}]
         assert [view.ns for view in store.catalog.views()] == ["shop.v"]
@@ -89,12 +91,11 @@ def test_all_changes_survive_a_restart(tmp_path: Path) -> None:
     ("work", "code"),
     [
         (lambda unit: create_collection(unit, "shop", "c", {"capped": True, "size": 9}), 48),
-        (lambda unit: create_indexes(unit, "shop", "c", [A_INDEX, {"key": {"b": 0}}]), 67),
-        (lambda unit: create_indexes(unit, "shop", "new", [{"key": {}}]), 67),
+        (lambda unit: create_indexes(unit, "shop", "c", [A_INDEX, {"key": {"b": 0}, "name": "b"}]), 67),
+        (lambda unit: create_indexes(unit, "shop", "new", [{"key": {}, "name": "x"}]), 67),
         (lambda unit: drop_indexes(unit, "shop", "c", ["a_1", "nosuch"]), 27),
         (lambda unit: rename_collection(unit, ("shop", "c"), ("zoo", "taken")), 48),
         (lambda unit: convert_to_capped(unit, "shop", "c", 0), 2),
-        (lambda unit: create_view(unit, "shop", "v", "v", []), 5),
         (lambda unit: coll_mod(unit, "shop", "c", CollectionChanges(capped_size=5)), 72),
         (lambda unit: drop_database(unit, "local"), 20),
     ],
@@ -115,7 +116,7 @@ def test_a_failed_change_has_no_effect(store: Store, work: Callable[[WriteUnit],
 def test_a_failed_build_leaves_no_keys(store: Store) -> None:
     store.write_now(lambda unit: create_collection(unit, "shop", "c", {}))
     fill(store, "shop.c", *({"_id": n, "a": n // 2} for n in range(100)))
-    specs = [{"key": {"_id": -1}, "name": "down"}, {**A_INDEX, "unique": True}]
+    specs = [{"key": {"_id": 1, "a": 1}, "name": "down"}, {**A_INDEX, "unique": True}]
     outcome = store.write_now(lambda unit: create_indexes(unit, "shop", "c", specs))
     assert outcome.failure is not None
     assert outcome.failure.code == 11000

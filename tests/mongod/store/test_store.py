@@ -13,6 +13,7 @@ from bson import DatetimeMS
 
 from tailrace.bson import documents
 from tailrace.errors import CommandError, UsageError
+from tailrace.events.entry_bytes import Operation
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.clock import WallClock
 from tailrace.mongod.store.ddl.drop import drop
@@ -210,6 +211,24 @@ def test_a_full_oplog_loses_its_oldest_entries(tmp_path: Path) -> None:
         first = store.oldest
     with opened(tmp_path, oplog_size=20_000) as store:
         assert store.oldest >= first
+
+
+def test_a_full_oplog_loses_a_transaction_as_a_whole(tmp_path: Path) -> None:
+    with opened(tmp_path, oplog_size=20_000, held_through=0) as store:
+        collection = made(store)
+
+        def log_transaction(unit: WriteUnit) -> None:
+            for rest in ({"partialTxn": True}, {"partialTxn": True}, {"partialTxn": True}, {}):
+                operations = {"applyOps": [{"op": "n", "ns": "", "o": {"text": "x" * 8000}}], **rest}
+                unit.log(Operation("c", "admin.$cmd", documents.encode(operations)))
+
+        store.write_now(log_transaction)
+        insert(store, collection, {"_id": 1})
+        assert sum("applyOps" in entry["o"] for entry in entries(store)) == 4
+        store.held_through = store.clock.now + 1
+        insert(store, collection, {"_id": 2})
+        insert(store, collection, {"_id": 3})
+        assert [entry["o"] for entry in entries(store)] == [{"_id": 1}, {"_id": 2}, {"_id": 3}]
 
 
 def test_the_space_of_dropped_documents_is_reused(store: Store) -> None:

@@ -236,7 +236,7 @@ def test_queries_with_an_error_reply(data: bytes, code: int) -> None:
 REFUSED_COMMANDS: dict[str, tuple[Callable[[ClientConnection], bytes], int, str]] = {
     "no database": (lambda client: client.send(doc(ping=1)), 40571, "Location40571"),
     "a database that is no text": (
-        lambda client: client.send(doc(ping=1, **{"$db": 5})), 14, "TypeMismatch"
+        lambda client: client.send(doc(ping=1, **{"$db": 5})), 13111, "Location13111"
     ),
     "a body that is no BSON": (
         lambda client: client.send(raw.document(b"\x20")), 22, "InvalidBSON"

@@ -5,7 +5,8 @@ columns with numpy, reading the history back and recognising plain entries all i
 
 ============== ==========================================================================================
 `template`     fixed pieces and holes, and how they are filled and read
-`event`        the fields of an event in their order, and which streams show them
+`fields`       the fields of an event in their order, and which streams show them
+`event`        events as bytes, written and read by these fields
 `token`        the components of a resume token in their order, written and read
 `entry`        a plain oplog entry: where its documents and times are
 ============== ==========================================================================================

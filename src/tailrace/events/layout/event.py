@@ -1,228 +1,27 @@
-"""The fields of an event in their order, and which streams show them.
-
-`FIELDS` is the one place that holds the order. A field is left out where its value is None. The images
-(`fullDocumentBeforeChange`, `fullDocument` of an update) are appended by their stages.
+"""Events as bytes: the row of fields (`fields.py`) as templates.
 
 Changes of documents are nearly all events there are. For those the row is turned into a `Template` once for
 each kind and shape: fields that only depend on these become fixed pieces, the others are holes. Documents of
 the entry are copied as bytes; nothing is decoded.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
-from tailrace.events.change_event import CHANGES, ChangeEvent, DdlParts, EventKind, namespace_document
-from tailrace.events.layout.template import (
-    DOCUMENT,
-    KEY,
-    SESSION,
-    TIME,
-    TOKEN,
-    TRANSACTION_NUMBER,
-    UPDATE,
-    WALL,
-    Hole,
-    Template,
-)
+from tailrace.events.change_event import CHANGES, ChangeEvent, EventKind
+from tailrace.events.layout.fields import FIELDS, FULL_DOCUMENT, ID, INLINE, Field, Shape
+from tailrace.events.layout.template import TOKEN, Hole, Template
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN, Extras, Head, OplogEntry
-from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.events.update_diff import delta_of, describe, diff_of
+from tailrace.events.update_diff import delta_of
 
 _read_int32 = rawbson.INT32_LE.unpack_from
-_pack_int64 = rawbson.INT64_LE.pack
 _pack_uint64 = rawbson.UINT64_LE.pack
-_NO_DDL: Final = DdlParts()
-_ID: Final = "_id"
 _SAMPLE_DELTA: Final = delta_of(rawbson.document(b"\x03u\0", rawbson.document(b"\x0aa\0")))
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
-    """The options that decide which fields an event shows; streams of one shape show the same bytes.
-
-    Compared by identity; `shape_of` returns the same object for the same options.
-    """
-
-    expanded: bool = False
-    raw_update: bool = False
-    commit_timestamp: bool = False
-    from_migrate: bool = False
-    release: StreamRelease = CURRENT_RELEASE
-    """Older releases leave out some of the fields."""
-
-
-@cache
-def shape_of(
-    *,
-    expanded: bool,
-    raw_update: bool,
-    commit_timestamp: bool,
-    from_migrate: bool,
-    release: StreamRelease = CURRENT_RELEASE,
-) -> Shape:
-    return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
-
-
-def verbatim_shape(*, expanded: bool) -> Shape:
-    """The shape of streams that show document changes with the bytes of the log."""
-    return shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
-
-
 Reader: TypeAlias = Callable[[bytes], tuple[Any, ...]]
-Value: TypeAlias = Callable[[ChangeEvent, Shape], bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    name: str
-    type: int
-    """the BSON type; `ELEMENT` if the value is a finished element with its own type"""
-    value: Value
-    """the value as BSON, None where the event does not show the field"""
-    hole: Hole | None = None
-    """how its values are named in templates; None if changes of one kind and shape all have the same"""
-    of_invalidate: bool = False
-    """whether an invalidate event has it too"""
-
-    @property
-    def lead(self) -> bytes:
-        """Type and name, as they precede the value."""
-        return b"" if self.type == ELEMENT else b"%c%b\0" % (self.type, self.name.encode())
-
-
-ELEMENT: Final = 0
-"""The type of a value that is a finished element"""
-
-
-# -- values -------------------------------------------------------------------------------------------------
-
-
-def _ddl(event: ChangeEvent) -> DdlParts:
-    return event.ddl or _NO_DDL
-
-
-def _shows_session(event: ChangeEvent) -> bool:
-    return event.entry.extras.in_apply_ops or event.kind.operation_type == "endOfTransaction"
-
-
-def _transaction_number(event: ChangeEvent, _: Shape) -> bytes | None:
-    number = event.entry.extras.txn_number
-    return None if number is None or not _shows_session(event) else _pack_int64(number)
-
-
-def _session(event: ChangeEvent, _: Shape) -> bytes | None:
-    return event.entry.extras.lsid if _shows_session(event) else None
-
-
-def _no_value(_event: ChangeEvent, _: Shape) -> bytes | None:
-    """Of the token, which has a version besides: it is given to the writer."""
-    return None
-
-
-def _operation_type(event: ChangeEvent, _: Shape) -> bytes:
-    return _text(event.kind.operation_type)
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return rawbson.INT32_LE.pack(len(raw) + 1) + raw + b"\0"
-
-
-def _time(event: ChangeEvent, _: Shape) -> bytes:
-    return _pack_uint64(event.entry.ts)
-
-
-def _commit_timestamp(event: ChangeEvent, shape: Shape) -> bytes | None:
-    time = event.entry.extras.commit_timestamp
-    return _pack_uint64(time) if shape.commit_timestamp and time is not None else None
-
-
-def _uuid(event: ChangeEvent, shape: Shape) -> bytes | None:
-    uuid = event.kind.uuid
-    return (
-        b"\x10\0\0\0\x04" + uuid if uuid is not None and shape.expanded and _ddl(event).shows_uuid else None
-    )
-
-
-def _wall(event: ChangeEvent, shape: Shape) -> bytes | None:
-    return event.entry.wall if shape.release.wall_time else None
-
-
-def _full_document(event: ChangeEvent, _: Shape) -> bytes | None:
-    return event.full_document
-
-
-def _namespace(event: ChangeEvent, _: Shape) -> bytes | None:
-    kind = event.kind
-    return namespace_document(kind.database, kind.collection) if kind.shows_ns else None
-
-
-def _document_key(event: ChangeEvent, _: Shape) -> bytes | None:
-    return event.document_key
-
-
-def _operation_description(event: ChangeEvent, shape: Shape) -> bytes | None:
-    ddl = _ddl(event)
-    return ddl.description if shape.expanded or ddl.always_described else None
-
-
-def _update_description(event: ChangeEvent, shape: Shape) -> bytes | None:
-    if event.update is None or shape.raw_update:
-        return None
-    release = shape.release
-    return describe(
-        diff_of(event.update),
-        expanded=shape.expanded and release.disambiguated_paths,
-        truncations=release.truncated_arrays,
-    )
-
-
-def _raw_update_description(event: ChangeEvent, shape: Shape) -> bytes | None:
-    return event.update if shape.raw_update else None
-
-
-def _state_before_change(event: ChangeEvent, shape: Shape) -> bytes | None:
-    return _ddl(event).state_before_change if shape.expanded else None
-
-
-def _ns_type(event: ChangeEvent, shape: Shape) -> bytes | None:
-    ns_type = _ddl(event).ns_type
-    return _text(ns_type) if ns_type is not None and shape.release.ns_type else None
-
-
-def _from_migrate(event: ChangeEvent, shape: Shape) -> bytes | None:
-    return b"\x01" if shape.from_migrate and event.entry.extras.from_migrate else None
-
-
-FIELDS: Final = (
-    Field("to", rawbson.DOCUMENT, lambda event, _: _ddl(event).to),
-    Field("reshardingUUID", ELEMENT, lambda event, _: _ddl(event).resharding_uuid),
-    Field("txnNumber", rawbson.INT64, _transaction_number, TRANSACTION_NUMBER),
-    Field("lsid", rawbson.DOCUMENT, _session, SESSION),
-    Field(_ID, rawbson.DOCUMENT, _no_value, TOKEN, of_invalidate=True),
-    Field("operationType", rawbson.STRING, _operation_type, of_invalidate=True),
-    Field("clusterTime", rawbson.TIMESTAMP, _time, TIME, of_invalidate=True),
-    Field("commitTimestamp", rawbson.TIMESTAMP, _commit_timestamp),
-    Field("collectionUUID", rawbson.BINARY, _uuid),
-    Field("wallTime", rawbson.DATE, _wall, WALL, of_invalidate=True),
-    Field("fullDocument", rawbson.DOCUMENT, _full_document, DOCUMENT),
-    Field("ns", rawbson.DOCUMENT, _namespace),
-    Field("documentKey", rawbson.DOCUMENT, _document_key, KEY),
-    Field("operationDescription", rawbson.DOCUMENT, _operation_description),
-    Field("updateDescription", rawbson.DOCUMENT, _update_description, UPDATE),
-    Field("rawUpdateDescription", rawbson.DOCUMENT, _raw_update_description, UPDATE),
-    Field("stateBeforeChange", rawbson.DOCUMENT, _state_before_change),
-    Field("nsType", rawbson.STRING, _ns_type),
-    Field("fromMigrate", rawbson.BOOL, _from_migrate),
-)
-"""The row, in order"""
-
-
-# -- the row as templates, and as bytes ---------------------------------------------------------------------
 
 NO_SESSION: Final = 0
 WITH_NUMBER: Final = 1
@@ -258,7 +57,7 @@ class ChangeLayout:
         self.template = Template(pieces)
         names = {f"value{place}": field.value for place, field in enumerate(self.fields)}
         expressions = [
-            _INLINE.get(field.value, f"value{place}(event, shape)") for place, field in enumerate(self.fields)
+            INLINE.get(field.value, f"value{place}(event, shape)") for place, field in enumerate(self.fields)
         ]
         self.write: Callable[[ChangeEvent, bytes], bytes] = self.template.writer(
             "event, token", expressions, {**names, "shape": shape, "pack_time": _pack_uint64}
@@ -334,16 +133,6 @@ _WIDTHS: Final = {rawbson.TIMESTAMP: 8, rawbson.DATE: 8, rawbson.INT64: 8, rawbs
 """Sizes of values by type; the values of other holes are documents, which begin with their size"""
 
 
-_INLINE: Final[dict[Value, str]] = {
-    _no_value: "token",
-    _time: "pack_time(event.entry.ts)",
-    _wall: "event.entry.wall",
-    _full_document: "event.full_document",
-    _document_key: "event.document_key",
-}
-"""Values of fields that are present, spelled out where a call would cost more than the value"""
-
-
 def _sample(kind: EventKind, session: int) -> ChangeEvent:
     document, update = _SAMPLES[kind.operation_type]
     extras = PLAIN
@@ -378,16 +167,37 @@ class EventLayout:
 
     def with_token(self, raw: bytes, token: bytes) -> bytes:
         """An event that was written without its token, whole again."""
-        names = [field.name for field in self.fields]
-        before = {name.encode() for name in names[: names.index(_ID)]}
+        return self._with_element(raw, ID, rawbson.element(rawbson.DOCUMENT, ID.encode(), token))
+
+    def with_post_image(self, raw: bytes, element: bytes, shape: Shape) -> bytes:
+        """The event of an update with its `fullDocument`, a finished element."""
+        if shape.release.post_image_last:
+            return rawbson.document(raw[4:-1], element)
+        return self._with_element(raw, FULL_DOCUMENT, element)
+
+    def _with_element(self, raw: bytes, name: str, element: bytes) -> bytes:
+        before = self._names_before[name]
         end = 4
-        for _, name, _, stop in rawbson.elements(raw):
-            if name not in before:
+        for _, found, _, stop in rawbson.elements(raw):
+            if found not in before:
                 break
             end = stop
-        return rawbson.document(
-            raw[4:end], rawbson.element(rawbson.DOCUMENT, _ID.encode(), token), raw[end:-1]
-        )
+        return rawbson.document(raw[4:end], element, raw[end:-1])
+
+    @cached_property
+    def _names_before(self) -> dict[str, frozenset[bytes]]:
+        names = [field.name.encode() for field in self.fields]
+        return {field.name: frozenset(names[:place]) for place, field in enumerate(self.fields)}
+
+    def places(self, event: ChangeEvent, shape: Shape, shown: Collection[str]) -> list[str]:
+        """The fields of an event in order, those it shows and those that keep their place."""
+        has_places = event.cause is None
+        row = [
+            field.name
+            for field in self.fields
+            if field.name in shown or (has_places and field.keeps_place(event, shape))
+        ]
+        return row + [name for name in shown if name not in row]
 
     def of_change(self, kind: EventKind, shape: Shape, session: int = NO_SESSION) -> ChangeLayout:
         """The layout of a kind of document change."""

@@ -9,19 +9,23 @@ from collections.abc import Mapping
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.layout import event as events
+from tailrace.events.layout.fields import Shape
 from tailrace.events.stages.add_pre_image import find_pre_image, image_element, image_missing
 from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.render import append_fields
 from tailrace.events.stages.stage import Batch, Row
-from tailrace.events.update_diff import apply_diff, diff_of
+from tailrace.events.update_diff import diff_of, image_after
 
 
 class AddPostImage:
     """Adds `fullDocument` to updates."""
 
-    def __init__(self, lookups: Mapping[str, Lookups], mode: str, *, match_uuid: bool = False) -> None:
+    def __init__(
+        self, lookups: Mapping[str, Lookups], mode: str, shape: Shape, *, match_uuid: bool = False
+    ) -> None:
         self._lookups = lookups
         self._mode = mode
+        self._shape = shape
         self._match_uuid = match_uuid
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
@@ -35,7 +39,8 @@ class AddPostImage:
                 return batch.having(batch.items[:index], error)
             if image is None and self._mode == "required":
                 return batch.having(batch.items[:index], image_missing("post-image", event))
-            row.raw = append_fields(row.raw, image_element(b"fullDocument", image))
+            element = image_element(b"fullDocument", image)
+            row.raw = events.layout.with_post_image(row.raw, element, self._shape)
         return batch
 
     def _current(self, event: ChangeEvent) -> bytes | None:
@@ -48,4 +53,4 @@ class AddPostImage:
         before = find_pre_image(event, self._lookups[event.shard])
         if before is None:
             return None
-        return apply_diff(before, diff_of(event.update or rawbson.EMPTY))
+        return image_after(before, diff_of(event.update or rawbson.EMPTY))

@@ -14,11 +14,11 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.commit_entry import COMMIT
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
-from tailrace.events.stages.push_down import PushedMatch
+from tailrace.events.stages.rewrites.push_down import PushedMatch
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.unwind_transaction import CONTAINERS
-from tailrace.events.stages.visibility import Visibility, takes_effect
+from tailrace.events.stages.visibility import Visibility, applied_by_user, takes_effect
 
 EntryPredicate: TypeAlias = Callable[[OplogEntry], bool]
 
@@ -82,6 +82,8 @@ class EntryFilter:
 
     def _sees_transaction(self, entry: OplogEntry) -> bool:
         """Whether an applyOps takes effect at its own position and may hold something of this stream."""
+        if not self.scope.shows_applied and applied_by_user(entry):
+            return False
         operations = rawbson.find(entry.o, b"applyOps")
         if operations is None or operations[0] != rawbson.ARRAY or not takes_effect(entry.o):
             return False

@@ -18,13 +18,15 @@ server's codes. The parts that it creates have the state of one run.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.change_event import CHANGES, ChangeEvent, EventKind
+from tailrace.events.change_event import CHANGES, ChangeEvent
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.events.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
+from tailrace.events.layout.fields import FULL_DOCUMENT, verbatim_shape
+from tailrace.events.oplog_entry import EntryReader
 from tailrace.events.options import ChangeStreamOptions
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.events.scope import Scope, ScopeKind
@@ -36,138 +38,34 @@ from tailrace.events.stages.check_resumability import CheckResumability
 from tailrace.events.stages.ensure_resume_token_present import EnsureResumeTokenPresent
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.oplog_match import EntryFilter, OplogMatch
-from tailrace.events.stages.push_down import PushedMatch, push_down
-from tailrace.events.stages.render import Shape, render, render_once, shape_of
+from tailrace.events.stages.parts import SharedPart, ViewPart, only_types
+from tailrace.events.stages.render import Shape, shape_of
 from tailrace.events.stages.resume_point import ResumePoint
+from tailrace.events.stages.rewrites.entry_match import EntryMatch, mentions_sessions
+from tailrace.events.stages.rewrites.push_down import PushedMatch, push_down
+from tailrace.events.stages.rewrites.reordering import UserStage, reordered, split_by
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.split_large_event import SplitLargeEvent
-from tailrace.events.stages.stage import Batch, Row, Stage, run_stages
+from tailrace.events.stages.stage import Row, Stage
 from tailrace.events.stages.transform.document import Transform
 from tailrace.events.stages.unwind_transaction import UnwindTransaction
 from tailrace.events.stages.user_stages import (
-    SPLIT,
-    UserStage,
     UserStages,
     leading_match,
     read_pipeline,
-    split_by_images,
 )
-from tailrace.events.stages.visibility import EveryEntry
-from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
+from tailrace.events.stream_release import CURRENT_RELEASE, SPLIT, StreamRelease
 from tailrace.query.collation import Collation
 from tailrace.query.variables import stream_variables
 
 END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
 EMIT_FROM_MIGRATE = "changeStreamsEmitFromMigrate"
+FULL_DOCUMENT_BEFORE_CHANGE: Final = "fullDocumentBeforeChange"
+_ANY_SHAPE: Final = verbatim_shape(expanded=False)
 
 T = TypeVar("T")
 Step: TypeAlias = tuple[Stage[T, T], list[dict[str, Any]]]
 """A stage, and what explain shows of it."""
-
-
-class SharedPart:
-    """Raw entries of one shard to its events."""
-
-    def __init__(self, match: OplogMatch, unwind: UnwindTransaction, transform: Transform) -> None:
-        self._match = match
-        self._unwind = unwind
-        self._transform = transform
-
-    @property
-    def scanned(self) -> int:
-        """Cluster time of the newest entry read."""
-        return self._match.scanned
-
-    def __call__(self, batch: Batch[bytes]) -> Batch[ChangeEvent]:
-        return self._transform(self._unwind(self._match(batch)))
-
-    def transform(self, batch: Batch[OplogEntry]) -> Batch[ChangeEvent]:
-        """Run the last of the three only, for operations of a history: they were matched and unwound."""
-        return self._transform(batch)
-
-
-class ViewPart:
-    """Events in token order to what one stream shows."""
-
-    def __init__(
-        self,
-        resume: ResumePoint,
-        event_stages: Sequence[Stage[ChangeEvent, ChangeEvent]],
-        shape: Shape,
-        row_stages: Sequence[Stage[Row, Row]],
-        *,
-        shares_events: bool = False,
-    ) -> None:
-        self.resume = resume
-        self._event_stages = event_stages
-        self._shape = shape
-        self._row_stages = row_stages
-        self._shares_events = shares_events
-
-    def __call__(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
-        return run_stages(self._render(run_stages(batch, self._event_stages)), self._row_stages)
-
-    def _render(self, batch: Batch[ChangeEvent]) -> Batch[Row]:
-        rows: list[Row] = []
-        keep = rows.append
-        shape = self._shape
-        render_shown = render_once if self._shares_events else render
-        version = self.resume.stream_version
-        token = self.resume.token
-        # An older client token is the exception: only then do versions differ between events.
-        version_of = self.resume.version_of if token is not None and token.version != version else None
-        try:
-            for event in batch.items:
-                if version_of is not None:
-                    version = version_of(event)
-                keep(Row(event, version, render_shown(event, shape, version)))
-        except CommandError as error:
-            return batch.having(rows, error)
-        return batch.having(rows)
-
-
-class DeploymentPart:
-    """Entries of one shard to canonical events: the shared part, once for all streams of a deployment."""
-
-    def __init__(self, shard: str, lookups: Lookups, *, marks_end: bool = False) -> None:
-        everything = EveryEntry()
-        self._reader = EntryReader()
-        self._visible = everything
-        self._unwind = UnwindTransaction(everything, self._reader, lookups.entry, marks_end=marks_end)
-        self._transform = Transform(shard=shard)
-
-    def read(self, raw: bytes) -> OplogEntry:
-        """Return the entry whose BSON this is."""
-        return self._reader.read(raw)
-
-    def inserts(self, entry: OplogEntry) -> tuple[EventKind, InsertedDocuments] | None:
-        """Return the inserts of an entry, if it is a batch of plain inserts into one collection."""
-        inserted = self._reader.read_inserts(entry)
-        return None if inserted is None else (self._transform.insert_kind(inserted.head), inserted)
-
-    def events(self, entry: OplogEntry) -> Batch[ChangeEvent]:
-        """Return everything that happened in one entry."""
-        if not (self._visible.sees_plain(entry.head) or self._visible.sees(entry)):
-            return Batch([])
-        return self._transform(self._unwind(Batch([entry])))
-
-    def events_of(self, entries: Sequence[OplogEntry]) -> Batch[ChangeEvent]:
-        """Return the same for many entries at once, which takes less time for each."""
-        sees_plain, sees = self._visible.sees_plain, self._visible.sees
-        visible = [entry for entry in entries if sees_plain(entry.head) or sees(entry)]
-        return self._transform(self._unwind(Batch(visible)))
-
-
-def only_types(types: frozenset[str]) -> Stage[ChangeEvent, ChangeEvent]:
-    """Return the stage that drops events of other types."""
-
-    def drop_others(batch: Batch[ChangeEvent]) -> Batch[ChangeEvent]:
-        for event in batch.items:
-            if event.kind.operation_type not in types:
-                return batch.having([e for e in batch.items if e.kind.operation_type in types])
-        return batch
-
-    return drop_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +107,17 @@ class Plan:
         >>> plan.explain()["stages"][1]
         {'$changeStream': {'stage': '$_internalChangeStreamUnwindTransaction'}}
         """
-        options = ChangeStreamOptions.parse(spec, scope, on_router=on_router, is_replica_set=is_replica_set)
+        if release != CURRENT_RELEASE:
+            release.check(documents.decode(spec) if isinstance(spec, bytes) else spec, pipeline)
+        options = ChangeStreamOptions.parse(
+            spec, scope, on_router=on_router, is_replica_set=is_replica_set, release=release
+        )
         stages, splits = read_pipeline(pipeline, on_router=on_router)
         parsed_collation = None if collation is None else Collation.parse(collation)
         variables = stream_variables(let)
-        UserStages(stages, variables, parsed_collation)  # compiled here to raise every error now
+        UserStages(stages, _ANY_SHAPE, variables, parsed_collation)  # compiled here to raise every error now
         given = options.start_after or options.resume_after
-        if given is not None and given.version > release.token_version:
+        if given is not None and given.version > release.newest_known_tokens:
             raise CommandError(50795, f"this server does not know resume tokens of version {given.version}")
         token = options.resume_token
         if token is not None and token.fragment is not None and not splits:
@@ -223,9 +125,10 @@ class Plan:
                 ErrorCode.ChangeStreamFatalError,
                 f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
             )
+        stages = reordered(stages)
         first, _ = leading_match(stages)
-        # A filter on fields that an older release does not show cannot be rewritten.
-        can_push = parsed_collation is None and release == CURRENT_RELEASE
+        # A filter on fields that an older release does not show, or with other rules, cannot be rewritten.
+        can_push = parsed_collation is None and release.wall_time and release.undefined_is_not_null
         pushed = push_down(first) if first is not None and can_push else PushedMatch()
         return cls(
             scope,
@@ -250,14 +153,24 @@ class Plan:
     def start_token(self) -> ResumeToken | None:
         """The stream's first position: the client's token, a high-water mark in the stream's version."""
         token = self.options.resume_token
-        if token is not None and token.is_high_water_mark:
-            return ResumeToken.high_water_mark(token.cluster_time, self.release.token_version)
-        return token
+        if token is None or not token.is_high_water_mark:
+            return token
+        given = self.options.start_after or self.options.resume_after
+        version = self.token_version if given is None else max(self.token_version, given.version)
+        return ResumeToken.high_water_mark(token.cluster_time, version)
+
+    @property
+    def token_version(self) -> int:
+        """The version of new tokens, unless the client's token is newer."""
+        release = self.release
+        return release.newest_known_tokens if self.splits else release.token_version
 
     def scope_match(self) -> ScopeMatch:
         """Return the rules of visibility of this stream."""
         marks_end = bool(self.parameters.get(END_OF_TRANSACTION_FLAG))
-        return ScopeMatch(self.scope, self.options, raw_data=self.raw_data, marks_end=marks_end)
+        return ScopeMatch(
+            self.scope, self.options, raw_data=self.raw_data, marks_end=marks_end, release=self.release
+        )
 
     def entry_filter(self) -> EntryFilter:
         """Return the pre-filter of this stream."""
@@ -323,11 +236,15 @@ class Plan:
 
     def resume_point(self) -> ResumePoint:
         """Return the state of a stream at its start."""
-        return ResumePoint(self.start_token, newest_version=self.release.token_version)
+        return ResumePoint(self.start_token, newest_version=self.token_version)
 
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
         """What happens to events before they are rendered."""
         yield self.scope_match(), []
+        first, _ = leading_match(self.user_stages)
+        is_rewritten = self.collation is None and self.release.matches_entries
+        if first is not None and is_rewritten and self._needs_entry_match(first):
+            yield EntryMatch(first, self._shape(), self.variables), []
         if self.scope.kind is not ScopeKind.CLUSTER:
             yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
         yield CheckResumability(resume), [_internal("CheckResumability")]
@@ -335,18 +252,27 @@ class Plan:
         if types is not None:
             yield only_types(types), [{"$match": {"operationType": {"$in": sorted(types)}}}]
 
+    def _needs_entry_match(self, user_filter: Mapping[str, Any]) -> bool:
+        """Whether it shows that a server tests a filter on entries; events are decoded for it."""
+        options = self.options
+        requires_image = "required" in (options.full_document, options.full_document_before_change)
+        hides_views = options.show_system_events and not options.show_expanded_events
+        is_odd = hides_views or options.show_raw_update_description
+        return requires_image or is_odd or mentions_sessions(user_filter)
+
     def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
         """What happens to rendered events."""
         before, after = self.options.full_document_before_change, self.options.full_document
-        before_images, others = self._user_parts()
+        before_images, between_images, others = self._user_parts()
         yield from self._user_step(before_images)
         if before != "off":
             shown = _internal("AddPreImage", fullDocumentBeforeChange=before)
             yield AddPreImage(lookups, required=before == "required"), [shown]
+        yield from self._user_step(between_images)
         if after != "default":
             match_uuid = self.options.match_collection_uuid_for_update_lookup
             shown = _internal("AddPostImage", fullDocument=after)
-            yield AddPostImage(lookups, after, match_uuid=match_uuid), [shown]
+            yield AddPostImage(lookups, after, self._shape(), match_uuid=match_uuid), [shown]
         yield from self._user_step(others)
         if self.splits:
             yield SplitLargeEvent(resume), [{SPLIT: {}}]
@@ -358,20 +284,27 @@ class Plan:
         if stages:
             shown = [{name: spec} for name, spec in stages]
             keeps_ids = self.release.keeps_resume_tokens
-            yield UserStages(stages, self.variables, self.collation, keeps_ids=keeps_ids), shown
+            yield (
+                UserStages(stages, self._shape(), self.variables, self.collation, keeps_ids=keeps_ids),
+                shown,
+            )
 
-    def _user_parts(self) -> tuple[list[UserStage], list[UserStage]]:
-        """The user's stages before and after the images."""
+    def _user_parts(self) -> tuple[list[UserStage], list[UserStage], list[UserStage]]:
+        """The user's stages before, between and after the images, so that few images are required."""
         stages = list(self.user_stages)
         options = self.options
-        if options.full_document == "default" and options.full_document_before_change == "off":
-            return [], stages
+        has_pre, has_post = options.full_document_before_change != "off", options.full_document != "default"
         first, rest = leading_match(stages)
-        if first is None:
-            return [], stages
-        free, bound = split_by_images(first)
-        before: list[UserStage] = [] if free is None else [("$match", free)]
-        return before, ([] if bound is None else [("$match", bound)]) + rest
+        if first is None or not (has_pre or has_post):
+            return [], [], stages
+        free, bound = split_by(first, FULL_DOCUMENT) if has_post else (first, None)
+        between = None
+        if has_pre and free is not None:
+            free, between = split_by(free, FULL_DOCUMENT_BEFORE_CHANGE)
+        before, middle, after = (
+            [] if part is None else [("$match", part)] for part in (free, between, bound)
+        )
+        return before, middle, after + rest
 
     def _shape(self) -> Shape:
         options = self.options

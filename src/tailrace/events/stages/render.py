@@ -1,13 +1,13 @@
 """The last step of an event: its BSON, in the fields and the order that this stream shows.
 
-The order is that of `events/layout/event.py`.
+The order is that of `events/layout/fields.py`.
 """
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent, EventKind
 from tailrace.events.event_token import token_document, token_documents
 from tailrace.events.layout import event as events
-from tailrace.events.layout.event import Shape, shape_of
+from tailrace.events.layout.fields import Shape, shape_of
 from tailrace.events.layout.template import DOCUMENT, KEY, TIME, TOKEN, WALL
 from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
 

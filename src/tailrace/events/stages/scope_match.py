@@ -18,6 +18,7 @@ from tailrace.events.options import ChangeStreamOptions
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.namespace_filter import NamespaceFilter
 from tailrace.events.stages.stage import Batch
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 
 # Commands whose first field names the collection they act on.
 _ON_COLLECTION: Final = frozenset({
@@ -44,8 +45,11 @@ class ScopeMatch:
         *,
         raw_data: bool = False,
         marks_end: bool = False,
+        release: StreamRelease = CURRENT_RELEASE,
     ) -> None:
         """With ``marks_end``, the ends of transactions are events."""
+        self.shows_applied = release.shows_applied_operations
+        """Whether the operations of a user's `applyOps` are visible."""
         self._scope = scope
         self._is_collection = scope.kind is ScopeKind.COLLECTION
         self._names = NamespaceFilter(scope, show_system_events=options.show_system_events)
@@ -55,7 +59,9 @@ class ScopeMatch:
         self._show_views = options.show_expanded_events and not self._is_collection
         self._marks_end = marks_end
         self._commands = _ON_COLLECTION | (
-            _SYSTEM_ON_COLLECTION if options.show_system_events else frozenset()
+            _SYSTEM_ON_COLLECTION
+            if options.show_system_events and release.shows_index_builds
+            else frozenset()
         )
         supported = tuple(name.encode() for name in options.supported_events or ())
         self._noops = frozenset(_NOOPS + (_SYSTEM_NOOPS if options.show_system_events else ()) + supported)
@@ -141,8 +147,10 @@ class ScopeMatch:
 
     def sees_outer(self, extras: Extras) -> bool:
         """Decide by the flags of the entry that commits an operation, which its extras repeat."""
-        return (self._show_timeseries or not extras.outer_is_timeseries) and (
-            self._show_migrations or not extras.outer_from_migrate
+        return (
+            (self._show_timeseries or not extras.outer_is_timeseries)
+            and (self._show_migrations or not extras.outer_from_migrate)
+            and (self.shows_applied or not extras.applied_by_user)
         )
 
     def sees_any(self, namespaces: list[str]) -> bool:
@@ -208,7 +216,11 @@ class ScopeMatch:
 
 def _is_flagged(extras: Extras) -> bool:
     return (
-        extras.from_migrate or extras.is_timeseries or extras.outer_from_migrate or extras.outer_is_timeseries
+        extras.from_migrate
+        or extras.is_timeseries
+        or extras.outer_from_migrate
+        or extras.outer_is_timeseries
+        or extras.applied_by_user
     )
 
 

@@ -18,7 +18,7 @@ from tailrace.events.commit_entry import COMMIT, commit_timestamp
 from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, Extras, OplogEntry, OpTime, parse_entry
 from tailrace.events.stages.lookups import EntryLookup
 from tailrace.events.stages.stage import Batch
-from tailrace.events.stages.visibility import Visibility
+from tailrace.events.stages.visibility import Visibility, applied_by_user
 
 CONTAINERS: Final = ("applyOps", COMMIT)
 """The commands whose entries hold operations, or commit those of earlier ones."""
@@ -83,6 +83,7 @@ class UnwindTransaction:
             commit_timestamp=commit_timestamp(entry.o) if command == COMMIT else None,
             outer_from_migrate=outer.from_migrate,
             outer_is_timeseries=outer.is_timeseries,
+            applied_by_user=command == "applyOps" and applied_by_user(entry),
         )
         is_transaction = command == "applyOps" and shared.lsid is not None and shared.txn_number is not None
         marks_end = self._marks_end and is_transaction

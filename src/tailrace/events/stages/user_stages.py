@@ -4,27 +4,33 @@ Few stages may follow `$changeStream`. Filters decide about an event and let its
 reshape it work on the decoded event and may change everything but its `_id`: streams are resumed with it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson.compare import equal
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import BsonError, CommandError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.layout import event as events
+from tailrace.events.layout.fields import Shape
+from tailrace.events.stages.rewrites.reordering import UserStage
 from tailrace.events.stages.stage import Batch, Row
+from tailrace.events.stream_release import SPLIT
 from tailrace.query.collation import Collation
+from tailrace.query.placed import in_places
 from tailrace.query.reshape import compile_stage
 from tailrace.query.stage_names import is_stage
 
 ALLOWED: Final = frozenset({
     "$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact",
 })  # fmt: skip
-SPLIT: Final = "$changeStreamSplitLargeEvent"
+BARRIERS: Final = frozenset({"$_internalInhibitOptimization", "$_internalShredDocuments"})
+"""Stages that pass events on as they are; a filter after one is not a leading one."""
+_SETTING: Final = ("$addFields", "$set", "$replaceRoot", "$replaceWith")
 # Codes of a $changeStream inside the pipelines of a stage, which come before that of the stage.
 _NESTED_STREAM: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
 
-UserStage: TypeAlias = tuple[str, Any]
-"""(name, specification)"""
 Reshape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -37,19 +43,24 @@ def read_pipeline(pipeline: Sequence[Any], *, on_router: bool = False) -> tuple[
     stages: list[UserStage] = []
     splits = False
     for position, stage in enumerate(pipeline):
-        if not isinstance(stage, Mapping) or len(stage) != 1:
-            raise CommandError(
-                40323, f"stage {position} of the pipeline is not a document with exactly one field"
-            )
+        if not isinstance(stage, Mapping):
+            raise CommandError(ErrorCode.TypeMismatch, f"stage {position} of the pipeline is not a document")
+        if len(stage) != 1:
+            raise CommandError(40323, f"stage {position} of the pipeline must have exactly one field")
         ((name, spec),) = stage.items()
         if name == SPLIT:
-            if not isinstance(spec, Mapping) or spec:
+            if not isinstance(spec, Mapping):
+                raise CommandError(7182899, f"{SPLIT} takes a document")
+            if spec:
                 raise CommandError(7182800, f"{SPLIT} takes an empty document")
             if position != len(pipeline) - 1:
                 raise CommandError(7182802, f"{SPLIT} must be the last stage of the pipeline")
             splits = True
-        elif name in ALLOWED:
+        elif name in ALLOWED or name in BARRIERS:
             stages.append((name, spec))
+        elif name == "$fill" and may_follow(name, spec):
+            values = {path: {"$ifNull": [f"${path}", fill["value"]]} for path, fill in spec["output"].items()}
+            stages.append(("$addFields", values))
         elif name == "$changeStream":
             raise CommandError(40602, "$changeStream is only valid as the first stage of a pipeline")
         else:
@@ -57,9 +68,19 @@ def read_pipeline(pipeline: Sequence[Any], *, on_router: bool = False) -> tuple[
     return stages, splits
 
 
+def may_follow(name: str, spec: Any) -> bool:
+    """Whether a change stream may have a stage; the server runs a `$fill` with values as `$addFields`."""
+    if name == "$fill":
+        outputs = spec.get("output") if isinstance(spec, Mapping) else None
+        return isinstance(outputs, Mapping) and all(
+            isinstance(fill, Mapping) and "value" in fill for fill in outputs.values()
+        )
+    return name in ALLOWED or name in BARRIERS or name == SPLIT
+
+
 def _refused(name: str, spec: Any, *, on_router: bool) -> CommandError:
     if not is_stage(name):
-        return CommandError(40324, f"unrecognised pipeline stage name: {name!r}")
+        return CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
     if on_router and name.startswith("$_internal"):
         return CommandError(50988, f"the stage {name} is internal; a router does not accept it from clients")
     if name in _NESTED_STREAM and _holds_stream(spec):
@@ -84,55 +105,10 @@ def leading_match(stages: Sequence[UserStage]) -> tuple[dict[str, Any] | None, l
     return _conjunction([dict(spec) for _, spec in stages[:count]]), list(stages[count:])
 
 
-def split_by_images(user_filter: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Divide a filter into the part that does not need images and the part that does.
-
-    The first runs before images are looked up, so that no image is required for an event that is dropped.
-    """
-    conjuncts = list(_conjuncts(user_filter))
-    free = [part for part in conjuncts if not _touches_images(part)]
-    bound = [part for part in conjuncts if _touches_images(part)]
-    return _conjunction(free), _conjunction(bound)
-
-
-def _conjuncts(user_filter: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The conditions that all have to hold."""
-    for name, condition in user_filter.items():
-        if name == "$and":
-            for part in condition:
-                yield from _conjuncts(part)
-        elif name == "$nor":
-            yield from ({name: [part]} for part in condition)
-        else:
-            yield {name: condition}
-
-
 def _conjunction(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else {"$and": parts}
-
-
-def _touches_images(user_filter: Mapping[str, Any]) -> bool:
-    for name, condition in user_filter.items():
-        if name.startswith("fullDocument"):
-            return True
-        if name == "$expr" and _mentions_images(condition):
-            return True
-        if name in ("$and", "$or", "$nor") and any(_touches_images(part) for part in condition):
-            return True
-        if name.startswith("$") and name not in ("$and", "$or", "$nor", "$expr", "$comment"):
-            return True
-    return False
-
-
-def _mentions_images(expression: Any) -> bool:
-    if isinstance(expression, Mapping):
-        # $getField names its field without a dollar, and may compute the name.
-        return "$getField" in expression or any(_mentions_images(value) for value in expression.values())
-    if isinstance(expression, list):
-        return any(_mentions_images(value) for value in expression)
-    return isinstance(expression, str) and expression.startswith(("$fullDocument", "$$ROOT", "$$CURRENT"))
 
 
 class UserStages:
@@ -141,6 +117,7 @@ class UserStages:
     def __init__(
         self,
         stages: Sequence[UserStage],
+        shape: Shape,
         variables: Mapping[str, Any],
         collation: Collation | None = None,
         *,
@@ -148,16 +125,27 @@ class UserStages:
     ) -> None:
         """With ``keeps_ids``, an event whose `_id` was changed or removed is an error."""
         self._stages: list[Reshape] = [
-            compile_stage(name, spec, variables=variables, collation=collation) for name, spec in stages
+            compile_stage(
+                name,
+                spec,
+                variables=variables,
+                collation=collation,
+                dialect=shape.release.dialect,
+                reads_whole=True,
+            )
+            for name, spec in stages
+            if name not in BARRIERS
         ]
-        self._reshapes = any(name != "$match" for name, _ in stages)
+        self._shape = shape
+        self._reshapes = any(name != "$match" and name not in BARRIERS for name, _ in stages)
+        self._sets_fields = any(name in _SETTING for name, _ in stages)
         self._keeps_ids = keeps_ids
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
         kept: list[Row] = []
         try:
             for row in batch.items:
-                document = self._run(decode(row.raw))
+                document = self._run(decode(row.raw), row.event)
                 if document is None:
                     continue
                 if self._reshapes:
@@ -169,13 +157,15 @@ class UserStages:
             return batch.having(kept, error)
         return batch.having(kept)
 
-    def _run(self, document: dict[str, Any]) -> dict[str, Any] | None:
+    def _run(self, document: dict[str, Any] | None, event: ChangeEvent) -> dict[str, Any] | None:
+        if self._sets_fields and document is not None:
+            # The fields that this event does not show have a place, where a stage may put something.
+            document = in_places(document, events.layout.places(event, self._shape, document))
         try:
             for stage in self._stages:
-                result = stage(document)
-                if result is None:
+                if document is None:
                     return None
-                document = result
+                document = stage(document)
         except RecursionError:
             raise BsonError("an event is nested too deeply") from None
         return document

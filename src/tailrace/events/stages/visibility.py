@@ -35,6 +35,18 @@ def takes_effect(apply_ops: bytes) -> bool:
     )
 
 
+def applied_by_user(entry: OplogEntry) -> bool:
+    """Return whether an `applyOps` entry is the command of a user, no transaction and no batch.
+
+    It has no session, and the arguments of the command beside its operations.
+    """
+    extras = entry.extras
+    if (extras.lsid is not None and extras.txn_number is not None) or extras.multi_op_type:
+        return False
+    operations = rawbson.find(entry.o, b"applyOps")
+    return operations is not None and operations[3] + 1 < len(entry.o)
+
+
 class EveryEntry:
     """Lets everything through that can become an event."""
 

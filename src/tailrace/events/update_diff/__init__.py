@@ -3,7 +3,7 @@
 All of it works on raw BSON: values are found and copied, never decoded.
 """
 
-from tailrace.events.update_diff.apply import apply_diff
+from tailrace.events.update_diff.apply import apply_diff, image_after
 from tailrace.events.update_diff.compute import compute_diff
 from tailrace.events.update_diff.delta import DELTA_LEAD, DIFF_START, delta_of, diff_of, is_delta
 from tailrace.events.update_diff.describe import describe, without_disambiguated_paths
@@ -17,6 +17,7 @@ __all__ = [
     "delta_of",
     "describe",
     "diff_of",
+    "image_after",
     "is_delta",
     "parse",
     "without_disambiguated_paths",

@@ -2,7 +2,9 @@
 
 What the diff does not mention is copied in runs. A field in ``i`` that exists already is dropped where it
 was and comes again at the end: that is how a diff moves a field, and the result is the document
-as it is stored. A diff can be applied again to a document that has it already: a sub-diff of a missing field
+as it is stored. The image that a stream computes has such a field where it was.
+
+A diff can be applied again to a document that has it already: a sub-diff of a missing field
 does nothing, and one of a value of another type makes it null (a later change in the log replaces it).
 """
 
@@ -37,6 +39,26 @@ def apply_diff(pre_image: bytes, raw_diff: bytes) -> bytes:
     {'c': [3, None, 5], 'a': 2}
     """
     return _apply_document(pre_image, 0, parse(raw_diff))
+
+
+def image_after(pre_image: bytes, raw_diff: bytes) -> bytes:
+    """The document after an update as a stream shows it: fields that the update moved are where they were.
+
+    >>> from tailrace.bson.documents import decode, encode
+    >>> decode(image_after(encode({"a": 1, "c": 3}), encode({"i": {"a": 2, "b": 0}})))
+    {'a': 2, 'c': 3, 'b': 0}
+    """
+    node = parse(raw_diff)
+    _leave_in_place(node)
+    return _apply_document(pre_image, 0, node)
+
+
+def _leave_in_place(node: Node) -> None:
+    if isinstance(node, DocumentNode) and node.inserts:
+        node.updates.update(node.inserts)
+        node.inserts.clear()
+    for child in node.children.values():
+        _leave_in_place(child)
 
 
 def _apply_document(raw: bytes, start: int, node: DocumentNode) -> bytes:

@@ -126,6 +126,8 @@ class _Columns:
         columns["event"] = self._spliced("event", map(_event, self._plain))
         columns["pre_image"] = self._pre_images()
         columns["entry_rest"] = self._spliced("entry_rest", map(_entry_rest, self._plain))
+        columns["session"] = spliced(self._count, self._finished("session"), pa.binary())
+        columns["txn_number"] = self._transaction_numbers()
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _tokens_in_order(self) -> pa.Array:
@@ -199,6 +201,14 @@ class _Columns:
             if rows.transaction is not None:
                 values[numbers] = rows.transaction.index
                 is_null[numbers] = False
+        is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
+        return _with_nulls(values, is_null, self._order, pa.int64())
+
+    def _transaction_numbers(self) -> pa.Array:
+        finished = self._general.column("txn_number")
+        values = np.zeros(self._count, np.int64)
+        values[self._others] = finished.fill_null(0).to_numpy()
+        is_null = np.ones(self._count, np.bool_)
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return _with_nulls(values, is_null, self._order, pa.int64())
 

@@ -22,6 +22,7 @@ from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
 from tailrace.mongod.cluster.writes.retried import SessionLocks
 from tailrace.mongod.server.admin.data_directory import DataDirectory
 from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.emulation.fail_points import WAIT_IN_MIGRATION
 from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
@@ -86,6 +87,7 @@ class Cluster(Stoppable):
                 resharding.KIND: resharding.finish_resharding,
             },
             in_background={migration.KIND},
+            after_copy=lambda shard: shards.members[shard].fail_points.wait_while_on(WAIT_IN_MIGRATION),
         )
         return SharedByRouters(
             shards=shards,

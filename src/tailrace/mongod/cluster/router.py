@@ -26,6 +26,7 @@ from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replication import Replication, SetState
 from tailrace.mongod.server.streams.served_history import ServedHistory
 from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.store import Store
 
 
 @dataclass(eq=False)
@@ -121,6 +122,10 @@ class Router(Node):
     def is_replicated(self) -> bool:
         """Always: the shards have oplogs."""
         return True
+
+    def followed_store(self, ns: str) -> Store:
+        """That of the shard with a capped collection, which cannot be sharded."""
+        return self.stores[self.placement.shards_of(ns)[0]]
 
     def pipeline_status(self) -> dict[str, Any] | None:
         return self._pipeline_status()

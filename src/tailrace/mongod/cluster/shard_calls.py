@@ -49,6 +49,6 @@ async def call(
 
 def _failure(reply: Mapping[str, Any]) -> CommandError:
     details = {name: value for name, value in reply.items() if name not in _ERROR_FIELDS}
-    error = CommandError(reply["code"], reply["errmsg"], reply.get("errorLabels", ()))
+    error = CommandError(reply.get("code", 0), reply["errmsg"], reply.get("errorLabels", ()))
     error.details = details
     return error

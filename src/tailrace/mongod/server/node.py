@@ -8,6 +8,7 @@ dispatcher, elections, currentOp, serverStatus.
 """
 
 import asyncio
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.admin.parameters import Parameters
+from tailrace.mongod.server.admin.profiler import Profiler
+from tailrace.mongod.server.admin.usage import Usage
 from tailrace.mongod.server.background import Background
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
@@ -66,8 +69,8 @@ class Node(ABC):
     """Writes the results of `$out` and `$merge`."""
     cluster_parameters: ClusterParameters
     default_concerns: DefaultConcerns
-    tailable_store: Store | None = None
-    """The store that tailable cursors follow; None on a router."""
+    profiler: Profiler | None = None
+    """Writes commands to `system.profile`; None on a router."""
 
     def __init__(
         self,
@@ -91,6 +94,9 @@ class Node(ABC):
         self.parameters = Parameters(options.parameters, release=self.release)
         self.fail_points = FailPoints()
         self.counters = Counters()
+        self.usage = Usage()
+        self.object_id_machine = secrets.randbits(32)
+        """What the command `features` shows of new ObjectIds."""
         self.sessions = Sessions(wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])
         self.cursors = Cursors(self.sessions, wall, self.parameters)
         self.operations: dict[int, Context] = {}
@@ -101,6 +107,7 @@ class Node(ABC):
             self.dispatcher, self.fail_points, self.counters, log, max_connections=options.max_connections
         )
         self._add_reapers()
+        self.parameters.on_change.append(self._set_verbosity)
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -141,6 +148,9 @@ class Node(ABC):
         add("LogicalSessionCacheReap", lambda: _SESSION_REAP_SECONDS, self._reap_sessions)
         parameters.on_change.append(lambda _: self.background.pauses_changed())
 
+    def _set_verbosity(self, _parameter: str) -> None:
+        self.log.set_debug(self.parameters.log_verbosity.is_debug)
+
     async def _reap_cursors(self) -> None:
         number = self.cursors.reap()
         self.snapshots.reap()
@@ -177,8 +187,17 @@ class Node(ABC):
         """Whether there are oplogs: cluster time, transactions and change streams need one."""
 
     @abstractmethod
+    def followed_store(self, ns: str) -> Store:
+        """The store whose commits a tailable cursor on a collection waits for."""
+
+    @abstractmethod
     def pipeline_status(self) -> dict[str, Any] | None:
         """The state of the pipeline that builds the history, if this process runs it."""
+
+    @property
+    def oplog_size(self) -> int:
+        """The number of bytes above which the oldest oplog entries are removed."""
+        return self.options.oplog_bytes
 
     @property
     def members(self) -> "Sequence[Node]":

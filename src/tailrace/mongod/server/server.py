@@ -63,6 +63,7 @@ class Server(Stoppable):
         )
         release = Release.parse(self.options.server_version)
         self._logs_batches = release.has(VECTORED_INSERTS)
+        self._rules = release.catalog
         parameters = Parameters(self.options.parameters, release=release)
         self._marks_end = bool(parameters[END_OF_TRANSACTION_FLAG])
         self._data: DataDirectory | None = None
@@ -117,6 +118,7 @@ class Server(Stoppable):
         )
         store.attach(asyncio.get_running_loop())
         store.logs_batches = self._logs_batches
+        store.rules = self._rules
         return store
 
     def _open_set(self, store: Store) -> SharedBySet:

@@ -13,12 +13,16 @@ from tailrace.mongod.store.indexes.id_keys import document_key, sharded_document
 from tailrace.mongod.store.tables import pack_ident
 
 ID_INDEX_NAME: Final = "_id_"
-ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": ID_INDEX_NAME}
+ID_INDEX_VERSION: Final = 2
+ID_INDEX: Final[Mapping[str, Any]] = {"v": ID_INDEX_VERSION, "key": {"_id": 1}, "name": ID_INDEX_NAME}
 OPLOG_NS: Final = "local.oplog.rs"
 PRE_IMAGES_NS: Final = "config.system.preimages"
 SESSIONS_NS: Final = "config.transactions"
 IMAGES_NS: Final = "config.image_collection"
 VIEWS: Final = "system.views"
+PROFILE: Final = "system.profile"
+BUCKETS: Final = "system.buckets."
+"""Prefix of the collection with the buckets of a time series, which clients use by the name without it"""
 
 
 def id_index_spec(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,6 +37,8 @@ class Index:
 
     ident: int
     spec: Mapping[str, Any]
+    changed: int = 0
+    """A number that is higher the later `collMod` changed it; 0 if it never did"""
     prefix: bytes = field(init=False)
     name: str = field(init=False)
     key: tuple[tuple[str, Any], ...] = field(init=False)
@@ -68,9 +74,13 @@ class Collection:
     """The table of its documents; each of the server's own collections has its own table"""
     shard_key: tuple[str, ...] = ()
     """On a shard, the paths of its shard key, which document keys begin with; clients do not see them here"""
+    is_raw: bool = False
+    """Whether the documents of a time series are its buckets, because it was called by their name"""
     ns: str = field(init=False)
     prefix: bytes = field(init=False)
     """The prefix of its record keys in the table"""
+    is_logged: bool = field(init=False)
+    """Whether its changes are logged; those of the database `local` are not"""
     records_images: bool = field(init=False)
     is_capped: bool = field(init=False)
     is_clustered: bool = field(init=False)
@@ -80,11 +90,12 @@ class Collection:
         put = object.__setattr__
         put(self, "ns", f"{self.database}.{self.name}")
         put(self, "prefix", pack_ident(self.ident) if self.table == "records" else b"")
+        put(self, "is_logged", self.database != "local" and self.name != PROFILE)
         images = self.options.get("changeStreamPreAndPostImages")
         put(self, "records_images", bool(images and images.get("enabled")))
         put(self, "is_capped", bool(self.options.get("capped")))
         put(self, "is_clustered", bool(self.options.get("clusteredIndex")))
-        put(self, "is_timeseries", "timeseries" in self.options)
+        put(self, "is_timeseries", "timeseries" in self.options and not self.is_raw)
 
     @property
     def id_index(self) -> Index | None:
@@ -97,9 +108,9 @@ class Collection:
         return self.table != "records"
 
     @property
-    def is_logged(self) -> bool:
-        """Whether its changes are logged; those of the database `local` are not."""
-        return self.database != "local"
+    def shown_name(self) -> str:
+        """The name that clients use."""
+        return self.name.removeprefix(BUCKETS) if self.is_timeseries else self.name
 
     def index(self, name: str) -> Index | None:
         """The index of that name, or None."""
@@ -122,7 +133,10 @@ class Collection:
             "uuid": self.uuid,
             "ident": self.ident,
             "options": dict(self.options),
-            "indexes": [{"ident": index.ident, "spec": dict(index.spec)} for index in self.indexes],
+            "indexes": [
+                {"ident": index.ident, "spec": dict(index.spec), "changed": index.changed}
+                for index in self.indexes
+            ],
             "table": self.table,
         }
         if self.shard_key:
@@ -133,7 +147,9 @@ class Collection:
     def from_bson(cls, raw: bytes) -> "Collection":
         """The collection of a catalog document."""
         found = documents.decode(raw)
-        indexes = tuple(Index(index["ident"], index["spec"]) for index in found["indexes"])
+        indexes = tuple(
+            Index(index["ident"], index["spec"], index.get("changed", 0)) for index in found["indexes"]
+        )
         return cls(
             found["db"],
             found["coll"],
@@ -164,17 +180,36 @@ class View:
 class Catalog:
     """All collections and views by namespace."""
 
-    __slots__ = ("_by_uuid", "_collections", "_views")
+    __slots__ = ("_by_uuid", "_collections", "_named", "_opened", "_views")
 
     def __init__(
-        self, collections: Mapping[str, Collection] | None = None, views: Mapping[str, View] | None = None
+        self,
+        collections: Mapping[str, Collection] | None = None,
+        views: Mapping[str, View] | None = None,
+        opened: frozenset[str] = frozenset(),
     ) -> None:
         self._collections = dict(collections or {})
         self._views = dict(views or {})
-        self._by_uuid = {collection.uuid: collection for collection in self._collections.values()}
+        self._opened = opened
+        self._named = self._collections
+        series = [
+            own for own in self._collections.values() if own.name.startswith(BUCKETS) and own.is_timeseries
+        ]
+        if series:
+            self._named = dict(self._collections)
+            for own in series:
+                self._named[own.ns] = own.with_changes(is_raw=True)
+                self._named[f"{own.database}.{own.shown_name}"] = own
+        self._by_uuid = {own.uuid: self._named[own.ns] for own in self._collections.values()}
+
+    def share(self, other: "Catalog") -> None:
+        """Take over the contents of another catalog; for subclasses that check what is looked up."""
+        for name in Catalog.__slots__:
+            setattr(self, name, getattr(other, name))
 
     def collection(self, ns: str) -> Collection | None:
-        return self._collections.get(ns)
+        """The collection that clients call so; a time series has two names, of itself and of its buckets."""
+        return self._named.get(ns)
 
     def by_uuid(self, uuid: bytes) -> Collection | None:
         return self._by_uuid.get(uuid)
@@ -200,16 +235,28 @@ class Catalog:
         """The names of databases that have collections, sorted."""
         return sorted({collection.database for collection in self._collections.values()})
 
+    def has_opened(self, database: str) -> bool:
+        """Whether there was a collection in the database since the start or since it was dropped."""
+        return database in self._opened or any(own.database == database for own in self._collections.values())
+
     def with_collection(self, collection: Collection) -> "Catalog":
         """A catalog with this collection, which replaces one of the same name."""
-        return Catalog({**self._collections, collection.ns: collection}, self._views)
+        if collection.is_raw:
+            collection = collection.with_changes(is_raw=False)
+        opened = self._opened if collection.database in self._opened else self._opened | {collection.database}
+        return Catalog({**self._collections, collection.ns: collection}, self._views, opened)
 
     def without_collection(self, ns: str) -> "Catalog":
-        return Catalog({k: c for k, c in self._collections.items() if k != ns}, self._views)
+        kept = {k: c for k, c in self._collections.items() if k != ns}
+        return Catalog(kept, self._views, self._opened | {ns.partition(".")[0]})
+
+    def without_database(self, database: str) -> "Catalog":
+        """The same catalog, for which an empty database was never opened."""
+        return Catalog(self._collections, self._views, self._opened - {database})
 
     def with_view(self, view: View) -> "Catalog":
         """A catalog with this view, which replaces one of the same name."""
-        return Catalog(self._collections, {**self._views, view.ns: view})
+        return Catalog(self._collections, {**self._views, view.ns: view}, self._opened)
 
     def without_view(self, ns: str) -> "Catalog":
-        return Catalog(self._collections, {k: v for k, v in self._views.items() if k != ns})
+        return Catalog(self._collections, {k: v for k, v in self._views.items() if k != ns}, self._opened)

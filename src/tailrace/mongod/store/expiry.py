@@ -16,6 +16,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode
 from tailrace.bson.keystring import layout
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
+from tailrace.mongod.store.ddl.index_spec import to_integer
 from tailrace.mongod.store.indexes.index_keys import INVERTED, is_descending
 from tailrace.mongod.store.reader import Record
 from tailrace.mongod.store.table_writer import PRE_IMAGES_IDENT
@@ -56,7 +57,8 @@ def expiry_rules(catalog: Catalog) -> list[ExpiryRule]:
         for index in collection.indexes:
             seconds = index.spec.get("expireAfterSeconds")
             if seconds is not None:
-                found.append(ExpiryRule(collection.ns, collection.uuid, index.name, int(seconds)))
+                whole = to_integer(seconds) or 0
+                found.append(ExpiryRule(collection.ns, collection.uuid, index.name, whole))
     return found
 
 
@@ -78,7 +80,8 @@ def delete_expired(
         records = _expired_by_id(unit, collection, rule, now)
     else:
         index = collection.index(rule.index)
-        if index is None or index.spec.get("expireAfterSeconds") != rule.seconds:
+        seconds = None if index is None else index.spec.get("expireAfterSeconds")
+        if index is None or seconds is None or (to_integer(seconds) or 0) != rule.seconds:
             return 0
         records = _expired_by_index(unit, collection, index, rule.threshold(now))
     # Collected first: a scan must not run while its records are deleted.
@@ -106,7 +109,7 @@ def _expired_by_id(unit: WriteUnit, collection: Collection, rule: ExpiryRule, no
     if collection.options.get("expireAfterSeconds") != rule.seconds:
         return
     threshold = rule.threshold(now)
-    if collection.is_timeseries:
+    if "timeseries" in collection.options:
         yield from _expired_buckets(unit, collection, threshold)
         return
     last = _date_key(threshold)

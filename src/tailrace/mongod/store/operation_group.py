@@ -12,11 +12,10 @@ from tailrace.events.layout.entry import O2_LEAD, beginning
 from tailrace.mongod.store.catalog import Collection
 
 MAX_GROUP: Final = 500
-"""Operations in one vectored entry; MongoDB's `internalInsertMaxBatchSize`."""
+"""Operations in one vectored entry; for inserts the default of `internalInsertMaxBatchSize`."""
 MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
 _OVERHEAD: Final = 256
 """Upper bound of an operation's bytes besides its document"""
-_TIMESERIES: Final = b"\x08isTimeseries\0\x01"
 _FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
 _STATEMENT: Final = b"\x10stmtId\0"
 _pack: Final = rawbson.INT32_LE.pack
@@ -41,20 +40,17 @@ class OperationGroup:
         self.collection = collection
         self._start = beginning(op, collection.ns, collection.uuid)
         self._from_migrate = from_migrate
-        # A moved document has no statement id, so nothing comes between the two marks.
-        self._marks = (_TIMESERIES if collection.is_timeseries else b"") + (
-            _FROM_MIGRATE if from_migrate else b""
-        )
+        self._marks = _FROM_MIGRATE if from_migrate else b""
         self._elements: list[bytes] = []
         self._pre_images: list[bytes] = []
         self._bytes = 0
 
-    def can_add(self, op: str, collection: Collection, size: int) -> bool:
+    def can_add(self, op: str, collection: Collection, size: int, most_inserts: int) -> bool:
         """Whether an operation with a document of that size may be added."""
         return (
             self.op == op
             and self.collection is collection
-            and len(self._elements) < MAX_GROUP
+            and len(self._elements) < (most_inserts if op == "i" else MAX_GROUP)
             and self._bytes + size + _OVERHEAD <= MAX_GROUP_BYTES
         )
 
@@ -76,6 +72,9 @@ class OperationGroup:
         if pre_image is not None:
             self._pre_images.append(pre_image)
             self._bytes += len(pre_image)
+
+    def __len__(self) -> int:
+        return len(self._elements)
 
     @property
     def is_vectored(self) -> bool:

@@ -241,7 +241,12 @@ class TableReader(Reader):
                         return
                     yield key[size:], record_key
 
-    def record_key_at(self, index: Index, index_key: bytes) -> bytes | None:
+    def record_key_at(
+        self,
+        collection: Collection,  # noqa: ARG002 - the index's prefix is enough here
+        index: Index,
+        index_key: bytes,
+    ) -> bytes | None:
         """The record key that a unique index stores under a key."""
         return self._transaction.get(index.prefix + index_key, db=self._tables.index)
 
@@ -347,6 +352,10 @@ class Snapshot(TableReader, State):
     def catalog(self) -> Catalog:
         """The collections as of this state."""
         return self._catalog
+
+    def known(self, uuid: bytes) -> Collection | None:
+        """A collection as it was when this state was opened."""
+        return self._catalog.by_uuid(uuid)
 
     def close(self) -> None:
         self._transaction.abort()

@@ -22,6 +22,7 @@ from tailrace.events.oplog_start import FIRST_MESSAGE
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.mongod.store.catalog import (
+    BUCKETS,
     IMAGES_NS,
     OPLOG_NS,
     PRE_IMAGES_NS,
@@ -31,15 +32,19 @@ from tailrace.mongod.store.catalog import (
     Collection,
     View,
 )
+from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.lookups import store_lookups
+from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_size
+from tailrace.mongod.store.past.window import PastWindow
 from tailrace.mongod.store.reader import Snapshot, TableReader
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE, FORMAT, TIME, Tables, Transaction, pack_time
 from tailrace.mongod.store.transactions.locks import Blocked, LockTable
 from tailrace.mongod.store.transactions.prepared import PreparedTransactions
+from tailrace.mongod.store.transactions.write_lock import WriteLock
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.mongod.store.writer import Commit, Job, Writer
 
@@ -86,6 +91,10 @@ class Store:
         """Cluster time before which entries may be removed, because the history holds them; None: no limit"""
         self.logs_batches = True
         """Whether the inserts or deletes of a statement share oplog entries, as since MongoDB 8.0"""
+        self.most_inserts = MAX_GROUP
+        """How many inserts can share an oplog entry"""
+        self.rules = NEWEST_RULES
+        """How the presented release changes the catalog"""
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
@@ -99,6 +108,7 @@ class Store:
                 "id"
             ]
             self._catalogs = [(transaction.id(), catalog)]
+            self.past = PastWindow(reader, last, tables.map_size)
         with Snapshot(tables, tables.begin(), catalog) as reader:
             self.prepared.restore(self, reader, self._next_keys)
         self.term = 0 if term is None else int(TIME.unpack(term)[0])
@@ -110,6 +120,8 @@ class Store:
         self.clock = clock
         self._promised = promise(last)
         self._writer = Writer(self, self._published)
+        self.write_lock = WriteLock(lambda: self.write(lambda _unit: None))
+        """The lock that `fsync` takes; jobs of commands wait for it."""
 
     @classmethod
     def open(
@@ -155,6 +167,14 @@ class Store:
         # A changed catalog is noted before its commit: the right one is the newest not after the snapshot.
         catalog = next(c for number, c in reversed(self._catalogs) if number <= version)
         return Snapshot(self.tables, transaction, catalog)
+
+    def snapshot_at(self, time: int) -> Snapshot:
+        """The state at a cluster time, if it is not after the newest commit, else the newest; to be closed.
+
+        Reading it raises SnapshotTooOld (239) if the time is before the window, and SnapshotUnavailable (246)
+        for a collection that was created since.
+        """
+        return self.past.open(self.snapshot(), time)
 
     def for_reader(self) -> "Store":
         """See `SnapshotSource`; in one store no document moves."""
@@ -208,6 +228,9 @@ class Store:
         ``deadline``, in the event loop's time, limits that wait. ``waiting`` is entered for the time of the
         wait: nothing of the job exists then, so it may be cancelled.
         """
+        if self.write_lock.count:
+            with waiting():
+                await self.write_lock.wait()
         with ExitStack() as wants:
             while True:
                 loop = asyncio.get_running_loop()
@@ -267,6 +290,8 @@ class Store:
             self._next_keys,
             has_garbage=self.has_garbage,
             logs_batches=self.logs_batches,
+            most_inserts=self.most_inserts,
+            rules=self.rules,
         )
 
     def clean_up(self, state: WriteState) -> None:
@@ -274,6 +299,7 @@ class Store:
         truncate_to_size(WriteUnit(state), self.oplog_size, self.prepared.oldest_needed(self.held_through))
         if state.has_garbage:
             self._remove_garbage(state)
+        self.past.trim(state)
 
     def commit(self, transaction: Transaction, state: WriteState) -> None:
         """Commit, and publish what the units have changed outside the tables."""
@@ -382,7 +408,8 @@ def _load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) ->
         if collection.name == VIEWS:
             for _, raw in reader.records(collection):
                 view = view_of(raw)
-                views[view.ns] = view
+                if not view.view_on.startswith(BUCKETS):
+                    views[view.ns] = view
     return Catalog(collections, views)
 
 

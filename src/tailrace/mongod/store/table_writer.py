@@ -10,10 +10,13 @@ from typing import Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index
+from tailrace.mongod.store.catalog_rules import NEWEST_RULES, CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
+from tailrace.mongod.store.operation_group import MAX_GROUP
+from tailrace.mongod.store.past.undo import CHANGED, INSERTED, REMOVED, UndoWriter
 from tailrace.mongod.store.reader import TableReader, multikey_mark
 from tailrace.mongod.store.tables import COUNT, TIME, Tables, Transaction, pack_ident, pack_time, record_mark
 from tailrace.mongod.store.transactions.locks import Blocked, Holder, LockTable
@@ -37,6 +40,8 @@ class WriteState:
         *,
         has_garbage: bool,
         logs_batches: bool = True,
+        most_inserts: int = MAX_GROUP,
+        rules: CatalogRules = NEWEST_RULES,
     ) -> None:
         self.tables = tables
         self.transaction = transaction
@@ -51,6 +56,8 @@ class WriteState:
         self.changes = 0
         """Number of puts and deletes: shows whether a job that failed has changed anything"""
         self.logs_batches = logs_batches
+        self.most_inserts = most_inserts
+        self.rules = rules
         self.has_garbage = has_garbage
         """Whether dropped collections or indexes are still to be removed in the background"""
 
@@ -64,6 +71,8 @@ class TableWriter(TableReader):
         """For what is stored besides documents and indexes: the oplog, the images, the term"""
         self.on_behalf_of: Holder | None = None
         """The transaction whose commit this is: its own locks do not block it"""
+        self.undo = UndoWriter(state.tables, state.transaction)
+        """What earlier states need: a change is noted here, and gets its time when it is logged"""
         self._counts: dict[int, list[int]] = {}
 
     @property
@@ -80,10 +89,12 @@ class TableWriter(TableReader):
         """Store a document and its index keys; ``key`` is a record key that was reserved before."""
         state = self.state
         by_id = id_key_of(document)
-        if by_id is None:
-            raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
         tables, put = state.tables, state.transaction.put
         id_index = collection.id_index
+        if by_id is None:
+            if id_index is not None or collection.is_clustered:
+                raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
+            by_id = b""
         if id_index is not None and len(collection.indexes) == 1:
             # By far the most documents: one put both checks that the `_id` is new and enters it.
             listed = id_index.prefix + by_id
@@ -101,6 +112,10 @@ class TableWriter(TableReader):
             for index_key, needs_mark in added:
                 put(index_key + record_mark(key) if needs_mark else index_key, key, db=tables.index)
         self.add_to_count(collection.ident, 1, len(document))
+        if collection.is_logged:
+            self.undo.noted.append(
+                (collection.prefix, key, b"" if collection.is_clustered else None, INSERTED)
+            )
         return key
 
     def put_changed(self, collection: Collection, key: bytes, before: bytes, after: bytes) -> None:
@@ -129,6 +144,8 @@ class TableWriter(TableReader):
             state.transaction.put(stored, key, db=state.tables.index)
         state.transaction.put(collection.prefix + key, after, db=state.tables.records)
         self.add_to_count(collection.ident, 0, len(after) - len(before))
+        if collection.is_logged:
+            self.undo.noted.append((collection.prefix, key, before, CHANGED))
 
     def put_removed(self, collection: Collection, key: bytes, before: bytes) -> None:
         """Remove a record and its index keys."""
@@ -139,6 +156,8 @@ class TableWriter(TableReader):
                 state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
         state.transaction.delete(collection.prefix + key, db=state.tables.records)
         self.add_to_count(collection.ident, -1, -len(before))
+        if collection.is_logged:
+            self.undo.noted.append((collection.prefix, key, before, REMOVED))
 
     def add_to_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
         """Add the keys of a stored record to an index that is being built."""

@@ -16,6 +16,7 @@ sessions    session id, user (16 each)                      a record of `config.
 images      session id, user (16 each)                      a retryable findAndModify's image
 prepared    session id, user (16 each)                      what a prepared transaction needs to end
 garbage     table number (1), ident (4)                     nothing; records or index keys still to be removed
+undo        ident (4), cluster time (8), number (4)         records before changes: `past/undo.py`
 =========== =============================================== ==============================================
 
 The record key of an ordinary collection counts up from 1 (8 bytes), so that natural order is the order of
@@ -36,7 +37,7 @@ from tailrace.errors import UsageError
 FORMAT: Final = 1
 NAMES: Final = (
     "meta", "catalog", "records", "index", "counts", "oplog", "preimages", "sessions", "images",
-    "prepared", "garbage",
+    "prepared", "garbage", "undo",
 )  # fmt: skip
 DEFAULT_MAP_SIZE: Final = 64 << 30
 """Address space, not memory or disk: the most that one data directory can grow to."""
@@ -137,6 +138,7 @@ class Tables:
 
     def __init__(self, path: Path, *, map_size: int = DEFAULT_MAP_SIZE) -> None:
         self.path = path
+        self.map_size = map_size
         try:
             path.mkdir(parents=True, exist_ok=True)
             self.environment = lmdb.open(
@@ -159,6 +161,7 @@ class Tables:
         self.images = handles["images"]
         self.prepared = handles["prepared"]
         self.garbage = handles["garbage"]
+        self.undo = handles["undo"]
         self.by_name = handles
 
     def begin(self, *, write: bool = False) -> Transaction:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.events.entry_bytes import Operation, command
-from tailrace.mongod.store.catalog import Collection, Index, id_index_spec
+from tailrace.mongod.store.catalog import ID_INDEX_VERSION, Collection, Index, id_index_spec
+from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.reader import Reader
 
@@ -25,6 +26,11 @@ class UnitOfWork(Reader):
     @abstractmethod
     def clock(self) -> ClusterClock:
         """The source of cluster times."""
+
+    @property
+    @abstractmethod
+    def rules(self) -> CatalogRules:
+        """How the presented release changes the catalog."""
 
     @abstractmethod
     def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:
@@ -68,19 +74,22 @@ class UnitOfWork(Reader):
         *,
         uuid: bytes | None = None,
         logged: bool = True,
+        id_version: int = ID_INDEX_VERSION,
+        logs_id_index: bool = True,
     ) -> Collection:
         """Add a collection and log its creation; the caller has checked the name and the options."""
         options = dict(options or {})
-        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), id_index_spec(options)),)
+        id_index = {**id_index_spec(options), "v": id_version}
+        indexes = () if options.get("clusteredIndex") else (Index(self.new_ident(), id_index),)
         collection = Collection(
             database, name, uuid or uuids.uuid4().bytes, self.new_ident(), options, indexes
         )
         self.put_collection(collection)
         if logged and collection.is_logged:
             o: dict[str, Any] = {"create": name, **options}
-            if indexes:
+            if indexes and logs_id_index and id_version == ID_INDEX_VERSION:
                 o["idIndex"] = dict(indexes[0].spec)
-            self.log(command(database, o, uuid=collection.uuid, is_timeseries=collection.is_timeseries))
+            self.log(command(database, o, uuid=collection.uuid))
         return collection
 
     def add_index(self, collection: Collection, spec: Mapping[str, Any]) -> Collection:
@@ -89,8 +98,7 @@ class UnitOfWork(Reader):
         self.put_collection(added)
         if collection.is_logged:
             o = {"createIndexes": collection.name, **spec}
-            is_timeseries = collection.is_timeseries
-            self.log(command(collection.database, o, uuid=collection.uuid, is_timeseries=is_timeseries))
+            self.log(command(collection.database, o, uuid=collection.uuid))
         return added
 
     @abstractmethod

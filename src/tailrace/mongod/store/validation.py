@@ -79,7 +79,7 @@ class Validation:
         for index in self._collection.indexes:
             self._expected[index.name] += len(listed[index.name])
             for stored in listed[index.name]:
-                if self._reader.record_key_at(index, stored) != key:
+                if self._reader.record_key_at(self._collection, index, stored) != key:
                     self._fault(index, f"the record {key.hex()} is not listed")
                     self._note(self.missing_entries, index, stored, document)
 

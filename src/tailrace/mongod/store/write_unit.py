@@ -5,6 +5,7 @@ Consecutive inserts into one collection become one vectored entry, and so do the
 MongoDB writes them. A group ends when something else is logged, when it is full, and at the end of the unit.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from bson import DatetimeMS, Int64
@@ -16,8 +17,10 @@ from tailrace.events.entry_bytes import APPLIED_SEPARATELY, Operation, entry_aro
 from tailrace.events.oplog_entry import OpTime
 from tailrace.events.pre_image_key import image_field, pre_image_identifier, pre_image_key
 from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.operation_group import OperationGroup
+from tailrace.mongod.store.past.undo import forget
 from tailrace.mongod.store.reader import multikey_mark
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, TableWriter, WriteState
 from tailrace.mongod.store.tables import TIME, pack_ident, pack_time
@@ -45,11 +48,17 @@ class WriteUnit(TableWriter, UnitOfWork):
         """Set by `open_session` for retryable writes: entries then contain the session's fields"""
         self.moves_data = False
         """Whether the next changes only move documents between shards: their entries say `fromMigrate`"""
+        self.before_statement: Callable[[int], None] | None = None
+        """Called with the id of a retryable statement before its change; may raise to refuse it."""
         self._group: OperationGroup | None = None
 
     @property
     def clock(self) -> ClusterClock:
         return self.state.clock
+
+    @property
+    def rules(self) -> CatalogRules:
+        return self.state.rules
 
     @property
     def term(self) -> int:
@@ -67,6 +76,8 @@ class WriteUnit(TableWriter, UnitOfWork):
 
         Raises DuplicateKey (11000) before anything is changed.
         """
+        if self.before_statement is not None and stmt_id is not None:
+            self.before_statement(stmt_id)
         key = self.put_new(collection, document)
         if collection.is_logged:
             self._group_for("i", collection, len(document)).add_insert(
@@ -89,6 +100,8 @@ class WriteUnit(TableWriter, UnitOfWork):
 
         ``retry_image`` is `preImage` or `postImage` for a retryable findAndModify, whose image is stored.
         """
+        if self.before_statement is not None and stmt_id is not None:
+            self.before_statement(stmt_id)
         self.put_changed(collection, key, before, after)
         if collection.is_logged:
             operation = Operation(
@@ -97,7 +110,6 @@ class WriteUnit(TableWriter, UnitOfWork):
                 o,
                 collection.uuid,
                 collection.document_key(before),
-                is_timeseries=collection.is_timeseries,
                 needs_retry_image=retry_image,
                 statement_ids=() if stmt_id is None else (stmt_id,),
             )
@@ -114,6 +126,8 @@ class WriteUnit(TableWriter, UnitOfWork):
         grouped: bool = False,
     ) -> None:
         """Remove a record; with ``grouped``, the deletes of one statement share entries."""
+        if self.before_statement is not None and stmt_id is not None:
+            self.before_statement(stmt_id)
         self.put_removed(collection, key, before)
         if not collection.is_logged:
             return
@@ -128,7 +142,6 @@ class WriteUnit(TableWriter, UnitOfWork):
             collection.ns,
             collection.document_key(before),
             collection.uuid,
-            is_timeseries=collection.is_timeseries,
             needs_retry_image=retry_image,
             statement_ids=() if stmt_id is None else (stmt_id,),
         )
@@ -217,7 +230,9 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.end_group()
         if self.moves_data:
             operation.from_migrate = True
-        return self._append(operation.elements(), session, multi_op_type, ts)
+        time = self._append(operation.elements(), session, multi_op_type, ts)
+        self.undo.all_at(time)
+        return time
 
     def _append(
         self, elements: bytes, session: SessionWrites | None, multi_op_type: int | None, ts: int | None
@@ -243,7 +258,12 @@ class WriteUnit(TableWriter, UnitOfWork):
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
         """The group for a document of that size; logs the present group if it cannot take the document."""
         group = self._group
-        if group is None or not (self.state.logs_batches and group.can_add(op, collection, size)):
+        state = self.state
+        if not (
+            group is not None
+            and state.logs_batches
+            and group.can_add(op, collection, size, state.most_inserts)
+        ):
             self.end_group()
             group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
         return group
@@ -255,6 +275,7 @@ class WriteUnit(TableWriter, UnitOfWork):
             return
         multi_op_type = APPLIED_SEPARATELY if group.is_vectored else None
         ts = self._append(group.elements(), self.session, multi_op_type, None)
+        self.undo.first_at(ts, len(group))
         for index, pre_image in enumerate(group.pre_images()):
             self.put_pre_image(group.collection, ts, index, pre_image)
 
@@ -275,7 +296,21 @@ class WriteUnit(TableWriter, UnitOfWork):
         self._check_unlocked(name_key(collection.ns))
         self.check_unused(collection)
         state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
+        self._note_appearance(collection)
         self.publish(state.catalog.with_collection(collection))
+
+    def _note_appearance(self, collection: Collection) -> None:
+        """Note for readers of earlier states that a collection or its indexes are new."""
+        if collection.is_internal:
+            return
+        known = self.state.catalog.collection(collection.ns)
+        if known is None or known.ident != collection.ident:
+            self.undo.appeared(collection.prefix)
+            return
+        old = {index.ident for index in known.indexes}
+        for index in collection.indexes:
+            if index.ident not in old:
+                self.undo.appeared(index.prefix)
 
     def remove_collection(self, collection: Collection, *, keep_records: bool = False) -> None:
         """Remove a collection from the catalog; nothing is logged. A rename keeps its records."""
@@ -307,6 +342,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         """Mark records or index keys for removal in the background."""
         if table == "index":
             self.put_meta(multikey_mark(ident), None)
+        forget(self.state.tables, self.state.transaction, pack_ident(ident))
         number = _TABLES_WITH_GARBAGE.index(table)
         self.state.transaction.put(bytes([number]) + pack_ident(ident), b"", db=self.state.tables.garbage)
         self.state.has_garbage = True
@@ -321,3 +357,4 @@ class WriteUnit(TableWriter, UnitOfWork):
             self.put_session(self.session)
             self.session.changed = False
         self.put_counts()
+        self.undo.put(self.clock.now)

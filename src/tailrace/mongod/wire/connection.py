@@ -19,6 +19,7 @@ request. Requests may be answered in any order, although clients wait for a repl
 
 from collections.abc import Iterable
 
+from tailrace.bson import raw
 from tailrace.bson.documents import encode
 from tailrace.errors import WireError
 from tailrace.mongod.wire import op_msg, op_reply
@@ -65,14 +66,15 @@ class Connection(Endpoint[Request]):
             self._exhausting.pop(request.request_id, None)
         return message if request.compressor is None else compress(message, request.compressor)
 
-    def refuse(self, request: Request) -> bytes:
-        """The bytes of the reply to a request that has an error."""
+    def refuse(self, request: Request, times: bytes = b"") -> bytes:
+        """The bytes of the reply to a request that has an error; ``times`` are its last elements."""
         error = request.error
         if error is None:
             raise ValueError(f"request {request.request_id} has no error")
         if is_removed_operation(request):
             return self.send(request, encode({"$err": error.message, "code": error.code, "ok": 0.0}))
-        return self.send(request, encode(error_document(error)))
+        reply = raw.document(raw.body(encode(error_document(error))), times)
+        return self.send(request, reply)
 
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> Request:
         if header.op_code is OpCode.OP_MSG:

@@ -104,7 +104,7 @@ def _database(message: op_msg.OpMsg) -> str:
         raise CommandError(40571, "an OP_MSG request needs a $db field")
     kind, _, start, end = found
     if kind != raw.STRING:
-        raise CommandError(ErrorCode.TypeMismatch, "the field $db must be a string")
+        raise CommandError(13111, "the field $db must be a string")
     return raw.string_value(body, start, end)
 
 

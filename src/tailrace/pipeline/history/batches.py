@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tailrace.errors import PipelineError
+from tailrace.events.entry_mark import EntryMark
 from tailrace.events.interval import Interval
 from tailrace.lake.data_file import AddedFile
 from tailrace.pipeline.history.offset import from_offset, shards_of, to_offset
@@ -68,6 +69,8 @@ class BuiltPiece:
 
     piece: Piece
     files: tuple[AddedFile, ...]
+    newest: Mapping[str, EntryMark]
+    """The newest entry of each shard that has entries in the piece."""
 
 
 class BatchPlanner:

@@ -1,13 +1,15 @@
 """Build the files of a history from an interval of all shards' oplogs, slice of time by slice of time."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.entry_mark import EntryMark
 from tailrace.events.interval import Interval
 from tailrace.lake.bulk.raw_entries import RawEntries, joined
 from tailrace.lake.bulk.rows import BulkRows, PreImageOf
@@ -23,21 +25,37 @@ SLICE_BYTES: Final = 8 << 20
 """A slice with this many bytes is large enough, whatever its number of entries."""
 
 
-def build(source: OplogSource, interval: Interval, directory: Path) -> list[AddedFile]:
+@dataclass(frozen=True, slots=True)
+class BuiltInterval:
+    """What was written for an interval, and what it was written from."""
+
+    files: tuple[AddedFile, ...]
+    newest: Mapping[str, EntryMark]
+    """The newest entry of each shard that has entries in the interval."""
+
+
+def build(source: OplogSource, interval: Interval, directory: Path) -> BuiltInterval:
     """Write the files of an interval; they belong to the table after the driver has committed them.
 
     An interval without events has none. Memory does not grow with the interval.
     """
-    batches = shared_rows(source, interval.after, interval.through)
-    return write_files(directory, batches, name=interval.name)
+    newest: dict[str, bytes] = {}
+    batches = shared_rows(source, interval.after, interval.through, newest=newest)
+    files = write_files(directory, batches, name=interval.name)
+    return BuiltInterval(tuple(files), {shard: EntryMark.of(raw) for shard, raw in newest.items()})
 
 
 def shared_rows(
-    source: OplogSource, after: int, through: int, slice_entries: int = SLICE_ENTRIES
+    source: OplogSource,
+    after: int,
+    through: int,
+    slice_entries: int = SLICE_ENTRIES,
+    newest: dict[str, bytes] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of an interval in order: those that the row builder makes of `shared_events`, faster.
 
-    One cluster time is never in two batches. Memory does not grow with the interval.
+    One cluster time is never in two batches. Memory does not grow with the interval. ``newest`` is given the
+    newest entry of each shard.
     """
     # Whether the ends of transactions are shown is up to the server, so the history has them.
     stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
@@ -53,6 +71,8 @@ def shared_rows(
     find: PreImageOf | None = pre_image_of if has_images else None
     rows = BulkRows(events_of, find)
     for entries in time_slices(source, after, through, slice_entries):
+        if newest is not None:
+            newest.update({shard: run[-1] for shard, run in entries.items() if run})
         batch = rows.batch(entries)
         if batch.num_rows:
             yield batch

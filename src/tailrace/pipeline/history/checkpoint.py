@@ -14,9 +14,11 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
+from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.offset import from_offset, shards_of
 from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.pipeline.history.timeline import check_timeline
 from tailrace.sources.source import OplogSource
 
 
@@ -26,8 +28,14 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     source.remember(_newest_shards(settings.checkpoint))
     identity, oldest = source.identity(), source.oldest()
     if not HistoryTable.exists(path):
-        return HistoryTable.create(path, identity=identity, begins=source.beginning())
+        release = settings.release or source.release() or CURRENT_RELEASE
+        return HistoryTable.create(path, identity=identity, begins=source.beginning(), release=release)
     table = HistoryTable.open(path)
+    if settings.release is not None and settings.release.number != table.release.number:
+        raise UsageError(
+            f"the history {path} was created as one of release {table.release.version}, not of "
+            f"{settings.release.version}; name the version where the history is read instead"
+        )
     table.check_identity(identity)
     if oldest - 1 > table.through:
         raise UsageError(
@@ -35,6 +43,7 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
             f"{in_words(oldest)}: the entries between are lost; name another directory for a history that "
             "begins now"
         )
+    check_timeline(source, table)
     return table
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tailrace.events.stream_release import StreamRelease
+
 CHECKPOINT_FOLDER: Final = "_checkpoint"
 """Inside the table; readers of Delta ignore names that begin with an underscore."""
 
@@ -29,6 +31,9 @@ class PipelineSettings:
     """Age at which events are removed; None for never."""
     keep_bytes: int | None = None
     """Size of the table above which the oldest events are removed; None for no limit."""
+
+    release: StreamRelease | None = None
+    """The server release of a history that is created; None for that of the source."""
 
     @property
     def checkpoint(self) -> Path:

@@ -19,6 +19,7 @@ from tailrace.events.cluster_time import from_timestamp, through_timestamp
 from tailrace.events.options import OPTIONS, OptionForm
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.pipeline.options.option_values import OptionValues, is_uri
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
@@ -48,7 +49,7 @@ _OTHERS: Final = (
     "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
-    "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
+    "serverVersion", "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
 )  # fmt: skip
 _KNOWN: Final = frozenset(name.lower() for name in (*_OTHERS, *_SOURCES))
 
@@ -73,11 +74,21 @@ class StreamRequest:
     max_bytes: int | None = None
     partitions: int | None = None
     fail_on_data_loss: bool = True
+    release: StreamRelease | None = None
+    """The server release that is imitated; None for that of the source."""
 
-    def spec(self, *, is_cluster: bool) -> StreamSpec:
-        """Return the stream; raises `CommandError` if it is not allowed, on a cluster for further reasons."""
+    def spec(self, *, is_cluster: bool, release: StreamRelease = CURRENT_RELEASE) -> StreamSpec:
+        """Return the stream; raises `CommandError` if it is not allowed, on a cluster for further reasons.
+
+        ``release`` is that of the source.
+        """
         return StreamSpec.of(
-            self.scope, self.change_stream, self.pipeline, on_router=is_cluster, **self.further
+            self.scope,
+            self.change_stream,
+            self.pipeline,
+            on_router=is_cluster,
+            release=self.release or release,
+            **self.further,
         )
 
 
@@ -99,6 +110,7 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
     starting = values.text("startingOffsets" if "startingOffsets" in values else "startupMode")
     if starting is not None and starting not in (EARLIEST, LATEST, "timestamp"):
         raise UsageError(f"startingOffsets must be {EARLIEST} or {LATEST}, not {starting!r}")
+    version = values.text("serverVersion")
     return StreamRequest(
         _source(values),
         scope,
@@ -112,6 +124,7 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
         max_bytes=values.positive("maxBytesPerTrigger"),
         partitions=values.positive("partitions"),
         fail_on_data_loss=values.flag("failOnDataLoss", default=True),
+        release=None if version is None else StreamRelease.parse(version),
     )
 
 

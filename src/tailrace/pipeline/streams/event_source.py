@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
+from tailrace.events.stream_release import StreamRelease
 from tailrace.log.shared_output import AnyRow
 from tailrace.sources.source import ShardMembership
 
@@ -40,6 +41,10 @@ class EventSource(ShardMembership, ABC):
     @abstractmethod
     def is_cluster(self) -> bool:
         """Whether the events come from shards."""
+
+    @abstractmethod
+    def release(self) -> StreamRelease:
+        """Return the server release that streams imitate if the user names none."""
 
     @abstractmethod
     def oldest(self) -> int:

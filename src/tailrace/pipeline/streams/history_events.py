@@ -12,6 +12,7 @@ from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
+from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.schema import time_of, times_of
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
@@ -42,6 +43,10 @@ class HistoryEvents(EventSource):
     def is_cluster(self) -> bool:
         """A table does not show it; what a router forbids does no harm here."""
         return False
+
+    def release(self) -> StreamRelease:
+        """That of the deployment when the history was created."""
+        return self._table().release
 
     def oldest(self) -> int:
         """Right after the cluster time the table begins with."""

@@ -9,6 +9,7 @@ from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.promise import Promise, promise
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.log.local_engine import LocalEngine
 from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
@@ -31,6 +32,9 @@ class OplogEvents(EventSource):
     def is_cluster(self) -> bool:
         """Whether the shards have names."""
         return self._source.shards() != ("",)
+
+    def release(self) -> StreamRelease:
+        return self._source.release() or CURRENT_RELEASE
 
     def oldest(self) -> int:
         return self._source.oldest()

@@ -8,6 +8,7 @@ from tailrace.bson import documents
 from tailrace.events.cluster_time import ClusterTime
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
+from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class StreamSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     collation: Mapping[str, Any] | None = None
     let: Mapping[str, Any] | None = None
+    release: StreamRelease = CURRENT_RELEASE
+    """The server release whose streams are imitated."""
     variables: Mapping[str, Any] | None = None
     """Values of `$$NOW` and others: the same in all parts of a stream."""
 
@@ -51,6 +54,7 @@ class StreamSpec:
             parameters=self.parameters,
             collation=self.collation,
             let=self.let,
+            release=self.release,
         )
         return plan if self.variables is None else replace(plan, variables=self.variables)
 

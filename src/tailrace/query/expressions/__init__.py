@@ -12,6 +12,7 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.operators import OPERATORS
 from tailrace.query.expressions.scope import Collating, Environment, Expression, ExpressionScope
 
@@ -19,12 +20,16 @@ __all__ = ["Environment", "Expression", "environment", "parse_expression"]
 
 
 def parse_expression(
-    spec: Any, *, variables: frozenset[str] = frozenset(), collation: Collating | None = None
+    spec: Any,
+    *,
+    variables: frozenset[str] = frozenset(),
+    collation: Collating | None = None,
+    dialect: Dialect = CURRENT_DIALECT,
 ) -> Expression:
     """Compile a specification; an unknown operator or variable or a bad argument raises `CommandError`."""
     string_key = None if collation is None else collation.string_key
     try:
-        return ExpressionScope(OPERATORS, variables, string_key).parse(spec)
+        return ExpressionScope(OPERATORS, variables, string_key, dialect).parse_all(spec)
     except RecursionError:
         raise CommandError(ErrorCode.Overflow, "the expression is nested too deeply") from None
 

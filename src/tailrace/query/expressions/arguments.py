@@ -3,11 +3,13 @@
 A list of one may be written without its brackets: ``{$abs: "$x"}`` is ``{$abs: ["$x"]}``.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from itertools import groupby
 from typing import Any
 
 from tailrace.errors import CommandError
-from tailrace.query.expressions.scope import Expression, ExpressionScope, OperatorParser
+from tailrace.query.expressions.scope import Constant, Expression, ExpressionScope, OperatorParser
 
 Function = Callable[..., Any]
 
@@ -70,14 +72,45 @@ def between(low: int, high: int, function: Function) -> OperatorParser:
     return lambda name, spec, scope: call(function, parse_between(low, high, name, spec, scope))
 
 
-def variadic(function: Callable[[list[Any]], Any]) -> OperatorParser:
-    """An operator on any number of values, which the function gets as one list."""
+class Law(Enum):
+    """What MongoDB may do with the constant operands of an operator, before it reads a document.
+
+    It shows in errors: an operand after a null is not looked at, but a combination of constants is computed.
+    """
+
+    NONE = 0
+    ASSOCIATIVE = 1
+    """Constants beside each other are combined."""
+    COMMUTATIVE = 2
+    """All constants are combined, and come after the other operands."""
+
+
+def variadic(function: Callable[[Iterable[Any]], Any], law: Law = Law.NONE) -> OperatorParser:
+    """An operator on any number of values, which the function iterates."""
 
     def parse(_: str, spec: Any, scope: ExpressionScope) -> Expression:
-        expressions = parse_list(spec, scope)
-        return lambda env: function([expression(env) for expression in expressions])
+        expressions = list(with_combined_constants(parse_list(spec, scope), function, law))
+        # An operand is not evaluated if the function needs none after the one before it.
+        return lambda env: function(expression(env) for expression in expressions)
 
     return parse
+
+
+def with_combined_constants(
+    expressions: list[Expression], function: Callable[[Iterable[Any]], Any], law: Law
+) -> Iterator[Expression]:
+    """The operands, with constants combined and moved as the law permits."""
+    if law is Law.NONE or all(isinstance(expression, Constant) for expression in expressions):
+        yield from expressions
+        return
+    if law is Law.COMMUTATIVE:
+        expressions = sorted(expressions, key=lambda expression: isinstance(expression, Constant))
+    for are_constant, run in groupby(expressions, lambda expression: isinstance(expression, Constant)):
+        operands = list(run)
+        if are_constant and len(operands) > 1:
+            yield Constant(function([operand({}) for operand in operands]))
+        else:
+            yield from operands
 
 
 def named_specs(

@@ -11,7 +11,13 @@ from tailrace.query.expressions.arguments import (
     parse_list,
 )
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
-from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+)
 
 _COND_ARGUMENTS: Final = {"if": 17080, "then": 17081, "else": 17082}
 
@@ -53,6 +59,8 @@ def _parse_switch(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     if not branches:
         raise CommandError(40068, f"{name} requires at least one branch")
     default = scope.parse(specs["default"]) if "default" in specs else None
+    if default is None and all(_never_holds(condition) for condition, _ in branches):
+        raise CommandError(40069, f"{name} needs a default if no case can be true")
 
     def first_match(env: Environment) -> Any:
         for condition, then in branches:
@@ -63,6 +71,10 @@ def _parse_switch(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         return default(env)
 
     return first_match
+
+
+def _never_holds(condition: Expression) -> bool:
+    return isinstance(condition, Constant) and not is_truthy(condition.value)
 
 
 def _parse_branch(name: str, branch: Any, scope: ExpressionScope) -> tuple[Expression, Expression]:

@@ -1,16 +1,23 @@
-"""``$meta``: metadata of a search; documents here have none."""
+"""``$meta``: metadata of a search; documents here have none.
 
-from typing import Any, Final, NoReturn
+Some is required: a query that asks for it and cannot have it is refused. Other metadata is simply missing.
+"""
+
+from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions.operands import is_string
-from tailrace.query.expressions.scope import ExpressionScope, OperatorParser
+from tailrace.query.expressions.scope import Constant, Expression, ExpressionScope, OperatorParser
+from tailrace.query.missing import MISSING
 
 _METADATA: Final = frozenset({
     "textScore", "randVal", "searchScore", "searchHighlights", "geoNearDistance", "geoNearPoint", "recordId",
     "indexKey", "sortKey", "searchScoreDetails", "searchSequenceToken", "vectorSearchScore", "score",
     "scoreDetails",
 })  # fmt: skip
+
+
+_REQUIRED: Final = frozenset({"textScore", "geoNearDistance", "geoNearPoint", "sortKey"})
 
 
 def no_metadata(argument: Any) -> CommandError:
@@ -22,8 +29,10 @@ def no_metadata(argument: Any) -> CommandError:
     return CommandError(40218, f"query requires {argument} metadata, but it is not available")
 
 
-def _refuse_meta(_name: str, spec: Any, _scope: ExpressionScope) -> NoReturn:
+def _parse_meta(_name: str, spec: Any, _scope: ExpressionScope) -> Expression:
+    if is_string(spec) and spec in _METADATA and spec not in _REQUIRED:
+        return Constant(MISSING)
     raise no_metadata(spec)
 
 
-OPERATORS: Final[dict[str, OperatorParser]] = {"$meta": _refuse_meta}
+OPERATORS: Final[dict[str, OperatorParser]] = {"$meta": _parse_meta}

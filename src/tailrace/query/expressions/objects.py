@@ -18,10 +18,11 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 from tailrace.query.missing import MISSING
+from tailrace.query.placed import with_field
 
 
 def _parse_get_field(name: str, spec: Any, scope: ExpressionScope) -> Expression:
-    if isinstance(spec, Mapping) and not next(iter(spec), "$").startswith("$"):
+    if isinstance(spec, Mapping) and not next(iter(spec), "").startswith("$"):
         specs = named_specs(
             name, spec, required={"field": 3041702, "input": 3041703}, not_object=3041701, unknown=3041701
         )
@@ -70,13 +71,7 @@ def _set_field(name: str, specs: Mapping[str, Any], value: Expression, scope: Ex
             return None
         if not isinstance(document, dict):
             raise CommandError(4161105, f"{name} requires 'input' to evaluate to type Object")
-        result = dict(document)
-        new = value(env)
-        if new is MISSING:
-            result.pop(key, None)
-        else:
-            result[key] = new
-        return result
+        return with_field(document, key, value(env))
 
     return apply
 

@@ -6,8 +6,9 @@ a BSON value, or `MISSING` if a path does not exist. Expressions never change th
 
 All errors in a specification are found while parsing. An operator's parser gets its name, its unparsed
 argument, and the `ExpressionScope`, with which it parses nested expressions. An operator that depends on no
-variable is computed once, while parsing, and its errors are raised then: MongoDB, too, refuses
-``{$divide: [1, 0]}`` before it reads a document, even in a branch that is never taken.
+variable is computed once, while parsing, and its errors are raised then, after errors in the form of the
+whole expression: MongoDB, too, refuses ``{$divide: [1, 0]}`` before it reads a document, even in a branch
+that is never taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +20,17 @@ from bson import Code
 from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.field_path import check_field_name, split_path, walk
 from tailrace.query.missing import MISSING
+from tailrace.query.placed import in_places
 
 Environment = dict[str, Any]
 Expression = Callable[[Environment], Any]
 
-BUILTIN_VARIABLES: Final = frozenset({"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES"})
+BUILTIN_VARIABLES: Final = frozenset(
+    {"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES", "JS_SCOPE", "IS_MR"}
+)
 REMOVE: Final = "REMOVE"
 
 
@@ -54,10 +59,13 @@ class OperatorParser(Protocol):
 
 
 @dataclass(slots=True)
-class _Dependencies:
-    """Counts dependencies on variables, in a scope and all scopes inside it."""
+class _Progress:
+    """What is found while parsing, in a scope and all scopes inside it."""
 
-    count: int = 0
+    dependencies: int = 0
+    """Number of dependencies on variables"""
+    failure: CommandError | None = None
+    """The first error of an operator on constants"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ class ExpressionScope:
     operators: Mapping[str, OperatorParser]
     variables: frozenset[str] = frozenset()
     string_key: StringKey = None
-    _dependencies: _Dependencies = field(default_factory=_Dependencies)
+    dialect: Dialect = CURRENT_DIALECT
+    _progress: _Progress = field(default_factory=_Progress)
 
     def define(self, *names: str) -> "ExpressionScope":
         """The scope inside an operator that binds variables."""
@@ -75,7 +84,14 @@ class ExpressionScope:
 
     def note_dependency(self) -> None:
         """Note that the expression being parsed can differ from one evaluation to the next."""
-        self._dependencies.count += 1
+        self._progress.dependencies += 1
+
+    def parse_all(self, spec: Any) -> Expression:
+        """Parse a whole expression; errors of its constants are raised after those of its form."""
+        expression = self.parse(spec)
+        if self._progress.failure is not None:
+            raise self._progress.failure
+        return expression
 
     def parse(self, spec: Any) -> Expression:
         if isinstance(spec, str) and not isinstance(spec, Code):
@@ -112,9 +128,15 @@ class ExpressionScope:
         parser = self.operators.get(name)
         if parser is None:
             raise CommandError(ErrorCode.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
-        before = self._dependencies.count
+        before = self._progress.dependencies
         expression = parser(name, argument, self)
-        return expression if self._dependencies.count != before else Constant(expression({}))
+        if self._progress.dependencies != before or self._progress.failure is not None:
+            return expression
+        try:
+            return Constant(expression({}))
+        except CommandError as error:
+            self._progress.failure = error
+            return expression
 
     def _parse_path(self, path: str) -> Expression:
         if path == "$":
@@ -123,6 +145,8 @@ class ExpressionScope:
             return self._variable_path("CURRENT", split_path(path[1:]))
         variable, dot, rest = path[2:].partition(".")
         check_variable_read(variable)
+        if dot and not rest:
+            raise CommandError(40353, f"FieldPath must not end with a '.': '{path}'")
         components = split_path(rest) if dot else ()
         if variable == REMOVE:
             return Constant(MISSING)
@@ -154,13 +178,11 @@ def lookup(env: Environment, variable: str) -> Any:
 
 
 def build_object(fields: Iterable[tuple[str, Expression]], env: Environment) -> dict[str, Any]:
-    """The document of all fields that do not evaluate to `MISSING`."""
-    result = {}
-    for name, expression in fields:
-        value = expression(env)
-        if value is not MISSING:
-            result[name] = value
-    return result
+    """The document of all fields that do not evaluate to `MISSING`; these have a place."""
+    result = {name: expression(env) for name, expression in fields}
+    if not any(value is MISSING for value in result.values()):
+        return result
+    return in_places({name: value for name, value in result.items() if value is not MISSING}, list(result))
 
 
 def build_array(items: Iterable[Expression], env: Environment) -> list[Any]:

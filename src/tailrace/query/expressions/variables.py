@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.scope import (
@@ -19,7 +18,7 @@ from tailrace.query.expressions.scope import (
 def _parse_let(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     specs = named_specs(name, spec, required={"vars": 16876, "in": 16877}, not_object=16874, unknown=16875)
     if not isinstance(specs["vars"], Mapping):
-        raise CommandError(ErrorCode.TypeMismatch, f"{name} expects an object for 'vars'")
+        raise CommandError(10065, f"invalid parameter: expected an object (vars) for {name}")
     for variable in specs["vars"]:
         check_variable_write(variable)
     # The variables are bound at the same time: none can use another.

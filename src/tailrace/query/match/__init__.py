@@ -21,13 +21,15 @@ constant       ``$alwaysTrue $alwaysFalse``
 Refused when the filter is compiled: ``$where $text $near $nearSphere $geoNear $geoWithin $geoIntersects``.
 All errors in a filter are found then; a matcher itself can fail only inside ``$expr``.
 
-The semantics are those of MongoDB 8: null does not match undefined, and ``{"a.b": null}`` does not match
-arrays of plain values in ``a``. `scope` contains the grammar, `operators` the tables of operators.
+The semantics are those of MongoDB 8: null does not match undefined, unless the caller says so, and
+``{"a.b": null}`` does not match arrays of plain values in ``a``. `scope` contains the grammar, `operators`
+the tables of operators.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.needles import needles_of
 from tailrace.query.match.nodes import ArrayPosition, Document, Node
@@ -70,7 +72,13 @@ def compile_match(
     *,
     variables: Mapping[str, Any] | None = None,
     collation: Collating | None = None,
+    dialect: Dialect = CURRENT_DIALECT,
 ) -> Matcher:
-    """Compile a filter; ``variables`` are those of ``$expr`` (``$$name``), including ``NOW``."""
-    scope = FilterScope(FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation)
+    """Compile a filter; ``variables`` are those of ``$expr`` (``$$name``), including ``NOW``.
+
+    ``dialect`` has the rules of a release.
+    """
+    scope = FilterScope(
+        FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation, dialect
+    )
     return Matcher(scope.filter(filter), needles_of(filter) if collation is None else ())

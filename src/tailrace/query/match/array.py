@@ -27,8 +27,10 @@ def parse_all(call: OperatorCall, scope: FilterScope) -> Condition:
         if not all(_is_elem_match(member) for member in members):
             raise bad_value("$all/$elemMatch has to be consistent")
         return Conjunction([scope.operators({"$elemMatch": member["$elemMatch"]}) for member in members])
-    if any(is_operator_document(member) for member in members):
-        raise bad_value("no $ expressions in $all")
+    for member in members:
+        name = next(iter(member), "") if is_operator_document(member) else ""
+        if name in scope.field_operators and name != "$not":
+            raise bad_value("no $ expressions in $all")
     return Conjunction([scope.value(member) for member in members])
 
 

@@ -30,7 +30,11 @@ def parse_range(call: OperatorCall, scope: FilterScope) -> Condition:
     if isinstance(call.argument, Regex):
         raise bad_value(f"Can't have RegEx as arg to {call.name}")
     refuse_undefined(call.argument)
-    return ValueCondition(range_test(call.name, call.argument, scope.string_key))
+    return ValueCondition(
+        range_test(
+            call.name, call.argument, scope.string_key, undefined_is_null=scope.dialect.undefined_is_null
+        )
+    )
 
 
 def parse_in(call: OperatorCall, scope: FilterScope) -> Condition:
@@ -41,7 +45,9 @@ def parse_in(call: OperatorCall, scope: FilterScope) -> Condition:
         if is_operator_document(value):
             raise bad_value(f"cannot nest $ under {call.name}")
         refuse_undefined(value)
-    return ValueCondition(membership_test(call.argument, scope.string_key))
+    return ValueCondition(
+        membership_test(call.argument, scope.string_key, undefined_is_null=scope.dialect.undefined_is_null)
+    )
 
 
 def parse_nin(call: OperatorCall, scope: FilterScope) -> Condition:

@@ -9,7 +9,15 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions import environment, parse_expression
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value, real
 from tailrace.query.expressions.operands import is_number, is_truthy
-from tailrace.query.match.nodes import ALWAYS, NEVER, Condition, DocumentPredicate, Node, ValueCondition
+from tailrace.query.match.nodes import (
+    ALWAYS,
+    NEVER,
+    Condition,
+    DocumentPredicate,
+    ExpressionPredicate,
+    Node,
+    ValueCondition,
+)
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 
 
@@ -61,8 +69,10 @@ def parse_expr(call: OperatorCall, scope: FilterScope) -> Node:
     """``$expr``: an aggregation expression that must evaluate to true."""
     refuse_in_element(call, scope)
     variables = scope.variables
-    evaluate = parse_expression(call.argument, variables=frozenset(variables), collation=scope.collation)
-    return DocumentPredicate(lambda document: is_truthy(evaluate(environment(document, variables))))
+    evaluate = parse_expression(
+        call.argument, variables=frozenset(variables), collation=scope.collation, dialect=scope.dialect
+    )
+    return ExpressionPredicate(lambda document: is_truthy(evaluate(environment(document, variables))))
 
 
 def parse_sample_rate(call: OperatorCall, scope: FilterScope) -> Node:

@@ -60,6 +60,12 @@ class DocumentPredicate:
         return self.matches(document)
 
 
+class ExpressionPredicate(DocumentPredicate):
+    """A node that evaluates an expression; it is tested after the others, since it is slow and may fail."""
+
+    __slots__ = ()
+
+
 ALWAYS: Node = DocumentPredicate(lambda _document: True)
 NEVER: Node = DocumentPredicate(lambda _document: False)
 
@@ -67,32 +73,42 @@ NEVER: Node = DocumentPredicate(lambda _document: False)
 class AllOf:
     """All children match."""
 
-    __slots__ = ("_children", "matches")
+    __slots__ = ("children", "matches")
 
     def __init__(self, children: Sequence[Node]) -> None:
-        self._children = children
-        self.matches: DocumentTest = every([child.matches for child in children])
+        self.children = expressions_last(_flattened(AllOf, children))
+        self.matches: DocumentTest = every([child.matches for child in self.children])
 
     def locate(self, document: Document, position: ArrayPosition) -> bool:
-        return all(child.locate(document, position) for child in self._children)
+        return all(child.locate(document, position) for child in self.children)
 
 
 class AnyOf:
     """One of the children matches."""
 
-    __slots__ = ("_children", "matches")
+    __slots__ = ("children", "matches")
 
     def __init__(self, children: Sequence[Node]) -> None:
-        self._children = children
-        self.matches: DocumentTest = some([child.matches for child in children])
+        self.children = expressions_last(_flattened(AnyOf, children))
+        self.matches: DocumentTest = some([child.matches for child in self.children])
 
     def locate(self, document: Document, position: ArrayPosition) -> bool:
-        return any(child.locate(document, position) for child in self._children)
+        return any(child.locate(document, position) for child in self.children)
+
+
+def expressions_last(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with those that evaluate an expression at the end."""
+    return sorted(nodes, key=lambda node: isinstance(node, ExpressionPredicate))
+
+
+def _flattened(kind: type[AllOf] | type[AnyOf], nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with the children of nested nodes of the same kind in their place."""
+    return [child for node in nodes for child in (node.children if isinstance(node, kind) else [node])]
 
 
 def none_of(children: Sequence[Node]) -> Node:
     """A node that matches if none of the children does, and so never finds a position."""
-    one_matches = some([child.matches for child in children])
+    one_matches = AnyOf(children).matches
     return DocumentPredicate(lambda document: not one_matches(document))
 
 

@@ -18,6 +18,7 @@ from tailrace.bson.compare import StringKey
 from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.nodes import Condition, Conjunction, Node, ValueCondition, conjunction
 from tailrace.query.match.value_tests import equality_test, regex_test
@@ -57,6 +58,7 @@ class FilterScope:
     top_operators: Mapping[str, TopOperatorParser]
     variables: Mapping[str, Any]
     collation: Collating | None = None
+    dialect: Dialect = CURRENT_DIALECT
     in_element: bool = False
     """Whether the filter is inside ``$elemMatch``, where some top-level operators are refused."""
 
@@ -102,7 +104,9 @@ class FilterScope:
     def equality(self, value: Any, string_key: StringKey) -> Condition:
         """The condition that a field equals a value, or is an array with an equal element."""
         refuse_undefined(value)
-        return ValueCondition(equality_test(value, string_key))
+        return ValueCondition(
+            equality_test(value, string_key, undefined_is_null=self.dialect.undefined_is_null)
+        )
 
     def _field_condition(self, value: Any) -> Condition:
         return self.operators(value) if is_operator_document(value) else self.value(value)

@@ -5,13 +5,14 @@ refuses ``$where``, which runs JavaScript, in an aggregation. Only Tailrace refu
 operators.
 """
 
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.match.evaluation import refuse_in_element
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 
-_TEXT_NOT_FIRST: Final = 17313
 _NEAR_NOT_ALLOWED: Final = 5626500
 
 
@@ -26,7 +27,12 @@ def refuse_where_on_field(_operation: OperatorCall, _scope: FilterScope) -> NoRe
 
 def refuse_text(call: OperatorCall, scope: FilterScope) -> NoReturn:
     refuse_in_element(call, scope)
-    raise CommandError(_TEXT_NOT_FIRST, "$match with $text is only allowed as the first pipeline stage")
+    if not isinstance(call.argument, Mapping):
+        raise bad_value("$text expects an object")
+    reason = (
+        "text index required for $text query; an index of this kind stores nothing: $text is not supported"
+    )
+    raise CommandError(ErrorCode.IndexNotFound, reason)
 
 
 def refuse_near(call: OperatorCall, _scope: FilterScope) -> NoReturn:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from tailrace.bson.compare import StringKey, sort_key, type_bracket
-from tailrace.bson.values import Symbol
+from tailrace.bson.values import Symbol, Undefined
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
@@ -29,9 +29,11 @@ _NUMBERS: Final = frozenset({int, Int64, float, Decimal128})
 _STRING_BRACKET: Final = type_bracket("")
 
 
-def equality_test(wanted: Any, string_key: StringKey = None) -> Test:
+def equality_test(wanted: Any, string_key: StringKey = None, *, undefined_is_null: bool = False) -> Test:
     """A test for equality; the order of fields is significant, the type of a number is not."""
     if wanted is None:
+        if undefined_is_null:
+            return lambda value: value is None or value is MISSING or value.__class__ is Undefined
         return lambda value: value is None or value is MISSING
     kind = type(wanted)
     if kind is str and string_key is None:
@@ -51,11 +53,13 @@ def equality_test(wanted: Any, string_key: StringKey = None) -> Test:
     return lambda value: value is not MISSING and sort_key(value, string_key) == key
 
 
-def range_test(operator: str, limit: Any, string_key: StringKey = None) -> Test:
+def range_test(
+    operator: str, limit: Any, string_key: StringKey = None, *, undefined_is_null: bool = False
+) -> Test:
     """A test for values above or below a limit; ``operator`` is ``$gt``, ``$gte``, ``$lt`` or ``$lte``."""
     inclusive = operator in ("$gte", "$lte")
     if limit is None:
-        return equality_test(None) if inclusive else _never
+        return equality_test(None, undefined_is_null=undefined_is_null) if inclusive else _never
     if isinstance(limit, MinKey | MaxKey):
         return _end_test(operator, limit)
     order = _ORDERS[operator]
@@ -81,7 +85,9 @@ def range_test(operator: str, limit: Any, string_key: StringKey = None) -> Test:
     return holds
 
 
-def membership_test(values: list[Any], string_key: StringKey = None) -> Test:
+def membership_test(
+    values: list[Any], string_key: StringKey = None, *, undefined_is_null: bool = False
+) -> Test:
     """A test for values that equal one of the values, or are matched by a regex among them."""
     keys = frozenset(sort_key(value, string_key) for value in values if value is not None)
     texts = frozenset(key[1] for key in keys if key[0] == _STRING_BRACKET) if string_key is None else None
@@ -89,7 +95,7 @@ def membership_test(values: list[Any], string_key: StringKey = None) -> Test:
     has_null = any(value is None for value in values)
 
     def holds(value: Any) -> bool:
-        if value is None or value is MISSING:
+        if value is None or value is MISSING or (undefined_is_null and value.__class__ is Undefined):
             return has_null
         if texts is not None and value.__class__ is str:
             if value in texts:

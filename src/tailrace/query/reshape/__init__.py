@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tailrace.errors import CommandError
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.reshape.add_fields import compile_add_fields
 from tailrace.query.reshape.match import compile_match_stage
@@ -37,10 +38,20 @@ STAGE_NAMES: Final = frozenset(_STAGES)
 
 
 def compile_stage(
-    name: str, spec: Any, *, variables: Mapping[str, Any] | None = None, collation: Collating | None = None
+    name: str,
+    spec: Any,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    collation: Collating | None = None,
+    dialect: Dialect = CURRENT_DIALECT,
+    reads_whole: bool = False,
 ) -> Stage:
-    """Compile a stage; all errors in its specification are raised here."""
+    """Compile a stage; all errors in its specification are raised here.
+
+    ``dialect`` has the rules of a release. ``reads_whole`` is for documents that are read whole, as events
+    are; a reader of collections may read only the parts that a projection includes.
+    """
     compiler = _STAGES.get(name)
     if compiler is None:
         raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
-    return compiler(name, spec, StageContext(variables or {}, collation))
+    return compiler(name, spec, StageContext(variables or {}, collation, dialect, reads_whole))

@@ -11,25 +11,36 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 
 def compile_add_fields(name: str, spec: Any, context: StageContext) -> Stage:
-    """Compile the stage; nested documents are paths unless they are empty or an operator."""
+    """Compile the stage; nested documents are paths unless they are an operator, and may not be empty."""
     if not isinstance(spec, Mapping):
         raise CommandError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
     root = ComputedFields()
     for path, value in spec.items():
         _add(name, root, split_path(path), value, context)
 
-    def apply(document: Document) -> Document:
-        result = dict(document)
-        root.set_in(result, context.environment(document))
-        return result
+    return AddedFields(root, context).applied_to
 
-    return apply
+
+class AddedFields:
+    """Sets computed fields; all others stay in place."""
+
+    __slots__ = ("_context", "_fields")
+
+    def __init__(self, fields: ComputedFields, context: StageContext) -> None:
+        self._fields = fields
+        self._context = context
+
+    def applied_to(self, document: Document) -> Document:
+        return self._fields.set_in(document, self._context.environment(document))
 
 
 def _add(
     name: str, root: ComputedFields, components: tuple[str, ...], value: Any, context: StageContext
 ) -> None:
-    if isinstance(value, Mapping) and value and not any(key.startswith("$") for key in value):
+    if isinstance(value, Mapping) and not value:
+        path = ".".join(components)
+        raise CommandError(40180, f"Invalid {name}: an empty object is not a valid value, at '{path}'")
+    if isinstance(value, Mapping) and not any(key.startswith("$") for key in value):
         for key, item in value.items():
             if "." in key:
                 raise CommandError(40183, f"{name}: '{key}' in a nested document may not contain a '.'")

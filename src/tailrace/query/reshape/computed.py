@@ -4,36 +4,53 @@ Every field is computed from the input document. A path goes through arrays: the
 element, and an element that is not a document is replaced by one.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
+from tailrace.query.placed import PlacedDocument, in_places, places_of
+
+NOT_COMPUTED: Final = None
+"""In the place of an expression: a field that is included or excluded, not computed"""
 
 
 class ComputedFields:
-    """The fields of one document: each an expression, or the fields of a nested document."""
+    """The fields of one document: each an expression, or the fields of a nested document.
+
+    `NOT_COMPUTED` stands for a field that only gets a place.
+    """
 
     __slots__ = ("fields",)
 
     def __init__(self) -> None:
-        self.fields: dict[str, Expression | ComputedFields] = {}
+        self.fields: dict[str, Expression | ComputedFields | None] = {}
 
-    def set_in(self, document: dict[str, Any], env: Environment) -> None:
-        """Set all fields in place, in the order of the specification; a missing value removes a field."""
+    def set_in(self, document: dict[str, Any], env: Environment) -> dict[str, Any]:
+        """The document with all fields set, in the order of the specification.
+
+        A missing value removes a field; its place remains.
+        """
+        result = dict(document)
+        places = places_of(document) if isinstance(document, PlacedDocument) else None
         for name, field in self.fields.items():
             if isinstance(field, ComputedFields):
-                document[name] = field.applied_to(document.get(name, MISSING), env)
-                continue
-            value = field(env)
-            if value is MISSING:
-                document.pop(name, None)
+                value = field.applied_to(result.get(name, MISSING), env)
+            elif field is NOT_COMPUTED:
+                value = result.get(name, MISSING)
             else:
-                document[name] = value
+                value = field(env)
+            if value is MISSING and places is None:
+                places = list(result)
+            if places is not None and name not in places:
+                places.append(name)
+            if value is MISSING:
+                result.pop(name, None)
+            else:
+                result[name] = value
+        return result if places is None else in_places(result, places)
 
     def applied_to(self, value: Any, env: Environment) -> Any:
         """The value with the fields set, inside every element if it is an array."""
         if isinstance(value, list):
             return [self.applied_to(item, env) for item in value]
-        document = dict(value) if isinstance(value, dict) else {}
-        self.set_in(document, env)
-        return document
+        return self.set_in(value if isinstance(value, dict) else {}, env)

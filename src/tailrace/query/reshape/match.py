@@ -11,7 +11,14 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 def compile_match_stage(name: str, spec: Any, context: StageContext) -> Stage:
     if not isinstance(spec, Mapping):
         raise CommandError(15959, f"the match filter of {name} must be an expression in an object")
-    matches = compile_match(spec, variables=context.variables, collation=context.collation)
+    if "$text" in spec:
+        raise CommandError(17313, f"{name} with $text is only allowed as the first pipeline stage")
+    matches = compile_match(
+        spec,
+        variables=context.variables,
+        collation=context.collation,
+        dialect=context.dialect,
+    )
 
     def apply(document: Document) -> Document | None:
         return document if matches(document) else None

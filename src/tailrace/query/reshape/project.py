@@ -10,8 +10,9 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_number, is_truthy, type_name
 from tailrace.query.expressions.operators import OPERATORS
+from tailrace.query.reshape.computed import NOT_COMPUTED
 from tailrace.query.reshape.path_tree import PathTree
-from tailrace.query.reshape.projection_tree import NOT_COMPUTED, Exclusion, Inclusion, Projection
+from tailrace.query.reshape.projection_tree import Exclusion, Inclusion, Projection
 from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 _ID: Final = ("_id",)
@@ -32,11 +33,11 @@ def compile_project(name: str, spec: Any, context: StageContext) -> Stage:
             kind = _INCLUSION
             paths.add(components, context.parse(value))
             continue
+        paths.add(components, NOT_COMPUTED)
         if components == _ID:
             keeps_id = is_truthy(value)
         else:
             kind = _agreed(components, _INCLUSION if is_truthy(value) else _EXCLUSION, kind)
-        paths.add(components, NOT_COMPUTED)
     if kind is None:
         kind = _INCLUSION if keeps_id else _EXCLUSION
     if keeps_id is not None and keeps_id != (kind == _INCLUSION):
@@ -46,7 +47,7 @@ def compile_project(name: str, spec: Any, context: StageContext) -> Stage:
         return Exclusion(paths).applied_to
     if keeps_id is None and "_id" not in paths.entries:
         paths.add(_ID, NOT_COMPUTED)
-    inclusion = Inclusion(paths)
+    inclusion = Inclusion(paths, keeps_places=context.reads_whole)
 
     def apply(document: Document) -> Document:
         return inclusion.project(document, context.environment(document))
@@ -87,6 +88,8 @@ def _agreed(components: tuple[str, ...], wanted: str, kind: str | None) -> str:
 
 def _check_expression(name: str, components: tuple[str, ...], value: Any, kind: str | None) -> None:
     is_operator = isinstance(value, Mapping)
+    if is_operator and "$elemMatch" in value:
+        raise CommandError(168, f"Invalid {name}: Cannot use $elemMatch in this context")
     if is_operator and next(iter(value)) not in OPERATORS:
         raise CommandError(31325, f"Invalid {name}: Unknown expression {next(iter(value))}")
     if kind == _EXCLUSION:

@@ -1,14 +1,12 @@
 """Fields that a projection includes, computes or excludes: trees of paths that go through arrays."""
 
-from typing import Any, Final
+from typing import Any
 
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
-from tailrace.query.reshape.computed import ComputedFields
+from tailrace.query.placed import PlacedDocument, in_places, places_of
+from tailrace.query.reshape.computed import NOT_COMPUTED, ComputedFields
 from tailrace.query.reshape.path_tree import PathTree
-
-NOT_COMPUTED: Final = None
-"""The leaf of a field that is included or excluded; every other leaf is an expression."""
 
 Projection = PathTree[Expression | None]
 
@@ -26,47 +24,51 @@ class Exclusion:
     def applied_to(self, value: Any) -> Any:
         """The value without the fields, in documents and in arrays of documents."""
         if isinstance(value, dict):
-            return {
+            kept = {
                 name: self._below[name].applied_to(item) if name in self._below else item
                 for name, item in value.items()
                 if name not in self._names
             }
+            is_whole = len(kept) == len(value) and not isinstance(value, PlacedDocument)
+            return kept if is_whole else in_places(kept, places_of(value))
         if isinstance(value, list):
             return [self.applied_to(item) for item in value]
         return value
 
 
 class Inclusion:
-    """Includes fields, in the document's order, then sets computed ones, in the specification's order."""
+    """Includes fields, in the document's order, then sets computed ones, in the specification's order.
 
-    __slots__ = ("_below", "_computed", "_names")
+    If some are computed, nested paths that include get a place in that order, too. With ``keeps_places``, a
+    value without the nested fields that are included keeps its place in the document.
+    """
 
-    def __init__(self, paths: Projection) -> None:
+    __slots__ = ("_below", "_computed", "_keeps_places", "_names", "computes")
+
+    def __init__(self, paths: Projection, *, keeps_places: bool = False) -> None:
+        self._keeps_places = keeps_places
+        self.computes = False
+        """Whether any field, here or nested, is computed."""
         self._names: set[str] = set()
         self._below: dict[str, Inclusion] = {}
         self._computed = ComputedFields()
         for name, entry in paths.entries.items():
             if isinstance(entry, PathTree):
-                child = self._below[name] = Inclusion(entry)
-                if child.computes:
-                    self._computed.fields[name] = child._computed
+                child = self._below[name] = Inclusion(entry, keeps_places=keeps_places)
+                self._computed.fields[name] = child._computed if child.computes else NOT_COMPUTED
             elif entry is NOT_COMPUTED:
                 self._names.add(name)
             else:
                 self._computed.fields[name] = entry
-
-    @property
-    def computes(self) -> bool:
-        """Whether any field, here or nested, is computed."""
-        return bool(self._computed.fields)
+        self.computes = any(field is not NOT_COMPUTED for field in self._computed.fields.values())
 
     def project(self, document: dict[str, Any], env: Environment) -> dict[str, Any]:
-        result = self._kept(document)
-        self._computed.set_in(result, env)
-        return result
+        kept = self._kept(document)
+        return self._computed.set_in(kept, env) if self.computes else kept
 
     def _kept(self, document: dict[str, Any]) -> dict[str, Any]:
         result = {}
+        emptied = False
         for name, item in document.items():
             if name in self._names:
                 result[name] = item
@@ -75,7 +77,11 @@ class Inclusion:
                 # If nested fields are computed, any value here is replaced by a document.
                 if kept is not MISSING or child.computes:
                     result[name] = kept
-        return result
+                else:
+                    emptied = True
+        if not emptied or not self._keeps_places:
+            return result
+        return in_places(result, [name for name in document if name in self._names or name in self._below])
 
     def _kept_in(self, value: Any) -> Any:
         """The included part of a value with nested paths: `MISSING` for one that is not a document."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions import Environment, Expression, environment, parse_expression
 from tailrace.query.expressions.scope import Collating
 
@@ -17,10 +18,12 @@ class StageContext:
 
     variables: Mapping[str, Any] = field(default_factory=dict)
     collation: Collating | None = None
+    dialect: Dialect = CURRENT_DIALECT
+    reads_whole: bool = False
 
     def parse(self, spec: Any, *, more_variables: Mapping[str, Any] | None = None) -> Expression:
         names = frozenset(self.variables) | frozenset(more_variables or ())
-        return parse_expression(spec, variables=names, collation=self.collation)
+        return parse_expression(spec, variables=names, collation=self.collation, dialect=self.dialect)
 
     def environment(self, document: Document) -> Environment:
         """The environment of the stage's expressions for a document."""

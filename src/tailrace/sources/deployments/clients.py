@@ -1,14 +1,17 @@
 """Connections to the servers of a deployment, and raw batches of their cursors."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote_plus, urlencode
 
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.cursor import Cursor, RawBatchCursor
 from pymongo.uri_parser import parse_uri
 
 from tailrace.errors import UsageError
+from tailrace.events.cluster_time import to_timestamp
 from tailrace.sources.process_cache import ProcessCache
 from tailrace.sources.raw_documents import split_documents
 
@@ -64,6 +67,18 @@ def shard_uri(router_uri: str, host: str) -> str:
         user = quote_plus(parsed["username"])
         user += f":{quote_plus(parsed['password'])}@" if parsed["password"] is not None else "@"
     return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{urlencode(sorted(options.items()))}"
+
+
+@contextmanager
+def session_at(client: Client, time: int) -> Iterator[ClientSession]:
+    """A session whose reads are at least as new as a cluster time.
+
+    A primary that was deposed and does not know it, and one that was just elected, do not answer before they
+    have that time majority committed.
+    """
+    with client.start_session(causal_consistency=True) as session:
+        session.advance_operation_time(to_timestamp(time))
+        yield session
 
 
 def _option_text(value: Any) -> str:

@@ -4,20 +4,23 @@ A replica set has one oplog. Of a cluster every shard has its own and is asked d
 the router is asked which shards there are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import BEGINNING, ClusterTime
+from tailrace.events.entry_mark import EntryMark
 from tailrace.events.promise import Promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stream_release import StreamRelease
 from tailrace.sources.batch_boundaries import Commit, commits_of, torn_at
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
+from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
 from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
@@ -27,6 +30,7 @@ from tailrace.sources.deployments.shard_oplog import Hello, ShardOplog, clock_ti
 from tailrace.sources.planning import cuts_by_rate, limit_by_sample
 from tailrace.sources.source import OplogSource, Volume
 
+T = TypeVar("T")
 _SAMPLES_PER_PART: Final = 8
 _MOST_SAMPLES: Final = 64
 
@@ -67,7 +71,7 @@ class DeploymentSource(OplogSource):
     def _refresh(self, clock: Mapping[str, Any] | None = None, time: int | None = None) -> bool:
         """Read the list of shards, at least as new as a cluster time; return whether there are new ones."""
         router = self._client(self._uri)
-        with driver_errors(self._uri):
+        with driver_errors(self._uri, rights.CLUSTER):
             has_new = self._list.refresh(
                 router, lambda name: self._oplog(name).majority_time(), clock=clock, time=time
             )
@@ -125,11 +129,15 @@ class DeploymentSource(OplogSource):
     def _cluster_id(self) -> str:
         if not self._is_routed:
             return "+".join(self._oplog(shard).replica_set_id() for shard in self._fixed)
-        with driver_errors(self._uri):
+        with driver_errors(self._uri, rights.CLUSTER):
             version = self._client(self._uri).config.version.find_one()
         if version is None or "clusterId" not in version:
             raise UsageError(f"the router at {hosts_of(self._uri)} does not know its cluster's id")
         return str(version["clusterId"])
+
+    def release(self) -> StreamRelease:
+        """Return the release of the first shard's servers; all others have the same or are being upgraded."""
+        return self._oplog(self._present()[0]).release()
 
     # -- times --------------------------------------------------------------------------------------------
 
@@ -162,20 +170,23 @@ class DeploymentSource(OplogSource):
         return self._newest_promise
 
     def _hello(self) -> Hello:
-        with driver_errors(self._uri):
+        with driver_errors(self._uri, rights.NONE):
             return self._client(self._uri).admin.command("hello")
 
     def _hellos(self) -> dict[str, Hello]:
+        return self._asked(lambda: {shard: self._oplog(shard).hello() for shard in self._present()})
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """Ask shards; again if one cannot be reached that has another address now, or has left."""
         known = self._list.members
         try:
-            return {shard: self._oplog(shard).hello() for shard in self._present()}
+            return ask()
         except UsageError:
-            # It may have another address now, or have left.
             if self._is_routed:
                 self._refresh()
             if known == self._list.members:
                 raise
-            return {shard: self._oplog(shard).hello() for shard in self._present()}
+            return ask()
 
     def _whole(self, time: int) -> int:
         """The last time up to this one that divides no transaction, or the last promise."""
@@ -194,6 +205,10 @@ class DeploymentSource(OplogSource):
             for commit in commits_of(self._oplog(shard), after, through)
         ]
 
+    def has_diverged(self, shard: str, mark: EntryMark) -> bool:
+        """See `OplogSource`; a shard that has left is not asked."""
+        return self._asked(lambda: shard in self._present() and self._oplog(shard).has_diverged(mark))
+
     # -- entries ------------------------------------------------------------------------------------------
 
     def entries(
@@ -211,8 +226,9 @@ class DeploymentSource(OplogSource):
     def lookups(self, shard: str, after: int, through: int) -> Lookups:
         """Return look-ups of pre-images on the shard, and of current documents through the router."""
         oplog = self._oplog(shard)
-        images = StoredPreImages(oplog.client.config["system.preimages"], after, through)
-        current = CurrentDocuments(self._client(self._uri) if self._is_routed else oplog.client)
+        images = StoredPreImages(oplog.client, oplog.uri, after, through)
+        where = (self._client(self._uri), self._uri) if self._is_routed else (oplog.client, oplog.uri)
+        current = CurrentDocuments(*where, through)
         return Lookups(oplog.entry, images.find, current.find)
 
     @property

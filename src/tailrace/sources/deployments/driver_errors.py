@@ -1,12 +1,13 @@
 """Turn errors of the driver into one-sentence errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from urllib.parse import unquote_plus
 
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError, SourceUnavailableError, UsageError
+from tailrace.errors import AccessError, CommandError, SourceUnavailableError, UsageError
 
 
 def hosts_of(uri: str) -> str:
@@ -18,9 +19,23 @@ def hosts_of(uri: str) -> str:
     return uri.partition("://")[2].rpartition("@")[2].partition("/")[0] or uri
 
 
+def user_of(uri: str) -> str | None:
+    """Return the user that a connection string names.
+
+    >>> user_of("mongodb://some%20one:secret@a:1/"), user_of("mongodb://a:1,b:2/")
+    ('some one', None)
+    """
+    credentials, at, _ = uri.partition("://")[2].partition("/")[0].rpartition("@")
+    return unquote_plus(credentials.partition(":")[0]) if at else None
+
+
 @contextmanager
-def driver_errors(uri: str) -> Iterator[None]:
-    """Turn errors of PyMongo into `SourceUnavailableError`, the server's `CommandError`, or `UsageError`."""
+def driver_errors(uri: str, right: str) -> Iterator[None]:
+    """Turn errors of PyMongo into `SourceUnavailableError`, the server's `CommandError`, or `UsageError`.
+
+    ``right`` is what the user of the connection string needs for the commands of the block, such as
+    ``find on local.oplog.rs``.
+    """
     try:
         yield
     except ConnectionFailure as error:
@@ -29,6 +44,26 @@ def driver_errors(uri: str) -> Iterator[None]:
             f"the source at {hosts_of(uri)} cannot be reached: {reason}; is it running, and is the URI right?"
         ) from error
     except OperationFailure as error:
-        raise CommandError(error.code or ErrorCode.UnknownError, str(error)) from error
+        raise command_error(error, uri, right) from None
     except PyMongoError as error:
         raise UsageError(f"the source at {hosts_of(uri)} cannot be read: {error}") from error
+
+
+def command_error(error: OperationFailure, uri: str, right: str) -> CommandError:
+    """Return the error of a server's reply, in one sentence.
+
+    A server quotes the whole command when it refuses a user, with the signature of its cluster time.
+    """
+    code = error.code or ErrorCode.UnknownError
+    host, user = hosts_of(uri), user_of(uri)
+    if code == ErrorCode.AuthenticationFailed:
+        return AccessError(code, f"{host} refuses the name or the password of the user {user}")
+    if code == ErrorCode.Unauthorized and user is None and "authmechanism" not in uri.lower():
+        return AccessError(code, f"{host} requires a user; the URI begins with mongodb://NAME:PASSWORD@")
+    if code == ErrorCode.Unauthorized:
+        name = "the user" if user is None else f"the user {user}"
+        return AccessError(
+            code, f"{name} lacks a right at {host}: {right}; docs/rights.md has the commands that grant it"
+        )
+    details = error.details if isinstance(error.details, Mapping) else {}
+    return CommandError(code, str(details.get("errmsg", "the server gave no reason")))

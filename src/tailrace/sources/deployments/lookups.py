@@ -1,18 +1,21 @@
 """Look up pre-images and current documents in a running deployment."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from bson import MaxKey
 from bson.raw_bson import RawBSONDocument
-from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.pre_image_key import image_in, pre_image_identifier, pre_image_key, pre_image_key_of
-from tailrace.sources.deployments.clients import Client, documents_of
+from tailrace.sources.deployments import rights
+from tailrace.sources.deployments.clients import Client, documents_of, session_at
+from tailrace.sources.deployments.driver_errors import driver_errors
+
+_MAJORITY: Final = ReadConcern("majority")
 
 
 class StoredPreImages:
@@ -22,8 +25,9 @@ class StoredPreImages:
     An image from before the interval, of a transaction that began there, needs a second query.
     """
 
-    def __init__(self, images: Collection[dict[str, Any]], after: int, through: int) -> None:
-        self._images = images.with_options(read_concern=ReadConcern("majority"))
+    def __init__(self, client: Client, uri: str, after: int, through: int) -> None:
+        self._client = client
+        self._uri = uri
         self._after = after
         self._through = through
         self._readers: dict[bytes, _ImageReader] = {}
@@ -41,15 +45,20 @@ class StoredPreImages:
     def _in_interval(self, uuid: bytes) -> Iterator[bytes]:
         first = pre_image_identifier(uuid, self._after + 1, 0)
         last = pre_image_identifier(uuid, self._through, MaxKey())
-        found = self._images.find_raw_batches({"_id": {"$gte": first, "$lte": last}}, sort=[("_id", 1)])
-        return documents_of(found)
+        return self._read({"_id": {"$gte": first, "$lte": last}})
 
     def _single(self, uuid: bytes, ts: int, index: int) -> bytes | None:
-        for raw in documents_of(
-            self._images.find_raw_batches({"_id": pre_image_identifier(uuid, ts, index)})
-        ):
+        for raw in self._read({"_id": pre_image_identifier(uuid, ts, index)}):
             return image_in(raw)
         return None
+
+    def _read(self, query: dict[str, Any]) -> Iterator[bytes]:
+        images = self._client.config.get_collection("system.preimages", read_concern=_MAJORITY)
+        with (
+            driver_errors(self._uri, rights.PRE_IMAGES),
+            session_at(self._client, self._through) as session,
+        ):
+            yield from documents_of(images.find_raw_batches(query, sort=[("_id", 1)], session=session))
 
 
 class _ImageReader:
@@ -75,16 +84,24 @@ class _ImageReader:
 class CurrentDocuments:
     """Current documents by the document key of an event."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, uri: str, time: int) -> None:
+        """Documents are read as they were at a cluster time, or later."""
         self._client = client
+        self._uri = uri
+        self._time = time
 
     def find(self, namespace: str, document_key: bytes, uuid: bytes | None = None) -> bytes | None:
         """Return the document with this key; None if there is none, or if the collection has another UUID."""
         database, _, name = namespace.partition(".")
-        if uuid is not None and self._uuid_of(database, name) != uuid:
-            return None
-        collection = self._client[database].get_collection(name, read_concern=ReadConcern("majority"))
-        found = list(documents_of(collection.find_raw_batches(_equal_to(document_key), limit=2)))
+        collection = self._client[database].get_collection(name, read_concern=_MAJORITY)
+        query = _equal_to(document_key)
+        with (
+            driver_errors(self._uri, rights.documents_of(namespace)),
+            session_at(self._client, self._time) as session,
+        ):
+            if uuid is not None and self._uuid_of(database, name) != uuid:
+                return None
+            found = list(documents_of(collection.find_raw_batches(query, limit=2, session=session)))
         if len(found) > 1:
             raise CommandError(
                 ErrorCode.ChangeStreamFatalError,

@@ -43,6 +43,7 @@ NUMBERS: list[tuple[list[Any], Any, Any, list[Any]]] = [
     ([-99], 2, [0, 5], [-99, 0, 2, 4]),
     ([1], 1, [3, 3], [1]),
     ([None, 0, 2], 1, "full", [None, 0, 1, 2]),
+    ([None], 3, [0, 7], [None, 0, 3, 6]),
     ([Decimal128("0"), 2], 1, "full", [Decimal128("0"), Decimal128("1"), 2]),
 ]
 
@@ -123,7 +124,8 @@ DENSIFY_ERRORS: list[tuple[Any, int]] = [
     ({"field": "v", "range": span(0, "full")}, 5733401),
     ({"field": "v", "range": span(-1, "full")}, 5733401),
     ({"field": "v", "range": span(1, "other")}, 5946802),
-    ({"field": "v", "range": span(1, 1)}, 5733402),
+    ({"field": "v", "range": span(1, 1)}, 5733404),
+    ({"field": "v", "range": span(0.5, [0, 1])}, 5876900),
     ({"field": "v", "range": span(1, [1])}, 5733403),
     ({"field": "v", "range": span(1, [2, 1])}, 5733402),
     ({"field": "v", "range": span(1, [1, DatetimeMS(1)])}, 5733406),
@@ -203,3 +205,9 @@ FILL_ERRORS: list[tuple[Any, int]] = [
 @pytest.mark.parametrize(("spec", "code"), FILL_ERRORS)
 def test_fill_errors(spec: Any, code: int) -> None:
     assert_code([{"$fill": spec}], code)
+
+
+def test_explicit_bounds_are_filled_partition_by_partition() -> None:
+    documents = [{"g": 1, "v": 1}, {"g": 0, "v": 2}]
+    found = densify(documents, partitionByFields=["g"], range=span(1, [0, 2]))
+    assert [(document["g"], document["v"]) for document in found] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]

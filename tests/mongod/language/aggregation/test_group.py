@@ -137,6 +137,18 @@ def test_groups_by_documents_distinguish_missing_and_null() -> None:
     assert_results([stage], documents, expected)
 
 
+def test_a_document_of_one_field_does_not_distinguish_them() -> None:
+    found = results([{"$group": {"_id": {"k": "$k"}, "n": {"$sum": 1}}}], [{}, {"k": None}, {"k": 1}])
+    assert found == [{"_id": {"k": None}, "n": 2}, {"_id": {"k": 1}, "n": 1}]
+    found = results([{"$group": {"_id": {"k": {"l": "$k"}}}}], [{}, {"k": None}])
+    assert found == [{"_id": {"k": {}}}, {"_id": {"k": {"l": None}}}]
+
+
+def test_first_is_not_evaluated_again() -> None:
+    stage = {"$group": {"_id": None, "r": {"$first": {"$divide": [1, "$v"]}}}}
+    assert results([stage], [{"v": 2}, {"v": 0}]) == [{"_id": None, "r": 0.5}]
+
+
 def test_no_documents_give_no_groups() -> None:
     assert_results([{"$group": {"_id": None, "n": {"$sum": 1}}}], [], [])
 
@@ -171,6 +183,9 @@ ERRORS: list[tuple[Any, int]] = [
     ({"_id": None, "n": {"$firstN": {"input": "$v", "n": 1, "x": 1}}}, 5787901),
     ({"_id": None, "n": {"$firstN": {"input": "$v", "n": "x"}}}, 5787902),
     ({"_id": None, "n": {"$firstN": {"input": "$v", "n": 0}}}, 5787908),
+    ({"_id": {"x": 1}}, 17390),
+    ({"_id": {"x": "$v", "y": True}}, 17390),
+    ({"_id": None, "n": {"$nope": [1]}}, 40237),
     ({"_id": None, "n": {"$top": {"output": "$v"}}}, 5788005),
     ({"_id": None, "n": {"$top": {"sortBy": {"v": 1}}}}, 5788004),
     ({"_id": None, "n": {"$topN": {"sortBy": {"v": 1}, "output": "$v"}}}, 5788003),

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Int64, Regex
 
 from tests.mongod.language.aggregation.pipeline_helpers import (
     Collections,
@@ -40,6 +40,11 @@ def names(stage: dict[str, Any], document: dict[str, Any]) -> list[str]:
 def test_graph_lookup_continues_until_nothing_is_new() -> None:
     assert names(bosses(), STAFF[4]) == ["Ron", "Eliot", "Dev"]
     assert names(bosses(), STAFF[0]) == [], "a missing start leads nowhere"
+
+
+def test_graph_lookup_starts_with_a_regex() -> None:
+    assert sorted(names(bosses(startWith=Regex("^A")), {})) == ["Andrew", "Asya", "Dev", "Eliot", "Ron"]
+    assert names(bosses(startWith=Regex("^X")), {}) == []
 
 
 def test_graph_lookup_options() -> None:

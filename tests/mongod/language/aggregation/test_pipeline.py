@@ -33,10 +33,18 @@ STRUCTURE: list[tuple[list[Any], int]] = [
     ([{"match": {}}], 40324),
     ([{"$match": 1}], 15959),
     ([{"$match": {}}, {"$changeStream": {}}], 40602),
-    ([{"$changeStream": {}}], 20),
+    ([{"$match": 1}, {"$changeStream": {}}], 15959),
+    ([{"$match": {}}, {"$changeStream": 1}], 6188500),
+    ([{"$changeStream": {}}, {"$group": {"_id": 1}}], 20),
+    ([{"$changeStream": {}}, {"$group": {}}], 15955),
+    ([{"$changeStream": {}}, {"$group": {}}, {"$nothing": 1}], 40324),
+    ([{"$changeStream": {}}, {"$group": {}}, {"$facet": {}}], 40169),
+    ([{"$changeStream": {}}, {"$mergeCursors": {}}], 5491300),
+    ([{"$changeStream": {}}, {"$changeStreamSplitLargeEvent": 1}], 7182899),
+    ([{"$changeStream": {}}, {"$changeStreamSplitLargeEvent": {}}, {"$match": {}}], 7182802),
     ([{"$changeStreamSplitLargeEvent": {}}], 20),
     ([{"$match": {}}, {"$collStats": {}}], 40602),
-    ([{"$match": {}}, {"$geoNear": {}}], 40602),
+    ([{"$match": {}}, {"$geoNear": {}}], 5860400),
     ([{"$out": "x"}, {"$match": {}}], 40601),
     ([{"$merge": "x"}, {"$match": {}}], 40601),
     ([{"$facet": {"a": [{"$changeStream": {}}]}}], 40600),
@@ -50,8 +58,9 @@ STRUCTURE: list[tuple[list[Any], int]] = [
     ([{"$unionWith": {"coll": "c", "pipeline": [{"$out": "x"}]}}], 31441),
     ([{"$unionWith": {"coll": "c", "pipeline": [{"$listLocalSessions": {}}]}}], 73),
     ([{"$search": {}}], 31082),
-    ([{"$geoNear": {}}], 27),
-    ([{"$queryStats": {}}], 115),
+    ([{"$geoNear": {"near": [1, 1], "distanceField": "d"}}], 27),
+    ([{"$queryStats": {}}], 73),
+    ([{"$_internalSplitPipeline": {}}], 115),
     ([{"$currentOp": {}}], 73),
     ([{"$documents": []}], 73),
     ([{"$limit": 1}] * 1001, 7749501),
@@ -222,11 +231,11 @@ def test_without_services_other_collections_cannot_be_read() -> None:
 def test_server_sources() -> None:
     pipeline = compile_pipeline(
         [{"$currentOp": {"allUsers": True}}, {"$match": {"name": "$currentOp"}}],
-        PipelineContext("shop", None, services=Collections()),
+        PipelineContext("admin", None, services=Collections()),
     )
     assert not pipeline.reads_collection
     assert [decode(raw) for raw in pipeline.run([]) if raw is not PAUSE] == [
-        {"name": "$currentOp", "spec": {"allUsers": True}, "database": "shop", "collection": None}
+        {"name": "$currentOp", "spec": {"allUsers": True}, "database": "admin", "collection": None}
     ]
     stages = [{"$unionWith": {"coll": "c", "pipeline": [{"$collStats": {"count": {}}}]}}]
     assert results(stages) == [

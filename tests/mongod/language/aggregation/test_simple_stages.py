@@ -141,7 +141,6 @@ ERRORS: list[tuple[dict[str, Any], int]] = [
     ({"$unwind": {"path": "$a", "other": 1}}, 28811),
     ({"$sample": 1}, 28745),
     ({"$sample": {"size": "x"}}, 28746),
-    ({"$sample": {"size": 0}}, 28747),
     ({"$sample": {"size": -1}}, 28747),
     ({"$sample": {"size": 1, "other": 1}}, 28748),
     ({"$sample": {}}, 28749),
@@ -153,3 +152,8 @@ ERRORS: list[tuple[dict[str, Any], int]] = [
 @pytest.mark.parametrize(("stage", "code"), ERRORS)
 def test_errors(stage: dict[str, Any], code: int) -> None:
     assert_code([stage], code, NUMBERS)
+
+
+def test_a_sort_after_removed_fields() -> None:
+    documents = [{"_id": 2, "a": 1}, {"_id": 1, "a": 1}]
+    assert_results([{"$unset": "a"}, {"$sort": {"_id": 1}}], documents, [{"_id": 1}, {"_id": 2}])

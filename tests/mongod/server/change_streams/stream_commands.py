@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from bson import Int64, Timestamp
+from bson import Decimal128, Int64, Timestamp
 from pymongo.change_stream import ChangeStream
 from pymongo.database import Database
 
@@ -15,7 +15,7 @@ SECONDS = 20
 
 def open_stream(
     database: Database[Document],
-    target: str | int = 1,
+    target: str | int | Decimal128 = 1,
     spec: Document | None = None,
     *stages: Document,
     batch_size: int | None = None,

@@ -232,3 +232,14 @@ def test_a_step_down_is_resumable(own_server: RunningServer, own_client: MongoCl
     assert isinstance(details, dict)
     assert details["code"] == 11602
     assert caught.value.has_error_label("ResumableChangeStreamError")
+
+
+def test_the_session_of_a_cursor_is_checked_before_its_namespace(
+    client: MongoClient[Document], database: Database[Document]
+) -> None:
+    with client.start_session() as session, client.start_session() as other:
+        cursor = open_stream(database, "c", session=session)
+        more = {"getMore": Int64(cursor["id"]), "collection": "other"}
+        with pytest.raises(OperationFailure) as caught:
+            database.command(more, session=other)
+    assert caught.value.code == 50738

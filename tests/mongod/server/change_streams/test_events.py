@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import DatetimeMS, Int64
 from pymongo import MongoClient
 from pymongo.change_stream import ChangeStream
 from pymongo.collection import Collection
@@ -205,18 +205,32 @@ def test_views(database: Database[Document], expanded: ChangeStream[Document]) -
     assert view["nsType"] == "view"
 
 
-def test_time_series_show_with_raw_data(database: Database[Document]) -> None:
-    stages = [{"$changeStream": {"showExpandedEvents": True}}]
+def test_time_series_are_views_on_buckets(database: Database[Document]) -> None:
+    expanded = {"showExpandedEvents": True}
     cursors = [
-        database.command("aggregate", 1, pipeline=stages, cursor={}, rawData=raw_data)["cursor"]
-        for raw_data in (False, True)
+        database.command("aggregate", 1, pipeline=[{"$changeStream": spec}], cursor={})["cursor"]
+        for spec in ({}, expanded, {**expanded, "showSystemEvents": True})
     ]
     database.create_collection("ts", timeseries={"timeField": "t", "metaField": "m"})
-    hidden, shown_raw = [get_more(database, cursor)["nextBatch"] for cursor in cursors]
-    assert hidden == []
-    assert [event["operationType"] for event in shown_raw] == ["create"]
-    assert shown_raw[0]["nsType"] == "timeseries"
-    assert shown_raw[0]["operationDescription"]["timeseries"]["timeField"] == "t"
+    database.ts.insert_one({"t": DatetimeMS(1_700_000_000_000), "m": 1})
+    database.drop_collection("ts")
+    plain, views, everything = [get_more(database, cursor)["nextBatch"] for cursor in cursors]
+    assert plain == []
+    assert [(event["operationType"], event["ns"]["coll"]) for event in views] == [
+        ("create", "ts"),
+        ("drop", "ts"),
+    ]
+    assert "collectionUUID" not in views[0]
+    assert views[0]["nsType"] == "timeseries"
+    assert views[0]["operationDescription"]["viewOn"] == "system.buckets.ts"
+    assert [(event["operationType"], event["ns"]["coll"]) for event in everything] == [
+        ("create", "system.buckets.ts"),
+        ("create", "system.views"),
+        ("create", "ts"),
+        ("insert", "system.buckets.ts"),
+        ("drop", "ts"),
+        ("drop", "system.buckets.ts"),
+    ]
 
 
 def test_collections_created_in_transactions(

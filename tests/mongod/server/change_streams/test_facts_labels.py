@@ -6,6 +6,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from tests.mongod.server.change_streams.stream_commands import Document, one
+from tests.mongod.server.running import RunningServer, connected
 
 RESUMABLE = "ResumableChangeStreamError"
 
@@ -39,9 +40,11 @@ def test_a_driver_uses_the_configured_labels(
     "code", [6, 7, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436]
 )
 def test_a_driver_resumes_after_an_error_of_the_cursor(
-    client: MongoClient[Document], database: Database[Document], code: int
+    shared_server: RunningServer, database: Database[Document], code: int
 ) -> None:
-    fail(client, "failGetMoreAfterCursorCheckout", errorCode=code)
-    with database.c.watch() as stream:
-        database.c.insert_one({"_id": 1})
-        assert one(stream)["documentKey"] == {"_id": 1}
+    # Errors of a shutdown have no topology version, and the driver waits for its monitor.
+    with connected(shared_server, heartbeatFrequencyMS=500) as client:
+        fail(client, "failGetMoreAfterCursorCheckout", errorCode=code)
+        with client[database.name].c.watch() as stream:
+            database.c.insert_one({"_id": 1})
+            assert one(stream)["documentKey"] == {"_id": 1}

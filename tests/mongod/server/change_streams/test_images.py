@@ -34,6 +34,18 @@ def test_images_of_every_change(recorded: Collection[Document]) -> None:
     assert "fullDocument" not in delete
 
 
+def test_a_field_that_an_update_moves_is_shown_where_it_was(recorded: Collection[Document]) -> None:
+    pad = "x" * 100
+    recorded.insert_one({"_id": 1, "pad": pad, "a": {"p": 1, "pad": pad}, "b": 2, "c": 3})
+    moved = {"pad": "$pad", "a": {"pad": "$a.pad", "p": "$a.p"}, "c": "$c", "b": 5, "new": "!"}
+    with recorded.watch(full_document="whenAvailable") as stream:
+        recorded.update_one({"_id": 1}, [{"$replaceWith": {"_id": "$_id", **moved}}])
+        image = one(stream)["fullDocument"]
+    assert list(image) == ["_id", "pad", "a", "b", "c", "new"]
+    assert list(image["a"]) == ["p", "pad"]
+    assert list(recorded.find_one({}) or {}) == ["_id", "pad", "a", "c", "b", "new"]
+
+
 def test_images_in_transactions_and_batches(
     client: MongoClient[Document], recorded: Collection[Document]
 ) -> None:

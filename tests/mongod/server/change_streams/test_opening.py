@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from bson import Timestamp
+from bson import Binary, Decimal128, Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
-from tests.mongod.server.change_streams.stream_commands import Document, open_stream
-from tests.mongod.server.running import connected, running
+from tests.mongod.server.change_streams.stream_commands import Document, drain, open_stream
+from tests.mongod.server.raw_client import raw_client
+from tests.mongod.server.running import RunningServer, connected, running
 
 HIGH_WATER_MARK = "82" + "00000001" + "00000001" + "2B022C0100296E1404"
 TOKEN = {"_data": HIGH_WATER_MARK}
@@ -17,7 +18,7 @@ TOKEN = {"_data": HIGH_WATER_MARK}
 FAULTS: list[tuple[int, Any, Document]] = [
     (40415, "c", {"$changeStream": {"noSuchOption": 1}}),
     (14, "c", {"$changeStream": {"showExpandedEvents": 1}}),
-    (14, "c", {"$changeStream": {"resumeAfter": None}}),
+    (6188500, "c", {"$changeStream": Binary(b"\5\0\0\0\0")}),
     (2, "c", {"$changeStream": {"fullDocument": "sometimes"}}),
     (2, "c", {"$changeStream": {"fullDocumentBeforeChange": "always"}}),
     (6188500, "c", {"$changeStream": 1}),
@@ -29,7 +30,8 @@ FAULTS: list[tuple[int, Any, Document]] = [
     (40674, "c", {"$changeStream": {"resumeAfter": TOKEN, "startAtOperationTime": Timestamp(1, 1)}}),
     (40647, "c", {"$changeStream": {"resumeAfter": {}}}),
     (9, "c", {"$changeStream": {"resumeAfter": {"_data": "zz"}}}),
-    (2, 2, {"$changeStream": {}}),
+    (9, 2, {"$changeStream": {}}),
+    (73, "$cmd.aggregate", {"$changeStream": {}}),
 ]
 
 
@@ -43,7 +45,7 @@ def test_a_faulty_stream_is_refused(
 
 
 STAGE: Document = {"$changeStream": {}}
-PIPELINES: list[tuple[int, list[Document]]] = [
+PIPELINES: list[tuple[int, list[Any]]] = [
     (40602, [{"$match": {}}, STAGE]),
     (40602, [STAGE, STAGE]),
     (40600, [{"$facet": {"a": [STAGE]}}]),
@@ -55,17 +57,44 @@ PIPELINES: list[tuple[int, list[Document]]] = [
     (7182802, [STAGE, {"$changeStreamSplitLargeEvent": {}}, {"$match": {}}]),
     (20, [{"$changeStreamSplitLargeEvent": {}}]),
     (40324, [STAGE, {"$noSuchStage": {}}]),
+    (40324, [STAGE, {"$group": {}}, {"$noSuchStage": {}}]),
+    (14, [STAGE, 1]),
+    (15959, [{"$match": 1}, STAGE]),
+    (15959, [STAGE, {"$group": {"_id": 1}}, {"$match": 1}]),
+    (73, [STAGE, {"$currentOp": {}}]),
+    (5491300, [STAGE, {"$_internalChangeStreamTransform": {}}]),
+    (7182899, [STAGE, {"$changeStreamSplitLargeEvent": 1}]),
 ]
 
 
 @pytest.mark.parametrize(("code", "pipeline"), PIPELINES)
-def test_a_faulty_pipeline_is_refused(
-    database: Database[Document], code: int, pipeline: list[Document]
-) -> None:
+def test_a_faulty_pipeline_is_refused(database: Database[Document], code: int, pipeline: list[Any]) -> None:
     database.o.insert_one({"_id": 1})
     with pytest.raises(OperationFailure) as caught:
         database.command("aggregate", "c", pipeline=pipeline, cursor={})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$_internalInhibitOptimization": {}},
+        {"$_internalShredDocuments": {}},
+        {"$fill": {"output": {"filled": {"value": 1}}}},
+    ],
+)
+def test_stages_that_a_server_allows_although_it_does_not_say_so(
+    database: Database[Document], stage: Document
+) -> None:
+    cursor = open_stream(database, "c", {"fullDocument": None}, stage)
+    database.c.insert_one({"_id": 1})
+    (event,) = drain(database, cursor)
+    assert event["documentKey"] == {"_id": 1}
+    assert event.get("filled") == (1 if "$fill" in stage else None)
+
+
+def test_decimal_one_is_a_database(database: Database[Document]) -> None:
+    assert open_stream(database, Decimal128("1"))["ns"] == f"{database.name}.$cmd.aggregate"
 
 
 @pytest.mark.parametrize("name", ["admin", "local", "config"])
@@ -83,7 +112,7 @@ OPTIONS: list[tuple[int, Document]] = [
     (72, {"readConcern": {"level": "local"}}),
     (72, {"readConcern": {"level": "snapshot"}}),
     (72, {"readConcern": {"level": "linearizable"}}),
-    (4928900, {"collectionUUID": b"0123456789abcdef"}),
+    (4928900, {"collectionUUID": Binary(b"0123456789abcdef", 4)}),
     (40415, {"noSuchOption": 1}),
     (2, {"cursor": {"batchSize": -1}}),
 ]
@@ -138,8 +167,7 @@ def test_views_and_time_series_are_not_watched(database: Database[Document]) -> 
     assert caught.value.code == 166
     with pytest.raises(OperationFailure) as caught:
         open_stream(database, "ts")
-    assert caught.value.code == 115
-    assert open_stream(database, "ts", rawData=True)["id"]
+    assert caught.value.code == 166
 
 
 def test_a_view_cannot_be_a_stream(database: Database[Document]) -> None:
@@ -180,3 +208,11 @@ def test_explain_names_the_stages(database: Database[Document]) -> None:
         "explain", {"aggregate": "c", "pipeline": [STAGE], "cursor": {}}, verbosity="queryPlanner"
     )
     assert by_command["stages"][0]["$changeStream"]["stage"] == "$_internalChangeStreamOplogMatch"
+
+
+@pytest.mark.parametrize("name", ["$db", "a$b"])
+def test_a_database_with_a_dollar_sign_can_be_watched(own_server: RunningServer, name: str) -> None:
+    with raw_client(own_server) as raw:
+        stream = {"aggregate": 1, "pipeline": [STAGE], "cursor": {}, "$db": name}
+        assert raw.call(stream)["cursor"]["ns"] == f"{name}.$cmd.aggregate"
+        assert raw.call({"insert": "c", "documents": [{}], "$db": name})["code"] == 73

@@ -112,12 +112,17 @@ class Balancer:
         if found is None or found.kind is ViolationKind.DRAINING:
             return None if found is None else await asyncio.to_thread(self._choose_range, collection, found)
         takes_part = is_on and self._placement.takes_part_in_balancing(collection.ns)
-        if not takes_part or collection.may_have_orphans:
-            return None  # the donor's size still contains what the last move has not removed yet
+        # For an imbalance, the donor's size still contains what the last move has not removed yet.
+        must_wait = collection.may_have_orphans and found.kind is ViolationKind.IMBALANCE
+        if not takes_part or must_wait:
+            return None
         return await asyncio.to_thread(self._choose_range, collection, found)
 
     def _choose_range(self, collection: TrackedCollection, found: Violation) -> _Move | None:
         """A range of the donor with a chunk's size, or half the difference if that is less."""
+        if found.part is not None:
+            return _Move(collection.ns, *found.part, found.recipient)
+        zones = self._placement.zones(collection.ns, collection.key)
         size = balancing.chunk_megabytes(self._placement) * _MEGABYTE
         if found.kind is ViolationKind.IMBALANCE:
             size = min(size, found.difference / 2)
@@ -128,6 +133,8 @@ class Balancer:
                 within = KeyRange.between(collection.key, chunk.min, chunk.max)
                 is_empty = stored is None or next(within.records(snapshot, stored), None) is None
                 if found.kind is ViolationKind.IMBALANCE and (is_empty or chunk.is_jumbo):
+                    continue
+                if not zones.allows(chunk.min, chunk.max, found.recipient):
                     continue
                 end = point_at_size(snapshot, collection.uuid, within, size) or chunk.max
                 return _Move(collection.ns, chunk.min, end, found.recipient)

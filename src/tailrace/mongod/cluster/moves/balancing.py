@@ -4,10 +4,10 @@ Clients turn the balancer on with `balancerStart`, or by writing to `config.sett
 read from there every time. It is off in a new cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.cluster.placement.state import TrackedCollection
@@ -15,6 +15,7 @@ from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.placement.changes import Placement
+    from tailrace.mongod.cluster.placement.zones import ZoneMap
 
 SETTING: Final = "balancer"
 DEFAULT_CHUNK_MEGABYTES: Final = 128
@@ -36,6 +37,7 @@ class ViolationKind(StrEnum):
     """Why a range has to be moved, in the words of balancerCollectionStatus."""
 
     DRAINING = "draining"
+    ZONE = "zoneViolation"
     IMBALANCE = "chunksImbalance"
 
 
@@ -47,6 +49,8 @@ class Violation(NamedTuple):
     recipient: str
     difference: float
     """Bytes that the donor has more than the recipient"""
+    part: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    """The ends of the range to be moved; None for any range of the donor"""
 
 
 def is_on(placement: "Placement") -> bool:
@@ -71,7 +75,16 @@ def violation(
     sizes = {
         name: _bytes_of_collection(stores[name], collection) for name in {*recipients, *collection.shards}
     }
-    recipient = min(recipients, key=lambda name: (sizes[name], bytes_of_shard(stores[name])))
+
+    def emptiest(names: Iterable[str]) -> str | None:
+        return min(names, key=lambda name: (sizes[name], bytes_of_shard(stores[name])), default=None)
+
+    zones = placement.zones(collection.ns, collection.key)
+    if zones:
+        found = _zone_violation(collection, zones, recipients, emptiest)
+        if found is not None:
+            return found
+    recipient = emptiest(recipients) or next(iter(recipients))
     for owner in collection.shards:
         if owner not in recipients:
             return Violation(ViolationKind.DRAINING, owner, recipient, sizes[owner] - sizes[recipient])
@@ -81,6 +94,25 @@ def violation(
     if difference < tolerated:
         return None
     return Violation(ViolationKind.IMBALANCE, donor, recipient, difference)
+
+
+def _zone_violation(
+    collection: TrackedCollection,
+    zones: "ZoneMap",
+    recipients: Collection[str],
+    emptiest: Callable[[Iterable[str]], str | None],
+) -> Violation | None:
+    """A chunk of a shard that is being removed, or a range outside of its zone, and where to move it."""
+    for chunk in collection.chunks:
+        if chunk.shard not in recipients:
+            to = emptiest(zones.shards_of(zones.zone_of(chunk.min, chunk.max)))
+            if to is not None:
+                return Violation(ViolationKind.DRAINING, chunk.shard, to, 0, (chunk.min, chunk.max))
+    for shard, low, high, zone in zones.misplaced(collection.chunks):
+        to = emptiest(zones.shards_of(zone))
+        if to is not None:
+            return Violation(ViolationKind.ZONE, shard, to, 0, (low, high))
+    return None
 
 
 def bytes_of_shard(store: Store) -> int:

@@ -30,6 +30,7 @@ from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Record
+from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.write_unit import WriteUnit
 
 KIND: Final = "range"
@@ -69,6 +70,7 @@ class Migration:
             await self._prepare()
             copy = self._copy()
             await copy.begin()
+            await moves.after_copy(self._recipient)
             async with exclusive_access(placement, self._ns, meanwhile=copy.catch_up):
                 await self._commit(copy)
         except Exception as error:
@@ -176,9 +178,12 @@ async def move_range(
 ) -> None:
     """Move a range within a chunk to a shard; ``waits_for_delete``: until the donor's copy is removed."""
     placement = moves.placement
-    recipient_shard(placement, to)
+    to = recipient_shard(placement, to)
     moved = placement.require(ns)
     within = KeyRange.between(moved.key, low, high)
+    if not placement.zones(ns, moved.key).allows(low, high, to):
+        reason = f"Shard {to} is not in the zone of the range {shell(dict(low))} to {shell(dict(high))}"
+        raise CommandError(ErrorCode.IllegalOperation, reason)
 
     def must_wait_for(record: Mapping[str, Any]) -> bool:
         """The recipient may still have documents of the range from an earlier move."""

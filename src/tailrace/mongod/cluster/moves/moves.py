@@ -9,7 +9,7 @@ unfinished. After a move, the data is removed from shards that no longer own it 
 """
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -88,13 +88,16 @@ class DataMoves:
         log: Logbook,
         recoveries: Mapping[str, Recovery],
         in_background: Container[str],
+        after_copy: Callable[[str], Awaitable[None]],
     ) -> None:
         """``stores`` are those of the shards and of the config server, by name; the mapping may change.
 
         ``recoveries`` are by the kind of a move. A cluster does not wait for those ``in_background`` when it
-        starts.
+        starts. ``after_copy`` is awaited with a recipient's name when it has the documents of a range, for
+        fail points.
         """
         self.placement = placement
+        self.after_copy = after_copy
         self.stores = stores
         self.records = MoveRecords(stores[CONFIG_SHARD])
         self._states = states

@@ -12,6 +12,7 @@ placement do not take these locks.
 import asyncio
 import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.balancing import BalancerProgress
 from tailrace.mongod.cluster.placement import config_catalog
 from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
-from tailrace.mongod.cluster.placement.config_documents import document_of
+from tailrace.mongod.cluster.placement.config_documents import document_of, documents_of
 from tailrace.mongod.cluster.placement.locks import HeldLocks, PlacementLocks
 from tailrace.mongod.cluster.placement.queries import PlacementQueries
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
@@ -34,6 +35,8 @@ from tailrace.mongod.cluster.placement.state import (
     Shard,
     TrackedCollection,
 )
+from tailrace.mongod.cluster.placement.zones import ZoneMap, zone_ranges
+from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -67,6 +70,12 @@ class Placement(PlacementQueries):
             with self._store.snapshot() as snapshot:
                 self._swap(config_catalog.load(snapshot))
 
+    def at(self, reader: Reader) -> "Placement":
+        """The placement in an earlier state of the config server; it cannot be changed."""
+        placement = copy(self)
+        placement._state = config_catalog.load(reader)
+        return placement
+
     def using(self, *namespaces: str) -> HeldLocks:
         """A shared lock, for writes and DDL while they run on shards; used with `async with`."""
         return self._locks.using(*namespaces)
@@ -90,6 +99,11 @@ class Placement(PlacementQueries):
     async def set_draining(self, name: str, *, is_draining: bool = True) -> None:
         """Mark a shard that is being removed: it gets no new data."""
         shard = replace(self.shard(name), is_draining=is_draining)
+        await self._change(lambda state: replace(state, shards={**state.shards, name: shard}))
+
+    async def set_zones(self, name: str, zones: tuple[str, ...]) -> None:
+        """Set the zones that a shard is in."""
+        shard = replace(self.shard(name), zones=zones)
         await self._change(lambda state: replace(state, shards={**state.shards, name: shard}))
 
     async def remove_shard(self, name: str) -> None:
@@ -312,6 +326,20 @@ class Placement(PlacementQueries):
         """A document of config.settings; empty if there is none."""
         with self._store.snapshot() as snapshot:
             return config_catalog.setting(snapshot, identity)
+
+    def config_documents(self, name: str) -> list[dict[str, Any]]:
+        """All documents of a collection of the database config."""
+        with self._store.snapshot() as snapshot:
+            return list(documents_of(snapshot, name))
+
+    async def change_config(self, work: Callable[[WriteUnit], None]) -> None:
+        """Change documents of the database config that are not part of the state."""
+        await self._store.write(work)
+
+    def zones(self, ns: str, key: ShardKey) -> ZoneMap:
+        """The zones of a collection with this key."""
+        with self._store.snapshot() as snapshot:
+            return ZoneMap(key, zone_ranges(snapshot, ns), self._state.shards)
 
     def takes_part_in_balancing(self, ns: str) -> bool:
         """Whether the balancer may move ranges of a collection; clients may set its `noBalance`."""

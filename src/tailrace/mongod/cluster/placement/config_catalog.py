@@ -9,7 +9,7 @@ config.collections  the tracked collections
 config.chunks       their ranges and the owners
 config.settings     settings of the balancer
 config.changelog    changes, the newest last; capped
-config.tags         ranges of zones; always empty
+config.tags         ranges of zones
 =================== ========================================================================================
 
 They are ordinary documents, and their changes are in the config server's oplog. A change of the placement is
@@ -33,7 +33,8 @@ from tailrace.mongod.cluster.placement.config_documents import (
 )
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import Database, PlacementState, Shard, TrackedCollection
-from tailrace.mongod.server.writes.capped import insert_capped
+from tailrace.mongod.cluster.placement.zones import TAGS, follow_collections
+from tailrace.mongod.store.capped import insert_capped
 from tailrace.mongod.store.catalog import Collection as StoredCollection
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -48,7 +49,7 @@ CHANGELOG: Final = "changelog"
 VERSION: Final = "version"
 _CHANGELOG_BYTES: Final = 200 << 20
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {CHANGELOG: {"capped": True, "size": _CHANGELOG_BYTES}}
-_EMPTY: Final = ("tags",)
+_EMPTY: Final = (TAGS,)
 """Collections that tools expect to exist"""
 _INITIAL_FIELDS: Final[dict[str, dict[str, Any]]] = {COLLECTIONS: {"noBalance": False}}
 """Fields of new documents that clients may change afterwards"""
@@ -104,6 +105,7 @@ def write_change(unit: WriteUnit, before: PlacementState, after: PlacementState)
         was = old.get((name, identity), {})
         if document != was:
             _put(unit, name, document, was.keys() - document.keys())
+    follow_collections(unit, before, after)
 
 
 def log_change(unit: WriteUnit, server: str, what: str, ns: str, details: Mapping[str, Any]) -> None:
@@ -202,6 +204,8 @@ def _shard_document(shard: Shard) -> dict[str, Any]:
         "topologyTime": to_timestamp(shard.topology_time),
         "replSetConfigVersion": Int64(-1),
     }
+    if shard.zones:
+        document["tags"] = list(shard.zones)
     if shard.is_draining:
         document["draining"] = True
     return document
@@ -213,6 +217,7 @@ def _shard(document: Mapping[str, Any]) -> Shard:
         document["host"],
         from_timestamp(document["topologyTime"]),
         bool(document.get("draining")),
+        tuple(document.get("tags", ())),
     )
 
 

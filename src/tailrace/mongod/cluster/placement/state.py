@@ -28,6 +28,7 @@ class Shard:
     topology_time: int
     """Cluster time at which it joined"""
     is_draining: bool = False
+    zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

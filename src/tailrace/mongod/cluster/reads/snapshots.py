@@ -1,8 +1,8 @@
 """Stored states of a whole cluster, for read concern `snapshot`."""
 
-from tailrace.mongod.cluster.reads.states import ClusterStates
+from tailrace.mongod.cluster.reads.states import ClusterState, ClusterStates
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
-from tailrace.mongod.server.reads.snapshots import PinnedSnapshot, SnapshotHistory, too_old
+from tailrace.mongod.server.reads.snapshots import PinnedSnapshot, SnapshotHistory
 from tailrace.mongod.store.clock import WallClock
 
 
@@ -20,9 +20,12 @@ class ClusterSnapshots(SnapshotHistory):
             check_not_ahead("atClusterTime", wanted, states.clock.now)
         if found is None:
             # No entry can get an earlier time afterwards, because the writers are paused.
-            state, time = await states.while_paused(lambda: (states.snapshot(), states.clock.now))
-            if wanted is not None and wanted < state.newest_time():
-                state.close()
-                raise too_old(wanted)
+            time, state = await states.while_paused(lambda: _state_at(states, wanted))
             found = self._keep(state, time)
         return self._used(found)
+
+
+def _state_at(states: ClusterStates, wanted: int | None) -> tuple[int, ClusterState]:
+    if wanted is None:
+        return states.clock.now, states.snapshot()
+    return wanted, states.snapshot_at(wanted)

@@ -13,6 +13,7 @@ from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD, PlacementState
 from tailrace.mongod.cluster.reads.cluster_catalog import CatalogMerger, ClusterCatalog
 from tailrace.mongod.cluster.reads.cluster_reader import ClusterReader
+from tailrace.mongod.cluster.reads.earlier_catalog import EarlierCatalog
 from tailrace.mongod.store.catalog import Catalog
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.reader import Reader, Snapshot, State
@@ -51,6 +52,8 @@ class ClusterStates:
         self._merger = CatalogMerger()
         self._readers: WeakSet[ClusterStates] = WeakSet()
         self._numbers: dict[str, int] = {CONFIG_SHARD: 0}
+        self._later: Catalog | None = None
+        """The newest catalog, in states of an earlier time"""
         self.multi_shard_lock = asyncio.Lock()
         """Held while several shards are changed or read as of one moment"""
 
@@ -66,7 +69,14 @@ class ClusterStates:
 
     def snapshot(self) -> ClusterState:
         """The current state of every shard; close it."""
-        snapshots = {name: store.snapshot() for name, store in self._stores.items()}
+        return self._state({name: store.snapshot() for name, store in self._stores.items()})
+
+    def snapshot_at(self, time: int) -> ClusterState:
+        """The state of every shard at a cluster time; call it while the writers are paused, and close it."""
+        states = self.at(time)
+        return states._state({name: store.snapshot_at(time) for name, store in self._stores.items()})
+
+    def _state(self, snapshots: Mapping[str, Snapshot]) -> ClusterState:
         state = self._over(ClusterState, snapshots)
         state._snapshots = snapshots
         return state
@@ -79,6 +89,14 @@ class ClusterStates:
         """States with the placement of this moment, whatever changes later."""
         states = copy(self)
         states._placement = copy(self._placement)
+        return states
+
+    def at(self, time: int) -> "ClusterStates":
+        """States with the placement at a cluster time."""
+        states = copy(self)
+        states._later = self.catalog
+        with self._stores[CONFIG_SHARD].snapshot_at(time) as reader:
+            states._placement = self._placement.at(reader)
         return states
 
     def for_reader(self) -> "ClusterStates":
@@ -114,6 +132,8 @@ class ClusterStates:
         placement = self._known
         newest = self._newest_placement.state
         merged = self._merged({name: reader.catalog for name, reader in readers.items()})
+        if self._later is not None:
+            merged = replace(merged, catalog=EarlierCatalog(merged.catalog, self._later))
         sharded = [own for own in placement.collections.values() if not own.is_unsplittable]
         filters = {
             own.uuid: own.owns

@@ -29,7 +29,6 @@ from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.reads.snapshots import too_old
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.sessions.transaction import State, Transaction, no_such_transaction
 from tailrace.mongod.server.sessions.transaction_rules import namespaces_of
@@ -67,13 +66,14 @@ class ClusterTransaction(Transaction):
         number: int,
         cluster: ClusterParts,
         units: Mapping[str, TransactionUnit],
+        states: ClusterStates | None = None,
         **facts: Any,
     ) -> None:
-        """``units`` are its snapshots by shard, all taken at the moment of this call."""
+        """``units`` are its snapshots by shard, all of one moment; ``states`` have the placement of then."""
         super().__init__(session, number, **facts)
         self._cluster = cluster
         self._units = units
-        self._states = cluster.states.frozen()
+        self._states = states or cluster.states.frozen()
         self._held: list[HeldLocks] = []
         self._names: set[str] = set()
         self.recovery_shard: str | None = None
@@ -223,18 +223,15 @@ class ClusterTransactions(Transactions):
         wanted = context.read_concern.at_cluster_time
 
         def begin() -> ClusterTransaction:
-            units = {name: TransactionUnit(shard.store) for name, shard in cluster.shards.items()}
-            return ClusterTransaction(session, number, cluster, units, **facts)
+            placed = None if wanted is None else states.at(wanted)
+            units = {name: TransactionUnit(shard.store, wanted) for name, shard in cluster.shards.items()}
+            return ClusterTransaction(session, number, cluster, units, placed, **facts)
 
         if wanted is None:
             async with states.multi_shard_lock:
                 return begin()
         check_not_ahead("atClusterTime", wanted, states.clock.now)
-        transaction = await states.while_paused(begin)
-        if wanted < transaction.read_time:
-            transaction.end_as(State.ABORTED)
-            raise too_old(wanted)
-        return transaction
+        return await states.while_paused(begin)
 
     async def _enter(self, context: Context, session: "Session", number: int) -> Transaction:
         if context.entry.ends_transaction and number > session.txn_number:

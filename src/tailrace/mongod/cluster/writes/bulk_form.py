@@ -11,7 +11,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
-from tailrace.mongod.server.reads.listing import listing_reply
+from tailrace.mongod.server.reads.listing import results_reply
 from tailrace.mongod.server.writes.bulk import BulkOperation
 from tailrace.mongod.server.writes.specs import UpdateSpec
 from tailrace.mongod.server.writes.update import id_of
@@ -102,7 +102,7 @@ class BulkForm(Form):
     def reply(self, size: int | None) -> bytes:
         """The reply to the client's command; ``size`` is that of the first batch."""
         results = [encode(self._results[index]) for index in sorted(self._results)]
-        cursor = listing_reply(self._context, _NAMESPACE, results, size)
+        cursor = results_reply(self._context, _NAMESPACE, results, size)
         sums: dict[str, Any] = {"nErrors": len(self._failed)}
         sums |= {name: self._sums[name] for name in _COUNTERS}
         if self._retried:

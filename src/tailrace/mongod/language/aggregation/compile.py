@@ -5,26 +5,22 @@ from typing import Any, Final, NamedTuple
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.stages.user_stages import may_follow
+from tailrace.events.stream_release import SPLIT
+from tailrace.mongod.language.aggregation.first_pass import NamedStage, read_stages
 from tailrace.mongod.language.aggregation.output import MergeTarget, Output, OutTarget
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
-from tailrace.mongod.language.aggregation.stage import Place, Stage, StageType
-from tailrace.mongod.language.aggregation.stage_table import STAGES
+from tailrace.mongod.language.aggregation.stage import Place, Stage
 from tailrace.mongod.language.aggregation.stages.limit_skip import checked_limit, checked_skip
-from tailrace.query.expressions.operands import type_name
-from tailrace.query.stage_names import is_stage
 
-_MAX_STAGES: Final = 1000
 _REFUSED_BY_HOLDER: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
-
-
-class _NamedStage(NamedTuple):
-    name: str
-    spec: Any
 
 
 def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipeline:
     """Compile a pipeline; raises for every fault that does not depend on documents.
+
+    Faults of single stages come first, then whether the stages fit together.
 
     >>> context = PipelineContext("test", "numbers")
     >>> pipeline = compile_pipeline([{"$match": {"n": {"$gt": 1}}}, {"$count": "many"}], context)
@@ -32,49 +28,55 @@ def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipelin
     >>> [decode(raw) for raw in pipeline.run(encode({"n": n}) for n in range(5))]
     [{'many': 3}]
     """
-    named = [_single_stage(stage) for stage in stages]
-    if len(named) > _MAX_STAGES:
-        raise CommandError(7749501, f"Pipeline length must be no longer than {_MAX_STAGES} stages")
-    types = [_stage_type(stage.name) for stage in named]
-    for position, (stage, kind) in enumerate(zip(named, types, strict=True)):
-        _check_place(stage.name, kind, position, len(named), context)
-    _check_collection(named, types, context)
+    named = read_stages(stages, context)
+    if context.in_transaction:
+        _check_transaction(named)
     foreign: set[Namespace] = set()
     compiled: list[Stage] = []
     output: Output | None = None
-    for position, (stage, kind) in enumerate(zip(named, types, strict=True)):
+    for position, stage in enumerate(named):
         scope = StageScope(context, compile_pipeline, _wanted(named[position + 1 :]), foreign)
-        result = kind.compile(stage.name, stage.spec, scope)
+        result = stage.kind.compile(stage.name, stage.spec, scope)
         if isinstance(result, OutTarget | MergeTarget):
             output = result
         else:
             compiled.append(result)
-    brings_documents = bool(types) and types[0].brings_documents
+    _check_collection(named, context)
+    _check_stream(named)
+    if any(stage.name == SPLIT for stage in named[:-1]):
+        raise CommandError(7182802, f"{SPLIT} must be the last stage in the pipeline")
+    for position, stage in enumerate(named):
+        _check_place(stage, position, len(named), context)
+    brings_documents = bool(named) and named[0].kind.brings_documents
     return Pipeline(compiled, not brings_documents, output, frozenset(foreign))
 
 
-def _single_stage(stage: Any) -> _NamedStage:
-    if not isinstance(stage, Mapping):
-        raise CommandError(
-            ErrorCode.TypeMismatch,
-            f"Each element of the 'pipeline' array must be an object, not {type_name(stage)}",
-        )
-    if len(stage) != 1:
-        raise CommandError(40323, "A pipeline stage specification object must contain exactly one field.")
-    ((name, spec),) = stage.items()
-    return _NamedStage(name, spec)
+def _check_transaction(stages: Sequence[NamedStage]) -> None:
+    for stage in stages:
+        if not stage.kind.in_transaction:
+            raise CommandError(
+                ErrorCode.OperationNotSupportedInTransaction,
+                f"Stage not supported inside of a multi-document transaction: {stage.name}",
+            )
 
 
-def _stage_type(name: str) -> StageType:
-    kind = STAGES.get(name)
-    if kind is not None:
-        return kind
-    if is_stage(name):
-        raise CommandError(ErrorCode.CommandNotSupported, f"the stage {name} is not supported")
-    raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
+def _check_stream(stages: Sequence[NamedStage]) -> None:
+    """Refuse stages that a change stream may not have, and those that only a change stream may have."""
+    if not stages or stages[0].name != "$changeStream":
+        if any(stage.name == SPLIT for stage in stages):
+            raise CommandError(
+                ErrorCode.IllegalOperation, f"{SPLIT} can only be used in a $changeStream pipeline"
+            )
+        return
+    for stage in stages[1:]:
+        if stage.name != "$changeStream" and not may_follow(stage.name, stage.spec):
+            raise CommandError(
+                ErrorCode.IllegalOperation, f"{stage.name} is not permitted in a $changeStream pipeline"
+            )
 
 
-def _check_place(name: str, kind: StageType, position: int, count: int, context: PipelineContext) -> None:
+def _check_place(stage: NamedStage, position: int, count: int, context: PipelineContext) -> None:
+    name, kind = stage.name, stage.kind
     holder = context.holder
     if holder is not None and holder in kind.refused_in:
         inside = f"a {holder} stage" if holder == "$facet" else f"a {holder}'s sub-pipeline"
@@ -83,38 +85,37 @@ def _check_place(name: str, kind: StageType, position: int, count: int, context:
         raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
     if kind.place is Place.LAST and position != count - 1:
         raise CommandError(40601, f"{name} can only be the final stage in the pipeline")
-    if context.in_transaction and not kind.in_transaction:
-        raise CommandError(
-            ErrorCode.OperationNotSupportedInTransaction,
-            f"Stage not supported inside of a multi-document transaction: {name}",
-        )
 
 
-def _check_collection(
-    stages: Sequence[_NamedStage], types: Sequence[StageType], context: PipelineContext
-) -> None:
+def _check_collection(stages: Sequence[NamedStage], context: PipelineContext) -> None:
     """Check that a collection is given exactly if the first stage needs one."""
     first = stages[0].name if stages else None
-    if types and types[0].is_collectionless:
+    if stages and stages[0].kind.is_collectionless:
         if context.collection is not None:
             raise CommandError(
                 ErrorCode.InvalidNamespace,
                 f"{first} must be run with {{aggregate: 1}}, not on a collection",
             )
-    elif context.collection is None and context.holder is None:
+    elif context.collection is None and context.holder is None and first != "$changeStream":
         what = "an empty pipeline" if first is None else f"'{first}'; a collection is required"
         raise CommandError(ErrorCode.InvalidNamespace, f"{{aggregate: 1}} is not valid for {what}.")
 
 
-def _wanted(following: Sequence[_NamedStage]) -> int | None:
-    """How many documents the following stages take: a `$limit` there, plus what is skipped before it."""
+def _wanted(following: Sequence[NamedStage]) -> int | None:
+    """How many documents the following stages take: a `$limit` there, plus what is skipped before it.
+
+    None, too, if one of them is faulty: its own compilation reports that.
+    """
     skipped = 0
-    for name, spec in following:
-        if name == "$limit":
-            return skipped + checked_limit(name, spec)
-        if name != "$skip":
-            return None
-        skipped += checked_skip(name, spec)
+    try:
+        for name, spec, _ in following:
+            if name == "$limit":
+                return skipped + checked_limit(name, spec)
+            if name != "$skip":
+                return None
+            skipped += checked_skip(name, spec)
+    except CommandError:
+        return None
     return None
 
 

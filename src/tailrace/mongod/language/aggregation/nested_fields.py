@@ -7,6 +7,7 @@ from typing import Any
 
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.query.missing import MISSING
+from tailrace.query.placed import with_field
 
 
 def get_nested(document: Document, components: tuple[str, ...]) -> Any:
@@ -30,12 +31,10 @@ def set_nested(document: Document, components: tuple[str, ...], value: Any) -> D
     ({'a': {'x': 1, 'y': 3}, 'b': 2}, {'a': {'b': 2}})
     """
     name, *rest = components
-    result = dict(document)
     if rest:
         below = document.get(name)
         value = set_nested(below if isinstance(below, dict) else {}, tuple(rest), value)
-    result[name] = value
-    return result
+    return with_field(document, name, value)
 
 
 def without_nested(document: Document, components: tuple[str, ...]) -> Document:
@@ -46,8 +45,8 @@ def without_nested(document: Document, components: tuple[str, ...]) -> Document:
     """
     name, *rest = components
     if not rest:
-        return {key: value for key, value in document.items() if key != name}
+        return with_field(document, name, MISSING)
     below = document.get(name)
     if not isinstance(below, dict):
         return document
-    return {**document, name: without_nested(below, tuple(rest))}
+    return with_field(document, name, without_nested(below, tuple(rest)))

@@ -10,6 +10,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.services import NoServices, Services
+from tailrace.query.dialect import Dialect
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.reshape.stage import StageContext
@@ -29,6 +30,14 @@ class PipelineContext:
     collation: Collating | None = None
     services: Services = field(default_factory=NoServices)
     in_transaction: bool = False
+    has_stage: Callable[[str], bool] = lambda _name: True
+    """Whether the release that is imitated has a stage of this name"""
+    search_error: int = ErrorCode.SearchNotEnabled
+    """The code of `$search` and similar stages, which need a process that does not exist here"""
+    read_stream: Callable[[Any, str, str | None], None] = lambda _spec, _database, _collection: None
+    """Checks the specification of a `$changeStream` on a database or a collection"""
+    undefined_is_null: bool = False
+    """Whether null finds undefined, as before MongoDB 8.0."""
     holder: str | None = None
     """The stage that contains the pipeline, if there is one"""
     depth: int = 0
@@ -65,7 +74,9 @@ class StageScope:
     @property
     def expressions(self) -> StageContext:
         """The context for stages that reshape one document."""
-        return StageContext(self.context.variables, self.context.collation)
+        context = self.context
+        dialect = Dialect(undefined_is_null=context.undefined_is_null)
+        return StageContext(context.variables, context.collation, dialect)
 
     def parse(self, spec: Any) -> Expression:
         """Compile an expression of the stage."""

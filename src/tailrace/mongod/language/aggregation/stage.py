@@ -9,7 +9,7 @@ from tailrace.mongod.language.aggregation.output import Output
 from tailrace.mongod.language.aggregation.rows import Rows
 
 if TYPE_CHECKING:
-    from tailrace.mongod.language.aggregation.scope import StageScope
+    from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 
 Stage: TypeAlias = Callable[[Rows], Rows]
 """Rows in, rows out, lazily. A stage that needs all rows first collects them when its first result is
@@ -17,6 +17,11 @@ requested, and passes pauses on meanwhile. It holds them in memory, without a li
 
 HOLDERS: Final = ("$facet", "$lookup", "$unionWith")
 """The stages that contain pipelines; each refuses some stages there, with its own code"""
+
+
+Check: TypeAlias = Callable[[str, Any, "PipelineContext"], None]
+"""Takes a stage's name, its specification and the pipeline's context; raises for what is found wrong before
+any stage is compiled."""
 
 
 class Place(Enum):
@@ -36,6 +41,8 @@ class StageType:
 
     A stage that writes compiles to the description of its target.
     """
+    check: Check | None = None
+    """What is checked of all stages of a pipeline before the first of them is compiled"""
     place: Place = Place.ANYWHERE
     refused_in: frozenset[str] = frozenset()
     """Which of `HOLDERS` refuse it"""

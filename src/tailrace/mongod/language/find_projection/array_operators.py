@@ -40,22 +40,13 @@ class Slice:
 
 
 def parse_slice(argument: Any) -> Slice | None:
-    """``n`` or ``[skip, n]``; None if the argument is that of the expression ``$slice``."""
+    """``n`` or ``[skip, n]``; None if the argument must be that of the expression ``$slice``."""
     if is_number(argument):
         return Slice(None, _int32(argument))
-    if not isinstance(argument, list):
-        raise CommandError(31273, "$slice only supports numbers and [skip, limit] arrays")
-    if not argument or not is_number(argument[0]):
-        # The first element is an expression for an array: {$slice: ["$field", n]}.
+    if not isinstance(argument, list) or len(argument) != 2 or not all(map(is_number, argument)):
         return None
-    if len(argument) != 2:
-        raise CommandError(31272, "the array of a $slice must be [skip, limit]")
-    skip, limit = argument
-    if not is_number(limit):
-        raise CommandError(31258, f"$slice expects its limit to be a number, got {type_name(limit)}")
-    if _int32(limit) <= 0:
-        raise CommandError(31259, f"$slice expects its limit to be positive, got {limit}")
-    return Slice(_int32(skip), _int32(limit))
+    skip, limit = map(_int32, argument)
+    return Slice(skip, limit) if limit > 0 else None
 
 
 def _int32(value: Number) -> int:

@@ -10,17 +10,19 @@ from tailrace.mongod.language.find_projection.array_operators import (
     parse_elem_match,
     parse_slice,
 )
-from tailrace.mongod.language.find_projection.projection import Document, FindProjection
+from tailrace.mongod.language.find_projection.projection import METADATA, Document, FindProjection
 from tailrace.mongod.language.find_projection.raw_fields import RawProjection, drop_fields, keep_fields
 from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.metadata import no_metadata
 from tailrace.query.expressions.operands import is_number, is_truthy
 from tailrace.query.expressions.operators import OPERATORS
-from tailrace.query.expressions.scope import Collating
+from tailrace.query.expressions.scope import Collating, Constant
 from tailrace.query.match import Matcher
+from tailrace.query.missing import MISSING
+from tailrace.query.reshape.computed import NOT_COMPUTED
 from tailrace.query.reshape.path_tree import PathTree
-from tailrace.query.reshape.projection_tree import NOT_COMPUTED, Exclusion, Inclusion, Projection
+from tailrace.query.reshape.projection_tree import Exclusion, Inclusion, Projection
 from tailrace.query.reshape.stage import StageContext
 
 _ID: Final = ("_id",)
@@ -75,6 +77,7 @@ class _Reader:
         self._paths: Projection = PathTree()
         self._slices: list[tuple[Components, Slice]] = []
         self._positional: tuple[Components, Matcher] | None = None
+        self._metadata: list[tuple[str, str]] = []
         self._has_elem_match = False
         self._kind: str | None = None
         self._keeps_id: bool | None = None
@@ -86,12 +89,12 @@ class _Reader:
         if is_positional:
             self._read_positional(components, value)
         elif isinstance(value, bool) or is_number(value):
+            self._paths.add(components, NOT_COMPUTED)
             if components == _ID:
                 self._keeps_id = is_truthy(value)
             else:
                 self._agree(components, _INCLUSION if is_truthy(value) else _EXCLUSION)
             self._is_plain = self._is_plain and len(components) == 1
-            self._paths.add(components, NOT_COMPUTED)
         elif isinstance(value, Mapping):
             self._read_operator(components, value)
         else:
@@ -123,7 +126,10 @@ class _Reader:
             self._has_elem_match = True
             self._compute(components, parse_elem_match(components, argument, self._context), 31252)
         elif name == "$meta":
-            raise no_metadata(argument)
+            if argument not in METADATA or len(components) > 1:
+                raise no_metadata(argument)
+            self._metadata.append((components[0], argument))
+            self._paths.add(components, Constant(MISSING))
         elif name not in OPERATORS:
             raise CommandError(31325, f"Unknown expression {name}")
         else:
@@ -149,7 +155,8 @@ class _Reader:
         kind = self._kind
         if kind is None:
             # A $slice without other fields keeps all of them.
-            kind = _INCLUSION if self._keeps_id and not self._slices else _EXCLUSION
+            keeps_all = self._slices or self._metadata
+            kind = _INCLUSION if self._keeps_id and not keeps_all else _EXCLUSION
         entries = self._paths.entries
         if self._keeps_id is not None and self._keeps_id != (kind == _INCLUSION):
             del entries["_id"]
@@ -158,12 +165,13 @@ class _Reader:
         if kind == _EXCLUSION:
             for components, _ in self._slices:
                 _forget(self._paths, components)
-        is_plain = self._is_plain and not self._slices and self._positional is None
+        is_plain = self._is_plain and not self._slices and not self._metadata and self._positional is None
         return FindProjection(
             self._reshape(kind),
             self._slices,
             self._positional,
             self._on_bytes(kind) if is_plain else None,
+            self._metadata,
         )
 
     def _reshape(self, kind: str) -> Callable[[Document], Document]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tailrace.bson.documents import decode, encode
 from tailrace.mongod.language.find_projection.array_operators import Components, Slice, at_position
@@ -10,6 +10,7 @@ from tailrace.mongod.language.find_projection.raw_fields import RawProjection
 from tailrace.query.match import Matcher
 
 Document: TypeAlias = dict[str, Any]
+METADATA: Final = ("recordId", "indexKey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class FindProjection:
     positional: tuple[Components, Matcher] | None = None
     on_bytes: RawProjection | None = None
     """The whole projection, if it can be done without decoding."""
+    metadata: Sequence[tuple[str, str]] = ()
+    """Fields that the caller sets to metadata of the record, each one of `METADATA`."""
 
     def apply(self, raw: bytes, document: Document | None = None) -> bytes:
         """The projected document; pass ``document`` if it is decoded already."""

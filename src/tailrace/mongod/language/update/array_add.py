@@ -1,6 +1,7 @@
 """Operators that add elements to an array: ``$push`` and ``$addToSet``.
 
-Elements appended to a non-empty array are logged one by one; otherwise the log has the whole new array.
+Elements that `$push` appends to a non-empty array are logged one by one; otherwise the log has the whole new
+array.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,6 @@ from tailrace.mongod.language.update.operator import (
     Outcome,
     Path,
     UpdateContext,
-    changed_unless_same,
     checked_array,
 )
 from tailrace.mongod.language.update.path import element_index
@@ -43,7 +43,8 @@ def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operat
         if current is MISSING:
             return Changed(_not_among([], values, options.string_key))
         array = checked_array("$addToSet", current, path)
-        return _appended(array, _not_among(array, values, options.string_key))
+        new = _not_among(array, values, options.string_key)
+        return Changed(array + new) if new else UNCHANGED
 
     return Operator(apply)
 
@@ -60,10 +61,6 @@ def _not_among(array: Iterable[Any], values: Iterable[Any], string_key: StringKe
     return new
 
 
-def _appended(array: list[Any], new: list[Any]) -> Outcome:
-    return Changed(array + new, appended_from=len(array) or None) if new else UNCHANGED
-
-
 @dataclass(frozen=True, slots=True)
 class _Clauses:
     """The clauses of ``$push`` besides ``$each``."""
@@ -74,8 +71,8 @@ class _Clauses:
 
     def push(self, array: list[Any], values: list[Any]) -> list[Any]:
         """Insert, then sort, then slice."""
-        position = len(array) if self.position is None else self.position
         # As in Python, a negative position counts from the end, and positions are cut to the array's length.
+        position = len(array) if self.position is None else self.position
         result = [*array[:position], *values, *array[position:]]
         if self.sort is not None:
             result = self.sort(result)
@@ -83,11 +80,24 @@ class _Clauses:
             return result
         return result[: self.slice] if self.slice >= 0 else result[self.slice :]
 
+    def pushed(self, array: list[Any], values: list[Any]) -> Outcome:
+        """The outcome for an array; a sort or a cut counts as a change, even if the result is equal."""
+        result = self.push(array, values)
+        is_cut = len(result) < len(array) + len(values)
+        if not (values or is_cut or (self.sort is not None and array)):
+            return UNCHANGED
+        is_at_end = self.position is None or self.position > len(array)
+        is_appended = bool(values) and is_at_end and self.sort is None and not is_cut
+        return Changed(result, appended_from=(len(array) or None) if is_appended else None)
+
+
+_NO_CLAUSES: Final = _Clauses(None, None, None)
+
 
 def compile_push(path: str, value: Any, options: CompileOptions) -> Operator:
     """``$push`` takes a value, or ``{$each: [...], $position, $slice, $sort}``."""
     if not isinstance(value, Mapping) or "$each" not in value:
-        return _push([value], None)
+        return _push([value], _NO_CLAUSES)
     for name in value:
         if name not in _CLAUSES:
             raise CommandError(ErrorCode.BadValue, f"$push of {path!r} has an unknown clause {name!r}")
@@ -95,21 +105,16 @@ def compile_push(path: str, value: Any, options: CompileOptions) -> Operator:
     if not isinstance(values, list):
         message = f"$each in $push of {path!r} must be an array, not {type_name(values)}"
         raise CommandError(ErrorCode.BadValue, message)
-    if len(value) == 1:
-        return _push(values, None)
     sort = _compile_sort(path, value["$sort"], options.string_key) if "$sort" in value else None
     position, cut = _integer_clause(path, value, "$position"), _integer_clause(path, value, "$slice")
     return _push(values, _Clauses(position, cut, sort))
 
 
-def _push(values: list[Any], clauses: _Clauses | None) -> Operator:
+def _push(values: list[Any], clauses: _Clauses) -> Operator:
     def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
         if current is MISSING:
-            return Changed(values if clauses is None else clauses.push([], values))
-        array = checked_array("$push", current, path)
-        if clauses is None:
-            return _appended(array, values)
-        return changed_unless_same(array, clauses.push(array, values))
+            return Changed(clauses.push([], values))
+        return clauses.pushed(checked_array("$push", current, path), values)
 
     return Operator(apply)
 

@@ -14,11 +14,11 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import CompileOptions
 from tailrace.mongod.language.update.path import is_array_filter
+from tailrace.mongod.language.update.query_features import check_features
 from tailrace.query.match import compile_match
 
 _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9]*\Z")
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
-_NOT_ALLOWED: Final = frozenset({"$expr", "$where", "$text", "$jsonSchema"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,12 @@ def compile_array_filters(specs: Iterable[Any], options: CompileOptions) -> dict
         if not isinstance(spec, Mapping):
             message = f"an array filter must be an object, not {type_name(spec)}"
             raise CommandError(ErrorCode.TypeMismatch, message)
+        check_features(spec)
+        matcher = compile_match(spec, variables=options.variables, collation=options.collation)
         identifier = _identifier_of(spec)
         if identifier in filters:
             message = f"more than one array filter has the top-level field name {identifier!r}"
             raise CommandError(ErrorCode.FailedToParse, message)
-        matcher = compile_match(spec, variables=options.variables, collation=options.collation)
         filters[identifier] = ArrayFilter(identifier, matcher)
     return filters
 
@@ -66,8 +67,6 @@ def _identifier_of(spec: Mapping[str, Any]) -> str:
 
 def _top_level_names(spec: Mapping[str, Any]) -> Iterator[str]:
     for name, value in spec.items():
-        if name in _NOT_ALLOWED:
-            raise CommandError(ErrorCode.QueryFeatureNotAllowed, f"{name} is not allowed in an array filter")
         if name in _LOGICAL and isinstance(value, list):
             for clause in value:
                 if isinstance(clause, Mapping):
@@ -76,17 +75,19 @@ def _top_level_names(spec: Mapping[str, Any]) -> Iterator[str]:
             yield name.split(".")[0]
 
 
-def check_identifiers(paths: Iterable[tuple[str, ...]], filters: Mapping[str, ArrayFilter]) -> None:
-    """Refuse an identifier without a filter and a filter that is not used."""
-    unused = set(filters)
-    for components in paths:
-        for component in filter(is_array_filter, components):
-            identifier = component[2:-1]
-            if identifier and identifier not in filters:
-                path = ".".join(components)
-                message = f"no array filter found for identifier {identifier!r} in path {path!r}"
-                raise CommandError(ErrorCode.BadValue, message)
-            unused.discard(identifier)
+def used_identifiers(components: tuple[str, ...], filters: Mapping[str, ArrayFilter]) -> set[str]:
+    """The identifiers in a path; raises if one has no filter."""
+    used = {component[2:-1] for component in filter(is_array_filter, components)} - {""}
+    for identifier in used:
+        if identifier not in filters:
+            path = ".".join(components)
+            message = f"No array filter found for identifier '{identifier}' in path '{path}'"
+            raise CommandError(ErrorCode.BadValue, message)
+    return used
+
+
+def check_all_used(unused: set[str]) -> None:
+    """Refuse a filter that no path uses."""
     if unused:
         message = f"the array filter for identifier {min(unused)!r} was not used in the update"
         raise CommandError(ErrorCode.FailedToParse, message)

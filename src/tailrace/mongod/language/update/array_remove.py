@@ -21,12 +21,14 @@ from tailrace.mongod.language.update.operator import (
     UpdateContext,
     checked_array,
 )
+from tailrace.mongod.language.update.query_features import check_features
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.match import compile_match
+from tailrace.query.match.operators import FIELD_OPERATORS
 from tailrace.query.missing import MISSING, Missing
 
-# Operators at the top level of a query, without a path.
-_TOP_LEVEL: Final = frozenset({"$and", "$or", "$nor", "$expr", "$where", "$text", "$comment", "$jsonSchema"})
+_NOT_ON_ELEMENTS: Final = frozenset({"$not", "$where"})
+"""Operators on fields that a condition on elements cannot begin with"""
 
 
 def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
@@ -61,10 +63,11 @@ def compile_pull(_path: str, value: Any, options: CompileOptions) -> Operator:
 
 def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool]:
     first = next(iter(value), "") if isinstance(value, Mapping) else ""
-    if isinstance(value, Regex) or (first.startswith("$") and first not in _TOP_LEVEL):
+    if isinstance(value, Regex) or (first in FIELD_OPERATORS and first not in _NOT_ON_ELEMENTS):
         matches = compile_match({"": value}, variables=options.variables, collation=options.collation)
         return lambda item: matches({"": item})
     if isinstance(value, Mapping):
+        check_features(value)
         query = compile_match(value, variables=options.variables, collation=options.collation)
         return lambda item: isinstance(item, dict) and query(item)
     return lambda item: equal(item, value, options.string_key)

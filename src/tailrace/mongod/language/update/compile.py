@@ -12,6 +12,7 @@ from bson import DatetimeMS, Timestamp
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.language.update.array_filters import compile_array_filters
 from tailrace.mongod.language.update.modifiers import ModifierUpdate
 from tailrace.mongod.language.update.operator import CompileOptions, UpdateContext, UpdateResult
 from tailrace.mongod.language.update.pipeline import PipelineUpdate
@@ -67,19 +68,16 @@ def compile_update(
     """
     string_key = None if collation is None else collation.string_key
     options = CompileOptions(string_key, collation, variables)
-    filters = list(array_filters)
+    filters = compile_array_filters(array_filters, options)
     if isinstance(spec, list):
-        _refuse_filters(filters, "pipeline")
+        if filters:
+            raise CommandError(
+                ErrorCode.FailedToParse, "arrayFilters may not be specified for pipeline-style updates"
+            )
         return Update(PipelineUpdate(spec, options))
     if not isinstance(spec, Mapping):
         message = f"an update must be an object or an array, not {type_name(spec)}"
         raise CommandError(ErrorCode.FailedToParse, message)
     if next(iter(spec), "").startswith("$"):
         return Update(ModifierUpdate(spec, filters, options))
-    _refuse_filters(filters, "replacement")
     return Update(ReplacementUpdate(spec))
-
-
-def _refuse_filters(filters: list[Any], kind: str) -> None:
-    if filters:
-        raise CommandError(ErrorCode.FailedToParse, f"arrayFilters cannot be used with a {kind} update")

@@ -1,6 +1,6 @@
 """Checks of a document before it is stored after an update."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bson import Regex
@@ -10,8 +10,9 @@ from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import Path, dotted
-from tailrace.mongod.language.update.path import check_top_level_name
+from tailrace.query.expressions.operands import is_string
 
+_DB_REF_NAMES: Final = frozenset({"$ref", "$id", "$db"})
 MAX_DEPTH: Final = 180
 """The nesting limit of stored documents; the rest up to BSON's 200 is for the messages around them."""
 
@@ -39,6 +40,16 @@ def check_id(before: dict[str, Any], after: dict[str, Any]) -> None:
         check_new_id(after["_id"])
 
 
+def check_no_array_id(document: Mapping[str, Any]) -> None:
+    """Refuse a whole document to insert whose ``_id`` is an array."""
+    if isinstance(document.get("_id"), list):
+        message = (
+            "After applying the update to the document, the (immutable) field '_id' was found to be an array "
+            "or array descendant."
+        )
+        raise CommandError(ErrorCode.NotSingleValueField, message)
+
+
 def check_new_id(value: Any) -> None:
     """Refuse a value that cannot be an ``_id``."""
     if isinstance(value, list | Regex | Undefined):
@@ -51,11 +62,36 @@ def check_new_id(value: Any) -> None:
                 raise CommandError(ErrorCode.DollarPrefixedFieldName, message)
 
 
-def check_whole_document(document: dict[str, Any]) -> None:
-    """Check a replacement document."""
-    for name in document:
-        check_top_level_name(name)
-    check_depth(document, 0)
+def check_dollar_names(document: dict[str, Any], names: Iterable[str]) -> None:
+    """Refuse those of the names, top-level fields of the document, that start with a dollar sign.
+
+    Allowed is a DBRef: `$ref`, then `$id`, then perhaps `$db`. Inserted documents may have any names.
+    """
+    for name in names:
+        if name.startswith("$"):
+            _check_dollar_name(document, name)
+
+
+def _check_dollar_name(document: dict[str, Any], name: str) -> None:
+    if name not in _DB_REF_NAMES:
+        message = (
+            f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an "
+            "update's replacement document. Consider using an aggregation pipeline with $replaceWith."
+        )
+        raise CommandError(ErrorCode.DollarPrefixedFieldName, message)
+    fields = list(document)
+    place = fields.index(name)
+    problem = None
+    if name != "$id" and not is_string(document[name]):
+        problem = f"The DBRef {name} field must be a String, not a {type_name(document[name])}"
+    elif name == "$ref" and fields[place + 1 : place + 2] != ["$id"]:
+        problem = "The DBRef $ref field must be followed by a $id field"
+    elif name != "$ref":
+        before = "$ref" if name == "$id" else "$id"
+        if fields[place - 1] != before:
+            problem = f"Found {name} field without a {before} before it, which is invalid."
+    if problem is not None:
+        raise CommandError(ErrorCode.InvalidDBRef, problem)
 
 
 def with_id_first(document: dict[str, Any]) -> dict[str, Any]:

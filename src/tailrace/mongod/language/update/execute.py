@@ -4,8 +4,9 @@ The given document is not changed: every container on a path is copied before it
 created as documents, and only if an operator below them sets a value; the log then has the topmost new field
 with its contents. For an index beyond the end of an array the gap is filled with null.
 
-Through ``$[]`` and ``$[<identifier>]`` several elements may change. If one does, the log has that whole
-element; if several do, it has the whole array.
+Through ``$[]`` and ``$[<identifier>]`` several elements may change. If they select one element, its changes
+are logged by their own paths. If they select several and one changes, the log has that whole element; if
+several change, it has the whole array.
 """
 
 from collections.abc import Mapping
@@ -24,9 +25,7 @@ from tailrace.mongod.language.update.tree import (
     Elements,
     Leaf,
     Node,
-    has_effect,
     merge,
-    needs_path,
     with_position,
 )
 from tailrace.query.missing import MISSING
@@ -71,7 +70,7 @@ class Execution:
     def _apply_node(self, node: Node, container: Any, name: str, path: Path, log: ChangeLog | None) -> bool:
         key: str | int | None = name if isinstance(container, dict) else element_index(name)
         if key is None:
-            return self._blocked(node, name, path, container)
+            return self._blocked(node, (*path, name), container)
         inner = (*path, key)
         current = _value_at(container, key)
         if isinstance(node, Leaf):
@@ -85,18 +84,27 @@ class Execution:
             _write(container, key, created, inner, log)
             return True
         if not isinstance(current, dict | list):
-            return self._blocked(node, next(iter(node.children)), inner, current)
+            return self._blocked(node, inner, current)
         copied = current.copy()
         if not self._apply_branch(node, copied, inner, log):
             return False
         container[key] = copied
         return True
 
-    def _blocked(self, node: Node, name: str, path: Path, value: Any) -> bool:
-        """Handle a path that ends at a value without fields."""
-        if needs_path(node, self._context):
-            message = f"cannot create field {name!r} in element {{{path[-1]}: {value!r}}}"
-            raise CommandError(ErrorCode.PathNotViable, message)
+    def _blocked(self, node: Node, path: Path, value: Any) -> bool:
+        """Handle paths through a value without fields: raise if one of them needs a field there."""
+        if isinstance(node, Elements):
+            raise _no_array(path, MISSING)
+        if isinstance(node, Leaf):
+            operator = node.operator
+            if not operator.tolerates_blocked_path and not operator.is_skipped(self._context):
+                message = f"Cannot create field '{path[-1]}' in element {{{dotted(path[:-1])}: {value!r}}}"
+                raise CommandError(ErrorCode.PathNotViable, message)
+            return False
+        if POSITIONAL in node.children:
+            self._matched_position()
+        for name, child in node.children.items():
+            self._blocked(child, (*path, name), value)
         return False
 
     def _apply_leaf(
@@ -108,6 +116,11 @@ class Execution:
         outcome = operator.apply(current, path, self._context)
         if outcome is UNCHANGED:
             return False
+        if path[0] == "_id" and "_id" in self._context.original:
+            message = (
+                f"Performing an update on the path '{dotted(path)}' would modify the immutable field '_id'"
+            )
+            raise CommandError(ErrorCode.ImmutableField, message)
         if outcome is REMOVED:
             return _remove(container, key, path, log if operator.is_removal_logged else None)
         check_depth(outcome.value, len(path), path)
@@ -126,22 +139,23 @@ class Execution:
         self, node: Elements, container: Any, key: str | int, current: Any, path: Path, log: ChangeLog | None
     ) -> bool:
         if not isinstance(current, list):
-            if not has_effect(node, self._context):
-                return False
-            problem = "does not exist" if current is MISSING else "is not an array"
-            message = f"the path {dotted(path)!r} {problem}, so its elements cannot be updated"
-            raise CommandError(ErrorCode.BadValue, message)
+            raise _no_array(path, current)
         items = current.copy()
-        changed = [
-            index
+        selected = [
+            (index, chosen)
             for index, item in enumerate(current)
             if (chosen := self._chosen(node, item, (*path, index))) is not None
-            and self._apply_node(chosen, items, str(index), path, None)
+        ]
+        logs_itself = len(selected) == 1
+        changed = [
+            index
+            for index, chosen in selected
+            if self._apply_node(chosen, items, str(index), path, log if logs_itself else None)
         ]
         if not changed:
             return False
         container[key] = items
-        if log is not None:
+        if log is not None and not logs_itself:
             if len(changed) == 1:
                 log.updated((*path, changed[0]), items[changed[0]])
             else:
@@ -156,6 +170,14 @@ class Execution:
             if not identifier or self._filters[identifier].matches(item)
         ]
         return reduce(lambda left, right: merge(left, right, dotted(path)), matching) if matching else None
+
+
+def _no_array(path: Path, found: Any) -> CommandError:
+    if found is MISSING:
+        message = f"The path '{dotted(path)}' must exist in the document in order to apply array updates."
+    else:
+        message = f"Cannot apply array updates to non-array element {path[-1]}: {found!r}"
+    return CommandError(ErrorCode.BadValue, message)
 
 
 def _value_at(container: Any, key: Any) -> Any:
@@ -185,14 +207,15 @@ def _write(container: Any, key: Any, value: Any, path: Path, log: ChangeLog | No
 
 
 def _remove(container: Any, key: Any, path: Path, log: ChangeLog | None) -> bool:
-    """Remove a field of a document; an element of an array becomes null, to keep the indexes of others."""
+    """Remove a field of a document; an element of an array becomes null, to keep the indexes of others.
+
+    As on a server, this counts as a change even if the element is null.
+    """
     if isinstance(container, dict):
         del container[key]
         if log is not None:
             log.deleted(path)
         return True
-    if container[key] is None:
-        return False
     container[key] = None
     if log is not None:
         log.updated(path, None)

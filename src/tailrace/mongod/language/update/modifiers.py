@@ -1,19 +1,23 @@
 """Updates made of operators: ``{$set: {...}, $inc: {...}}``."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update import array_add, array_remove, fields, numeric
-from tailrace.mongod.language.update.array_filters import check_identifiers, compile_array_filters
-from tailrace.mongod.language.update.document_checks import check_id
+from tailrace.mongod.language.update.array_filters import (
+    ArrayFilter,
+    check_all_used,
+    used_identifiers,
+)
+from tailrace.mongod.language.update.document_checks import check_dollar_names, check_id
 from tailrace.mongod.language.update.execute import Execution
 from tailrace.mongod.language.update.operator import CompileOptions, Operator, UpdateContext, UpdateResult
 from tailrace.mongod.language.update.path import parse_path
 from tailrace.mongod.language.update.rename import compile_rename
-from tailrace.mongod.language.update.tree import Branch, add, sort
+from tailrace.mongod.language.update.tree import Branch, Leaf, add, sorted_children
 
 Compiler: TypeAlias = Callable[[str, Any, CompileOptions], Operator]
 """From an operator's path and argument to the operator; raises for a wrong argument."""
@@ -41,33 +45,44 @@ class ModifierUpdate:
     """A compiled update with operators."""
 
     def __init__(
-        self, spec: Mapping[str, Any], array_filters: Iterable[Any], options: CompileOptions
+        self, spec: Mapping[str, Any], filters: Mapping[str, ArrayFilter], options: CompileOptions
     ) -> None:
-        operators = _compile_operators(spec, options)
-        self._filters = compile_array_filters(array_filters, options)
+        self._filters = filters
         root = Branch()
-        paths = []
-        for path, operator in operators:
+        unused = set(self._filters)
+        # One by one: of several faults the first in the update is reported.
+        for path, operator in _compiled_operators(spec, options):
             components = parse_path(path)
-            paths.append(components)
+            unused -= used_identifiers(components, self._filters)
             add(root, components, operator)
-        check_identifiers(paths, self._filters)
-        self._root = sort(root)
+        check_all_used(unused)
+        self._root = Branch(sorted_children(root))
+        self._dollar_names = [name for name in root.children if name.startswith("$")]
 
     def apply(self, context: UpdateContext) -> UpdateResult:
         """The document after the update, and the diff to log."""
         execution = Execution(self._filters, context)
-        assert isinstance(self._root, Branch)
         document = execution.run(self._root)
         diff = execution.log.to_diff()
         if diff is None:
             return UpdateResult(context.original, None, is_replacement=False, modified=False)
         check_id(context.original, document)
+        if not context.is_upsert_insert:
+            check_dollar_names(document, self._written_dollar_names(context.original, document))
         return UpdateResult(document, diff, is_replacement=False, modified=True)
 
+    def _written_dollar_names(self, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+        """The top-level fields with such names that were set as a whole, or created."""
+        return [
+            name
+            for name in self._dollar_names
+            if name in after
+            and (name not in before or isinstance(self._root.children[name], Leaf))
+            and after[name] is not before.get(name)
+        ]
 
-def _compile_operators(spec: Mapping[str, Any], options: CompileOptions) -> list[tuple[str, Operator]]:
-    operators: list[tuple[str, Operator]] = []
+
+def _compiled_operators(spec: Mapping[str, Any], options: CompileOptions) -> Iterator[tuple[str, Operator]]:
     for name, arguments in spec.items():
         compiler = _COMPILERS.get(name)
         if compiler is None and name != _RENAME:
@@ -77,7 +92,6 @@ def _compile_operators(spec: Mapping[str, Any], options: CompileOptions) -> list
             raise CommandError(ErrorCode.FailedToParse, message)
         for path, value in arguments.items():
             if compiler is None:
-                operators += compile_rename(path, value)
+                yield from compile_rename(path, value)
             else:
-                operators.append((path, compiler(path, value, options)))
-    return operators
+                yield path, compiler(path, value, options)

@@ -4,12 +4,13 @@ The result of arithmetic has the wider type of its operands; an int32 that overf
 int64 that overflows is an error. ``$min`` and ``$max`` use BSON order, across types.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from bson import Decimal128, Int64
 
-from tailrace.bson.compare import compare, type_name
+from tailrace.bson.compare import compare, equal, type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import (
@@ -81,7 +82,7 @@ def _arithmetic(
         if result is None:
             message = f"{name} of {operand} to the value {current} of {dotted(path)!r} overflows"
             raise CommandError(ErrorCode.BadValue, message)
-        return changed_unless_same(current, result)
+        return UNCHANGED if _is_same(current, result) else Changed(result)
 
     return Operator(apply)
 
@@ -97,6 +98,12 @@ def _compute(left: Number, right: Number, plain: Arithmetic, decimal: Arithmetic
     if not fits_int64(result):
         return None
     return int32_or_int64(result) if kind is Kind.INT32 else Int64(result)
+
+
+def _is_same(left: Number, right: Number) -> bool:
+    """Whether two numbers of one type are equal: 1.0 and 1.00 are, NaN never is."""
+    is_nan = compare(right, math.nan) == 0
+    return kind_of(left) is kind_of(right) and not is_nan and equal(left, right)
 
 
 def compile_min(_path: str, value: Any, options: CompileOptions) -> Operator:

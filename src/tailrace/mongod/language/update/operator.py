@@ -81,12 +81,15 @@ class UpdateResult:
     """The document after an update, and how to log the change."""
 
     document: dict[str, Any]
+    """As it is stored: `_id` is its first field."""
     diff: dict[str, Any] | None
     """The ``$v: 2`` diff of an update made of operators; None for others, and if nothing changed."""
     is_replacement: bool
     """Whether the update was a whole document, which is logged as such."""
     modified: bool
-    """Whether the document's bytes changed; if not, there is nothing to write or log."""
+    """Whether there is something to write and log."""
+    as_built: dict[str, Any] | None = None
+    """The document before its `_id` was added or became the first field, if that differs."""
 
 
 @dataclass(frozen=True, slots=True)

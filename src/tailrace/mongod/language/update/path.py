@@ -1,14 +1,14 @@
 """Dotted paths of update operators: parse, check and order them."""
 
+from functools import cmp_to_key
 from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.paths import array_index
 
 POSITIONAL: Final = "$"
-_DB_REF_NAMES: Final = frozenset({"$ref", "$id", "$db"})
-_LONGEST_INDEX: Final = 20
+_LONGEST_INDEX: Final = 10
+_HIGHEST_INDEX: Final = 2**32 - 1
 
 
 def parse_path(path: str) -> tuple[str, ...]:
@@ -24,7 +24,6 @@ def parse_path(path: str) -> tuple[str, ...]:
         raise CommandError(ErrorCode.BadValue, message)
     if components.count(POSITIONAL) > 1:
         raise CommandError(ErrorCode.BadValue, f"the path {path!r} has more than one positional element '$'")
-    check_top_level_name(first)
     return components
 
 
@@ -38,30 +37,33 @@ def split_update_path(path: str) -> tuple[str, ...]:
     return components
 
 
-def check_top_level_name(name: str) -> None:
-    """Refuse a top-level field that starts with a dollar sign."""
-    if name.startswith("$") and name not in _DB_REF_NAMES:
-        message = f"the field {name!r} starts with a dollar sign, which a top-level field must not"
-        raise CommandError(ErrorCode.DollarPrefixedFieldName, message)
-
-
 def is_array_filter(component: str) -> bool:
     """Whether a component is ``$[]`` or ``$[<identifier>]``."""
     return component.startswith("$[") and component.endswith("]")
 
 
 def element_index(name: str) -> int | None:
-    """The array index in a component, which may have more digits than in a query; None if it is not one."""
-    return array_index(name, _LONGEST_INDEX)
+    """The array index in a component, which unlike in a query may begin with zeros; None if it is not one."""
+    if not (name.isascii() and name.isdigit()):
+        return None
+    digits = name.lstrip("0") or "0"
+    index = int(digits) if len(digits) <= _LONGEST_INDEX else _HIGHEST_INDEX + 1
+    return index if index <= _HIGHEST_INDEX else None
 
 
-def processing_order(name: str) -> tuple[int, int, str, str]:
-    """A key that sorts names as update operators process them: numbers by value, then text.
+def _compare(left: str, right: str) -> int:
+    if _is_canonical(left) and _is_canonical(right) and len(left) != len(right):
+        return len(left) - len(right)
+    return (left > right) - (left < right)
 
-    >>> sorted(["b", "10", "9", "a"], key=processing_order)
-    ['9', '10', 'a', 'b']
-    """
-    if name.isascii() and name.isdigit():
-        digits = name.lstrip("0")
-        return 0, len(digits), digits, name
-    return 1, 0, name, ""
+
+def _is_canonical(name: str) -> bool:
+    return name.isascii() and name.isdigit() and (name[0] != "0" or name == "0")
+
+
+processing_order: Final = cmp_to_key(_compare)
+"""A key that sorts names as update operators process them: two numbers by value, everything else as text.
+
+>>> sorted(["b", "10", "9", "a", " "], key=processing_order)
+[' ', '9', '10', 'a', 'b']
+"""

@@ -6,7 +6,14 @@ from typing import Any, Final
 from bson import Timestamp
 
 from tailrace.bson.documents import encode
-from tailrace.mongod.language.update.document_checks import check_id, check_whole_document, with_id_first
+from tailrace.mongod.language.update.document_checks import (
+    check_depth,
+    check_dollar_names,
+    check_id,
+    check_new_id,
+    check_no_array_id,
+    with_id_first,
+)
 from tailrace.mongod.language.update.operator import UpdateContext, UpdateResult
 
 _EMPTY_TIMESTAMP: Final = Timestamp(0, 0)
@@ -17,7 +24,7 @@ class ReplacementUpdate:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._document = dict(spec)
-        check_whole_document(self._document)
+        check_depth(self._document, 0)
 
     def apply(self, context: UpdateContext) -> UpdateResult:
         """The new document; its ``_id`` is the old one, and empty top-level timestamps are filled in."""
@@ -25,7 +32,11 @@ class ReplacementUpdate:
             name: context.cluster_time if name != "_id" and _is_empty_timestamp(value) else value
             for name, value in self._document.items()
         }
-        return whole_document_result(context.original, document, is_replacement=True)
+        if not context.is_upsert_insert:
+            check_dollar_names(document, document)
+            if "_id" in document:
+                check_new_id(document["_id"])
+        return whole_document_result(context, document, is_replacement=True)
 
 
 def _is_empty_timestamp(value: Any) -> bool:
@@ -33,11 +44,19 @@ def _is_empty_timestamp(value: Any) -> bool:
 
 
 def whole_document_result(
-    before: dict[str, Any], after: dict[str, Any], *, is_replacement: bool
+    context: UpdateContext, after: dict[str, Any], *, is_replacement: bool
 ) -> UpdateResult:
-    """The result of an update that built a new document; without ``_id`` it keeps the old one."""
+    """The result of an update that built a new document.
+
+    Without ``_id`` it keeps the old one, and counts as modified even if nothing else differs.
+    """
+    before, built = context.original, after
+    modified = encode(before) != encode(after)
     if "_id" in before and "_id" not in after:
         after = {"_id": before["_id"], **after}
+    if context.is_upsert_insert:
+        check_no_array_id(after)
     check_id(before, after)
     document = with_id_first(after)
-    return UpdateResult(document, None, is_replacement, modified=encode(before) != encode(document))
+    as_built = None if document is built else built
+    return UpdateResult(document, None, is_replacement, modified, as_built)

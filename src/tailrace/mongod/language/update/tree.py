@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.language.update.operator import Operator, UpdateContext
+from tailrace.mongod.language.update.operator import Operator
 from tailrace.mongod.language.update.path import POSITIONAL, is_array_filter, processing_order
 
 
@@ -83,9 +83,14 @@ def sort(node: Node) -> Node:
     """The node with the children of all branches in processing order; ``$`` is placed later."""
     if isinstance(node, Leaf):
         return node
+    return type(node)(sorted_children(node))
+
+
+def sorted_children(node: Branch | Elements) -> dict[str, Node]:
+    """The children of a node, sorted as `sort` sorts them."""
     children = {name: sort(child) for name, child in node.children.items()}
     names = sorted(children, key=processing_order) if isinstance(node, Branch) else list(children)
-    return type(node)({name: children[name] for name in names})
+    return {name: children[name] for name in names}
 
 
 def with_position(branch: Branch, position: str, place: str) -> Branch:
@@ -95,18 +100,3 @@ def with_position(branch: Branch, position: str, place: str) -> Branch:
     explicit = children.get(position)
     children[position] = child if explicit is None else merge(explicit, child, f"{place}.{position}")
     return Branch({name: children[name] for name in sorted(children, key=processing_order)})
-
-
-def has_effect(node: Node, context: UpdateContext) -> bool:
-    """Whether any operator below is applied."""
-    if isinstance(node, Leaf):
-        return not node.operator.is_skipped(context)
-    return any(has_effect(child, context) for child in node.children.values())
-
-
-def needs_path(node: Node, context: UpdateContext) -> bool:
-    """Whether any operator below is applied and does not tolerate a blocked path."""
-    if isinstance(node, Leaf):
-        operator = node.operator
-        return not operator.tolerates_blocked_path and not operator.is_skipped(context)
-    return any(needs_path(child, context) for child in node.children.values())

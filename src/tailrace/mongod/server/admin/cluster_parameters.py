@@ -54,7 +54,7 @@ class ClusterParameters:
     async def set(self, store: Store, name: str, value: object) -> None:
         """Check and store a value, which takes effect at once."""
         if name not in NAMES:
-            raise CommandError(ErrorCode.NoSuchKey, f"Unknown server parameter: {name}")
+            raise CommandError(ErrorCode.IllegalOperation, f"Unknown Cluster Parameter {name}")
         images = {"preAndPostImages": {"expireAfterSeconds": _checked_expiry(value)}}
         self._options = await self._stored.save(store, lambda time: {"clusterParameterTime": time, **images})
 
@@ -77,10 +77,11 @@ def _checked_expiry(value: object) -> str | Int64:
 
 def _only_field(value: object, path: str, name: str) -> object:
     if not isinstance(value, dict):
-        raise CommandError(ErrorCode.BadValue, f"Expected '{path}' to be an object, not {type_name(value)}")
+        code = ErrorCode.IllegalOperation if path == CHANGE_STREAM_OPTIONS else ErrorCode.BadValue
+        raise CommandError(code, f"Expected '{path}' to be an object, not {type_name(value)}")
     for field in value:
         if field != name:
-            raise CommandError(ErrorCode.IDLUnknownField, f"BSON field '{path}.{field}' is an unknown field.")
+            raise CommandError(ErrorCode.BadValue, f"BSON field '{path}.{field}' is an unknown field.")
     if name not in value:
         raise CommandError(ErrorCode.BadValue, f"Expected a field '{name}' in '{path}'")
     return value[name]

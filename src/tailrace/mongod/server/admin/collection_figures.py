@@ -14,7 +14,7 @@ def described_statistics(
     """All figures, sizes divided by ``scale``; the oplog is capped at ``oplog_size``."""
     is_oplog = collection.ns == OPLOG_NS
     reply: dict[str, Any] = {
-        "ns": collection.ns,
+        "ns": f"{collection.database}.{collection.shown_name}",
         "size": Int64(found.size // scale),
         "count": Int64(found.count),
         "numOrphanDocs": Int64(0),

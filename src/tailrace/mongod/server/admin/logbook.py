@@ -19,12 +19,13 @@ class Logbook:
 
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         """Drop records below ``level``; write lines to ``stream``, if there is one."""
-        self._logger = logging.Logger("tailrace.server", LEVELS[level])
+        self._logger = logging.Logger("tailrace.server", LEVELS["debug"])
         self._logger.parent = logging.getLogger("tailrace")
         self._ring = _Ring()
         self._logger.addHandler(self._ring)
         if stream is not None:
             self._logger.addHandler(LineHandler(stream))
+        self._usual_level = self._level = LEVELS[level]
         self._warnings: list[str] = []
 
     @property
@@ -48,7 +49,13 @@ class Logbook:
         self.log("error", component, message, context, **attributes)
 
     def log(self, level: str, component: str, message: str, context: str = "-", /, **attributes: Any) -> None:
-        self._logger.log(LEVELS[level], message, extra=fields(context, component, **attributes))
+        # Not the logger's own level: a logger remembers what it drops, also after its level was changed.
+        if LEVELS[level] >= self._level:
+            self._logger.log(LEVELS[level], message, extra=fields(context, component, **attributes))
+
+    def set_debug(self, wanted: bool) -> None:
+        """Log debug lines, or no longer, unless the log was made with that level."""
+        self._level = min(self._usual_level, LEVELS["debug"]) if wanted else self._usual_level
 
     def forget_startup(self) -> None:
         """Remove the startup warnings, before the next start."""
@@ -61,7 +68,7 @@ class Logbook:
             self._logger.name, logging.WARNING, "", 0, message, (), None, extra=extra
         )
         self._warnings.append(self._ring.format(record))
-        if self._logger.isEnabledFor(record.levelno):
+        if record.levelno >= self._level:
             self._logger.handle(record)
 
     def newest(self) -> list[str]:

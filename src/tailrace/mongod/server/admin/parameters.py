@@ -7,12 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bson import Decimal128
+from bson import Decimal128, Int64
 
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.mongod.server.admin.log_verbosity import LogVerbosity
 from tailrace.mongod.server.emulation.release import CURRENT, Release
+
+INSERT_BATCH: Final = "internalInsertMaxBatchSize"
+SNAPSHOT_WINDOW: Final = "minSnapshotHistoryWindowInSeconds"
+LOG_LEVEL: Final = "logLevel"
+COMPONENT_VERBOSITY: Final = "logComponentVerbosity"
+_FEATURE_FLAG: Final = "featureFlag"
+_NO_CODE: Final = 0
+"""Errors of these commands have only a message; seen on 6.0.27."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,9 @@ class Parameter:
         try:
             if isinstance(value, Decimal128):
                 value = float(value.to_decimal())
-            if type(value) is str or (isinstance(value, int | float) and not isinstance(value, bool)):
-                return int(value) if isinstance(self.default, int) else float(value)
+            if type(value) is str or isinstance(value, int | float):
+                number: int | float = type(self.default)(value)
+                return number
         except (ValueError, OverflowError):
             reason = f"Invalid value for parameter {self.name}: {value}"
             raise CommandError(ErrorCode.BadValue, reason) from None
@@ -67,18 +78,21 @@ class Parameter:
 PARAMETERS: Final = {
     parameter.name: parameter
     for parameter in (
-        Parameter("cursorTimeoutMillis", 600_000, 1),
+        Parameter("cursorTimeoutMillis", Int64(600_000)),
         Parameter("clientCursorMonitorFrequencySecs", 4, 1),
         Parameter("writePeriodicNoops", True),
         Parameter("periodicNoopIntervalSecs", 10, 1),
         Parameter("expiredChangeStreamPreImageRemovalJobSleepSecs", 10, 1),
         Parameter("transactionLifetimeLimitSeconds", 60, 1),
+        Parameter(SNAPSHOT_WINDOW, 300, 0),
         Parameter("localLogicalSessionTimeoutMinutes", 30, 1, settable_at_runtime=False),
         Parameter("enableTestCommands", True, settable_at_runtime=False),
         Parameter("ttlMonitorEnabled", True),
         Parameter("ttlMonitorSleepSecs", 60, 1),
-        Parameter("featureFlagEndOfTransactionChangeEvent", False, settable_at_runtime=False),
+        Parameter(END_OF_TRANSACTION_FLAG, False, settable_at_runtime=False),
         Parameter("changeStreamsEmitFromMigrate", True),
+        Parameter(INSERT_BATCH, 500, 1),
+        Parameter(LOG_LEVEL, 0, 0),
     )
 }
 """Every parameter by its name."""
@@ -92,6 +106,7 @@ class Parameters:
         self._values = {name: parameter.default for name, parameter in PARAMETERS.items()}
         self._read_only = {"featureCompatibilityVersion": {"version": release.series}, "maxBSONDepth": 200}
         """Further parameters that getParameter shows."""
+        self.log_verbosity = LogVerbosity()
         self.on_change: list[Callable[[str], None]] = []
         """Called with a parameter's name after it was set."""
         for name, value in (given or {}).items():
@@ -104,29 +119,43 @@ class Parameters:
         return self._values[name]
 
     def get(self, name: str) -> Any:
-        """A parameter's value; None if there is no such parameter."""
-        return self._read_only.get(name, self._values.get(name))
+        """A parameter as getParameter shows it; None if there is no such parameter."""
+        if name == COMPONENT_VERBOSITY:
+            return self.log_verbosity.to_document()
+        if name == LOG_LEVEL:
+            return self.log_verbosity.default
+        value = self._read_only.get(name, self._values.get(name))
+        return {"value": value} if name.startswith(_FEATURE_FLAG) and value is not None else value
 
-    def all(self) -> dict[str, Any]:
-        """All parameters, sorted by name."""
-        return dict(sorted({**self._values, **self._read_only}.items()))
+    def all(self) -> list[str]:
+        """The names of all parameters, sorted."""
+        return sorted({*self._values, *self._read_only, COMPONENT_VERBOSITY})
 
     def check(self, name: str, value: Any) -> Any:
         """The value in the parameter's type; raises if it cannot be set while the server runs."""
+        if name == COMPONENT_VERBOSITY:
+            return self.log_verbosity.check(value)
         parameter = PARAMETERS.get(name)
         if parameter is None:
             reason = f"attempted to set unrecognized parameter [{name}], use help:true to see options "
-            raise CommandError(ErrorCode.InvalidOptions, reason)
+            raise CommandError(_NO_CODE, reason)
         if not parameter.settable_at_runtime:
-            reason = f"not allowed to change [{name}] at runtime"
-            raise CommandError(ErrorCode.IllegalOperation, reason)
+            raise CommandError(_NO_CODE, f"not allowed to change [{name}] at runtime")
+        if type(value) is str and not isinstance(parameter.default, bool | str):
+            reason = f"Failed validating {name}: Unable to coerce value to integral type"
+            raise CommandError(ErrorCode.BadValue, reason)
         return parameter.checked(value)
 
     def set(self, name: str, value: Any) -> Any:
         """Change a parameter of the running server; returns its old value."""
         checked = self.check(name, value)
-        old = self._values[name]
-        self._values[name] = checked
+        old = self.get(name)
+        if name == COMPONENT_VERBOSITY:
+            self.log_verbosity.set(checked)
+        elif name == LOG_LEVEL:
+            self.log_verbosity.set({"": checked})
+        else:
+            self._values[name] = checked
         for listener in self.on_change:
             listener(name)
         return old

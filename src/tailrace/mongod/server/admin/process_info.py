@@ -5,8 +5,11 @@ import platform
 import resource
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Final
+
+from bson import Int64
 
 _MEGABYTE: Final = 1 << 20
 
@@ -43,13 +46,28 @@ def processor_seconds() -> tuple[float, float]:
     return usage.ru_utime, usage.ru_stime
 
 
+def resource_use() -> dict[str, int]:
+    """What the operating system counts of this process, as serverStatus shows it."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "maximum_resident_set_kb": usage.ru_maxrss,
+        "input_blocks": usage.ru_inblock,
+        "output_blocks": usage.ru_oublock,
+        "page_reclaims": usage.ru_minflt,
+        "page_faults": usage.ru_majflt,
+        "voluntary_context_switches": usage.ru_nvcsw,
+        "involuntary_context_switches": usage.ru_nivcsw,
+        "threads": threading.active_count(),
+    }
+
+
 def system() -> dict[str, Any]:
     """The machine, as hostInfo describes it."""
     return {
         "hostname": host_name(),
         "cpuAddrSize": sys.maxsize.bit_length() + 1,
-        "memSizeMB": machine_megabytes(),
-        "memLimitMB": machine_megabytes(),
+        "memSizeMB": Int64(machine_megabytes()),
+        "memLimitMB": Int64(machine_megabytes()),
         "numCores": os.cpu_count() or 1,
         "numCoresAvailableToProcess": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")

@@ -48,7 +48,7 @@ def connections(node: "Node") -> dict[str, Any]:
     return {
         "current": open_now,
         "available": node.options.max_connections - open_now,
-        "totalCreated": Int64(node.counters.connections_created),
+        "totalCreated": node.counters.connections_created,
         "rejected": node.counters.connections_rejected,
         "active": len({context.client.id for context in node.operations.values()}),
         "exhaustHello": sum(context.exhaust_allowed for context in streaming),
@@ -62,6 +62,7 @@ def extra_info(_node: "Node") -> dict[str, Any]:
         "note": "fields vary by platform",
         "user_time_us": Int64(int(user * _MICROSECONDS)),
         "system_time_us": Int64(int(system * _MICROSECONDS)),
+        **{name: Int64(number) for name, number in process_info.resource_use().items()},
     }
 
 
@@ -96,6 +97,24 @@ def opcounters(node: "Node") -> dict[str, Any]:
     return {name: Int64(number) for name, number in asdict(node.counters.operations).items()}
 
 
+def operation_latencies(node: "Node") -> dict[str, Any]:
+    return node.usage.all.latencies()
+
+
+def opcounters_repl(_node: "Node") -> dict[str, Any]:
+    """Operations that a secondary has copied: none, because members share one store."""
+    return {name: Int64(0) for name in ("insert", "query", "update", "delete", "getmore", "command")}
+
+
+def default_concerns(node: "Node") -> dict[str, Any]:
+    shown = node.default_concerns.describe(node.wall.milliseconds())
+    return {name: value for name, value in shown.items() if name != "inMemory"}
+
+
+def feature_compatibility(node: "Node") -> dict[str, Any]:
+    return {"major": node.release.number[0], "minor": node.release.number[1], "transitioning": 0}
+
+
 def replication(node: "Member") -> dict[str, Any] | None:
     """The member's state and position; nothing on a standalone server."""
     state = node.replication
@@ -123,6 +142,7 @@ def replication(node: "Member") -> dict[str, Any] | None:
             "majorityOpTime": position,
             "majorityWriteDate": date,
         },
+        "rbid": 1,
     }
 
 
@@ -156,11 +176,11 @@ def transactions(node: "Node") -> dict[str, Any]:
         "currentActive": Int64(number_active),
         "currentInactive": Int64(len(open_now) - number_active),
         "currentOpen": Int64(len(open_now)),
-        "currentPrepared": Int64(node.transactions.prepared_count),
         "totalAborted": Int64(counted.aborted),
         "totalCommitted": Int64(counted.committed),
-        "totalPrepared": Int64(counted.prepared),
         "totalStarted": Int64(counted.started),
+        "totalPrepared": Int64(counted.prepared),
+        "currentPrepared": Int64(node.transactions.prepared_count),
     }
 
 
@@ -229,12 +249,16 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "asserts": asserts,
     "changeStreamPreImages": pre_images,
     "connections": connections,
+    "defaultRWConcern": default_concerns,
     "extra_info": extra_info,
+    "featureCompatibilityVersion": feature_compatibility,
     "globalLock": global_lock,
     "history": history,
     "logicalSessionRecordCache": logical_sessions,
     "network": network,
+    "opLatencies": operation_latencies,
     "opcounters": opcounters,
+    "opcountersRepl": opcounters_repl,
     "oplog": oplog,
     "pipeline": pipeline,
     "repl": replication,
@@ -248,7 +272,10 @@ SECTIONS: Final[Mapping[str, Section]] = {
 ON_REQUEST: Final = frozenset({"oplog"})
 """Sections that are shown only on request."""
 
-OF_MEMBERS: Final = frozenset({"changeStreamPreImages", "oplog", "pipeline", "repl", "storageEngine"})
+OF_MEMBERS: Final = frozenset(
+    {"changeStreamPreImages", "featureCompatibilityVersion", "opcountersRepl", "oplog", "pipeline", "repl",
+     "storageEngine"}
+)  # fmt: skip
 """Sections that a router does not have, or has in another form."""
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.kinds import is_given
 
 API_VERSION_1: Final = frozenset(
     {
@@ -16,13 +17,14 @@ API_VERSION_1: Final = frozenset(
     }
 )  # fmt: skip
 """Commands of the Stable API, version 1."""
+API_FIELDS: Final = ("apiVersion", "apiStrict", "apiDeprecationErrors")
 
 
 def check_api_version(command: Mapping[str, Any], name: str) -> None:
     """Refuse an unknown API version, and with `apiStrict` commands that are not part of it."""
-    if "apiVersion" not in command:
+    if not is_given(command.get("apiVersion")):
         for field in ("apiStrict", "apiDeprecationErrors"):
-            if field in command:
+            if is_given(command.get(field)):
                 raise CommandError(4886600, f"Provided {field} without passing apiVersion")
         return
     fields = Arguments(name, command)

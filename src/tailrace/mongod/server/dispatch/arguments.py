@@ -9,16 +9,26 @@ were not read, so a misspelt option is an error and never ignored.
 >>> arguments.finish()
 """
 
-import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeVar, overload
 
-from bson import Decimal128, Timestamp
+from bson import Timestamp
 
-from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.fields import Fields, is_generic
+from tailrace.mongod.server.dispatch.kinds import (
+    LONG_MAX,
+    LONG_MIN,
+    as_number,
+    as_whole,
+    is_given,
+    is_true,
+    out_of_range_code,
+    wrong_type,
+)  # fmt: skip
+from tailrace.mongod.server.emulation.release import CURRENT, Release
 
 Default = TypeVar("Default")
 
@@ -29,39 +39,66 @@ class Required(Enum):
     REQUIRED = "REQUIRED"
 
 
+NOT_GIVEN: Final = object()
+"""In place of a value: the document does not have the field, not even as null."""
 REQUIRED: Final = Required.REQUIRED
 """In place of a default: the field must be given."""
 
-GENERIC_ARGUMENTS: Final = frozenset(
-    {
-        "$db", "$readPreference", "$clusterTime", "$client", "$audit", "$configServerState", "$configTime",
-        "$topologyTime", "$oplogQueryData", "$queryOptions", "$replData", "$traceCtx", "apiDeprecationErrors",
-        "apiStrict", "apiVersion", "autocommit", "clientOperationKey", "comment", "coordinator",
-        "databaseVersion", "help", "lsid", "maxTimeMS", "maxTimeMSOpOnly", "mayBypassWriteBlocking",
-        "readConcern", "requestGossipRoutingCache", "shardVersion", "startOrContinueTransaction",
-        "startTransaction", "traceCtx", "txnNumber", "txnRetryCounter", "txnUUID", "versionContext",
-        "writeConcern",
-    }
-)  # fmt: skip
-"""Fields that any command may have; the dispatcher reads them."""
-
 _NUMBERS: Final = "[long, int, decimal, double]"
 _BOOLS: Final = "[bool, long, int, decimal, double]"
-_LONG_MIN: Final = -(2**63)
-_LONG_MAX: Final = 2**63 - 1
 
 
 class Arguments:
     """One document's fields; ``name`` is the command's name, or the path of an embedded document."""
 
-    def __init__(self, name: str, document: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        document: Mapping[str, Any],
+        release: Release = CURRENT,
+        *,
+        is_declared: bool = False,
+    ) -> None:
+        """With ``is_declared`` the document was checked by `Fields`, and `finish` has nothing to do."""
         self._name = name
         self._document = document
+        self._release = release
+        self._is_declared = is_declared
         self._read: set[str] = set()
+
+    @classmethod
+    def checked(cls, name: str, document: Mapping[str, Any], fields: Fields, release: Release) -> "Arguments":
+        """The fields of a document after the check of its declaration."""
+        fields.check(name, document, release)
+        return cls(name, document, release, is_declared=True)
+
+    @property
+    def release(self) -> Release:
+        """The release whose codes are used."""
+        return self._release
 
     def has(self, name: str) -> bool:
         """Whether the field is given; asking does not count as reading."""
-        return self._document.get(name) is not None
+        return is_given(self._document.get(name))
+
+    def is_null(self, name: str) -> bool:
+        """Whether the field is given as null, which some fields refuse."""
+        return name in self._document and self._document[name] is None
+
+    def refuse_null(self, name: str, expected: str) -> None:
+        """Refuse null for a field that may have one of several types."""
+        if self.is_null(name):
+            raise self.wrong_type(name, None, expected)
+
+    def documents(self, name: str) -> list[Any] | None:
+        """An array of documents; None if it is not given."""
+        if self.is_null(name):
+            raise CommandError(10065, f"invalid parameter: expected an object ({name})")
+        items = self.array(name, None)
+        for position, item in enumerate(items or ()):
+            if not isinstance(item, Mapping):
+                raise self.wrong_type(f"{name}.{position}", item, "object")
+        return items
 
     @overload
     def text(self, name: str, default: Literal[Required.REQUIRED] = ...) -> str: ...
@@ -86,10 +123,15 @@ class Arguments:
             return value
         if strict:
             raise self.wrong_type(name, value, "bool")
-        number = _number(value)
+        number = as_number(value)
         if number is None:
             raise self.wrong_type(name, value, _BOOLS)
         return number != 0
+
+    def truth(self, name: str) -> bool:
+        """Whether a field of any type counts as true."""
+        self._read.add(name)
+        return is_true(self._document.get(name))
 
     @overload
     def integer(
@@ -105,22 +147,21 @@ class Arguments:
         self, name: str, default: Default, *, minimum: int = ..., maximum: int = ...
     ) -> int | Default: ...
     def integer(
-        self, name: str, default: Any = REQUIRED, *, minimum: int = _LONG_MIN, maximum: int = _LONG_MAX
+        self, name: str, default: Any = REQUIRED, *, minimum: int = LONG_MIN, maximum: int = LONG_MAX
     ) -> Any:
         """A whole number; a fraction is cut off, as the server's conversion does."""
         value = self.value(name, default)
         if value is default:
             return value
-        number = _number(value)
-        if number is None:
+        whole = as_whole(value)
+        if whole is None:
             raise self.wrong_type(name, value, _NUMBERS)
-        whole = _whole(number)
         if whole < minimum:
             reason = f"BSON field '{name}' value must be >= {minimum}, actual value '{whole}'"
-            raise CommandError(ErrorCode.BadValue, reason)
+            raise CommandError(out_of_range_code(self._release), reason)
         if whole > maximum:
             reason = f"BSON field '{name}' value must be <= {maximum}, actual value '{whole}'"
-            raise CommandError(ErrorCode.BadValue, reason)
+            raise CommandError(out_of_range_code(self._release), reason)
         return whole
 
     @overload
@@ -132,7 +173,7 @@ class Arguments:
         value = self.value(name, default)
         if value is default:
             return value
-        number = _number(value)
+        number = as_number(value)
         if number is None:
             raise self.wrong_type(name, value, _NUMBERS)
         return number
@@ -151,6 +192,10 @@ class Arguments:
     def array(self, name: str, default: Any = REQUIRED) -> Any:
         return self._typed(name, default, list, "array")
 
+    def collation(self, name: str = "collation") -> dict[str, Any] | None:
+        """A collation; an empty one is none."""
+        return self.document(name, None) or None
+
     @overload
     def timestamp(self, name: str, default: Literal[Required.REQUIRED] = ...) -> Timestamp: ...
     @overload
@@ -167,54 +212,41 @@ class Arguments:
     def nested(self, name: str) -> "Arguments | None":
         """The fields of an embedded document, to be read and finished in the same way; None if not given."""
         document = self.document(name, None)
-        return None if document is None else Arguments(f"{self._name}.{name}", document)
+        if document is None:
+            return None
+        return Arguments(f"{self._name}.{name}", document, self._release)
 
     def value(self, name: str, default: Any = REQUIRED) -> Any:
         self._read.add(name)
         value = self._document.get(name)
-        if value is not None:
+        if is_given(value):
             return value
         if default is REQUIRED:
             reason = f"BSON field '{self._name}.{name}' is missing but a required field"
             raise CommandError(ErrorCode.IDLFailedToParse, reason)
         return default
 
+    def given(self, name: str) -> Any:
+        """The value as it is, null too; `NOT_GIVEN` if the document does not have the field."""
+        self._read.add(name)
+        return self._document.get(name, NOT_GIVEN)
+
     def ignore(self, *names: str) -> None:
         """Allow fields that have no effect here."""
         self._read.update(names)
 
     def finish(self) -> None:
-        """Refuse fields that were not read, except the command's own name and `GENERIC_ARGUMENTS`."""
+        """Refuse fields that were not read, except the command's own name and generic arguments.
+
+        Declared fields have been checked already.
+        """
+        if self._is_declared:
+            return
         for name in self._document:
-            if name not in self._read and name not in GENERIC_ARGUMENTS and name != self._name:
+            if name not in self._read and name != self._name and not is_generic(name, self._release):
                 reason = f"BSON field '{self._name}.{name}' is an unknown field."
                 raise CommandError(ErrorCode.IDLUnknownField, reason)
 
     def wrong_type(self, name: str, value: Any, expected: str) -> CommandError:
         """The error for a value of another type than ``expected``: one name, or several in brackets."""
-        types = "types" if expected.startswith("[") else "type"
-        found = type_name(value)
-        return CommandError(
-            ErrorCode.TypeMismatch,
-            f"BSON field '{self._name}.{name}' is the wrong type '{found}', expected {types} '{expected}'",
-        )
-
-
-def _number(value: Any) -> int | float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, Decimal128):
-        decimal = value.to_decimal()
-        return math.nan if decimal.is_nan() else float(decimal)  # a signalling NaN has no float
-    return value if isinstance(value, int | float) else None
-
-
-def _whole(number: int | float) -> int:
-    if isinstance(number, int):
-        return number
-    if math.isnan(number):
-        return 0
-    # A double outside of the range of a long becomes the nearest end of that range.
-    if number >= _LONG_MAX:
-        return _LONG_MAX
-    return _LONG_MIN if number <= _LONG_MIN else int(number)
+        return wrong_type(f"{self._name}.{name}", value, expected)

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from tailrace.mongod.server.dispatch.fields import Fields
+
 Reply: TypeAlias = Mapping[str, Any] | bytes
 """A reply's own fields, without `ok`; replies with batches are complete BSON documents, as bytes."""
 
@@ -20,6 +22,8 @@ class Command:
     """Gets the context of the node's kind: `Context` if routers share it, `MemberContext` if it needs data,
     `RouterContext` if it needs a cluster."""
     help: str
+    fields: Fields | None = None
+    """Its fields, if they are declared; otherwise its function checks what it reads."""
     aliases: tuple[str, ...] = ()
     admin_only: bool = False
     """Whether it runs only on the database `admin`."""
@@ -40,6 +44,10 @@ class Command:
     """Whether it exists only on a server that was started with test commands."""
     is_always_allowed: bool = False
     """Whether a node that shuts down still answers it, and fail points for all commands leave it out."""
+    has_no_session: bool = False
+    """Whether it needs no authentication on a server that has some; it belongs to no session."""
+    ignores_transactions: bool = False
+    """Whether it runs outside of a transaction that it is sent in."""
     same_on_router: bool = False
     """Whether a router runs it with the same function: it needs nothing but what every node has."""
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
+from tailrace.bson.repeated import with_repeated_fields
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -25,7 +26,7 @@ def read_body(
     """
     if decoded is not None and (is_exact or (_REFERENCE not in body and encode(decoded) == body)):
         return decoded
-    command = decode(body)
+    command = with_repeated_fields(body, decode(body))
     names = [name for _, name, _, _ in rawbson.elements(body)]
     if len(names) != len(command):
         repeated = next(name for name in names if names.count(name) > 1)

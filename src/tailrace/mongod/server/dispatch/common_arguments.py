@@ -16,12 +16,30 @@ _UUID_SIZE: Final = 16
 
 def namespace_argument(arguments: Arguments, field: str) -> tuple[str, str]:
     """A full namespace as a database and a collection, both checked as names."""
-    ns = arguments.text(field)
-    database, dot, name = ns.partition(".")
-    if not dot:
-        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
+    database, name = _split(arguments.text(field))
     check_database_name(database)
     check_collection_name(database, name)
+    return database, name
+
+
+def target_argument(arguments: Arguments, field: str) -> tuple[str, str]:
+    """The namespace that something is renamed to; that it cannot be used is IllegalOperation (20)."""
+    database, name = _split(arguments.text(field))
+    if "$" not in database:
+        check_database_name(database)
+    try:
+        check_database_name(database)
+        check_collection_name(database, name)
+    except CommandError as error:
+        reason = f"error with target namespace: {error.message}"
+        raise CommandError(ErrorCode.IllegalOperation, reason) from None
+    return database, name
+
+
+def _split(ns: str) -> tuple[str, str]:
+    database, _, name = ns.partition(".")
+    if not (database and name):
+        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
     return database, name
 
 
@@ -30,9 +48,9 @@ def images_option(arguments: Arguments) -> dict[str, bool] | None:
     images = arguments.nested("changeStreamPreAndPostImages")
     if images is None:
         return None
-    enabled = images.boolean("enabled", REQUIRED, strict=True)
+    images.ignore("enabled")
     images.finish()
-    return {"enabled": enabled}
+    return {"enabled": images.boolean("enabled", REQUIRED, strict=True)}
 
 
 def collection_uuid(arguments: Arguments) -> bytes | None:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.bson import raw as rawbson
 from tailrace.bson.compare import type_name
 from tailrace.bson.documents import encode
+from tailrace.bson.values import Symbol
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.concerns import ReadConcern, WriteConcern
+from tailrace.mongod.server.dispatch.fields import When
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.wire import Request
@@ -40,6 +42,10 @@ class Context:
 
     # Defaults of most commands are class attributes, so that creating a context is cheap.
     write_concern: WriteConcern | None = None
+    has_read_statements: bool = False
+    """Set when the statements of insert, update or delete were read, so that they can begin."""
+    has_written: bool = False
+    """Set by a command that reads, but has written in this case, so that its write concern applies."""
     """None if the command does not give one."""
     read_concern: ReadConcern = ReadConcern()
     read_preference: str = "primary"
@@ -54,11 +60,23 @@ class Context:
     """The open transaction it runs in."""
     is_change_stream: bool = False
     """Whether it opens or reads a change stream; its errors are labelled for that."""
+    heard_time: int | None = None
+    """The cluster time that the client knows."""
     deadline: float | None = None
     """When `maxTimeMS` ends, in `time.monotonic` seconds."""
     waits_for_lock: bool = False
     """Whether it waits for the end of a transaction."""
     next_request: Request | None = None
+    after_ok: bytes = b""
+    """Elements of the reply between `ok` and the times."""
+    has_no_times: bool = False
+    """Whether the reply has no `$clusterTime` and no `operationTime`."""
+    closes_connection: bool = False
+    """Whether the connection is closed instead of sending the reply, because a fail point asks for it."""
+    error: CommandError | None = None
+    """The error that it has ended with."""
+    changes_catalog: bool = False
+    """Whether it has tried to change the catalog."""
     has_begun: bool = False
     """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
@@ -93,8 +111,11 @@ class Context:
     # -- arguments ------------------------------------------------------------------------------------
 
     def arguments(self) -> Arguments:
-        """The command's own fields."""
-        return Arguments(self.name, self.command)
+        """The command's own fields; declared ones are checked."""
+        fields, release = self.entry.fields, self.node.release
+        if fields is not None and fields.when is When.LATE:
+            fields.check(self.name, self.command, release)
+        return Arguments(self.name, self.command, release, is_declared=fields is not None)
 
     def documents(self, field: str) -> list[bytes]:
         """The raw documents of an array field, from a document sequence or from the body."""
@@ -111,6 +132,8 @@ class Context:
             raise self.arguments().wrong_type(field, self.command[field], "array")
         items = []
         for position, (item_kind, _, item_start, item_end) in enumerate(rawbson.elements(body, start)):
+            if item_kind in (rawbson.NULL, rawbson.UNDEFINED):
+                continue
             if item_kind != rawbson.DOCUMENT:
                 found_type = type_name(self.command[field][position])
                 reason = (
@@ -121,12 +144,19 @@ class Context:
             items.append(body[item_start:item_end])
         return items
 
-    def collection_name(self) -> str:
-        """The collection a command names in its first field, checked as a name."""
+    def collection_name(self, *, wrong_type: int = ErrorCode.BadValue) -> str:
+        """The collection a command names in its first field, checked as a name.
+
+        ``wrong_type`` is the code if it is no text; it differs in commands that are parsed by hand.
+        """
         value = self.command[self.name]
+        if type(value) is Symbol:
+            value = value.text
         if type(value) is not str:  # JavaScript is a `str`, too
             reason = f"collection name has invalid type {type_name(value)}"
-            raise CommandError(ErrorCode.InvalidNamespace, reason)
+            fields = self.entry.fields
+            code = wrong_type if fields is None else fields.code_of(self.name, wrong_type)
+            raise CommandError(code, reason)
         if not value or value.startswith(".") or "\0" in value:
             reason = f"Invalid namespace specified '{self.database}.{value}'"
             raise CommandError(ErrorCode.InvalidNamespace, reason)

@@ -34,7 +34,13 @@ class DefaultConcerns:
         found = self._fields.get("defaultWriteConcern")
         return None if found is None else WriteConcern.parse(found)
 
-    def describe(self, now: int) -> dict[str, Any]:
+    @property
+    def read_level(self) -> str | None:
+        """The level of the read concern that was set, if one was."""
+        found: str | None = self._fields.get("defaultReadConcern", {}).get("level")
+        return found
+
+    def describe(self, now: int, *, in_memory: bool = False) -> dict[str, Any]:
         """As getDefaultRWConcern shows them; ``now`` in milliseconds."""
         read, write = self._fields.get("defaultReadConcern"), self._fields.get("defaultWriteConcern")
         shown: dict[str, Any] = {
@@ -49,6 +55,7 @@ class DefaultConcerns:
         return shown | {
             "defaultWriteConcernSource": "global" if write else "implicit",
             "defaultReadConcernSource": "global" if read else "implicit",
+            **({"inMemory": True} if in_memory else {}),
             "localUpdateWallClockTime": DatetimeMS(now),
         }
 
@@ -75,11 +82,18 @@ class DefaultConcerns:
 
 def _check_read(read: Mapping[str, Any]) -> None:
     parsed = ReadConcern.parse(dict(read))
+    _check_no_provenance("read", read)
     if read and parsed.level not in _READ_LEVELS:
         reason = f"level: '{parsed.level}' is not suitable for the default read concern"
         raise CommandError(ErrorCode.BadValue, reason)
     if parsed.after_cluster_time is not None or parsed.at_cluster_time is not None:
         reason = "a default read concern has no afterClusterTime and no atClusterTime"
+        raise CommandError(ErrorCode.BadValue, reason)
+
+
+def _check_no_provenance(kind: str, concern: Mapping[str, Any]) -> None:
+    if "provenance" in concern:
+        reason = f"'provenance' must be unset in default {kind} concern"
         raise CommandError(ErrorCode.BadValue, reason)
 
 
@@ -90,6 +104,9 @@ def _checked_write(write: Mapping[str, Any], before: Mapping[str, Any]) -> dict[
             raise CommandError(ErrorCode.IllegalOperation, reason)
         return dict(_IMPLICIT_WRITE)
     parsed = WriteConcern.parse(dict(write))
+    _check_no_provenance("write", write)
+    if "w" not in write:
+        raise CommandError(ErrorCode.BadValue, "Default write concern must have 'w' field.")
     if parsed.w == 0:
         raise CommandError(ErrorCode.BadValue, "Unacknowledged write concern is not suitable for the default")
     return parsed.to_document()

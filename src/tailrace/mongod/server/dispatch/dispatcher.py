@@ -15,11 +15,13 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.command_body import read_body
+from tailrace.mongod.server.dispatch.concerns import WriteConcern
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.error_labels import Situation, labels_of
-from tailrace.mongod.server.dispatch.generic_arguments import cluster_time, read_generic_arguments
+from tailrace.mongod.server.dispatch.fields import When
+from tailrace.mongod.server.dispatch.generic_arguments import read_generic_arguments, read_metadata
+from tailrace.mongod.server.dispatch.kinds import is_true
 from tailrace.mongod.server.emulation.fail_command import CloseConnection, FailCommand
-from tailrace.mongod.server.emulation.fail_points import MAX_TIME_ALWAYS, MAX_TIME_NEVER
 from tailrace.mongod.server.emulation.release import STREAMING_HELLO
 from tailrace.mongod.server.net import replies
 from tailrace.mongod.server.net.client import Client
@@ -38,10 +40,9 @@ _NOT_PRIMARY_CODES: Final = frozenset(
         ErrorCode.NotPrimaryOrSecondary,
         ErrorCode.InterruptedDueToReplStateChange,
         ErrorCode.PrimarySteppedDown,
-        ErrorCode.ShutdownInProgress,
-        ErrorCode.InterruptedAtShutdown,
     }
 )
+_SHUTDOWN_CODES: Final = frozenset({ErrorCode.ShutdownInProgress, ErrorCode.InterruptedAtShutdown})
 
 
 class Outcome(NamedTuple):
@@ -65,11 +66,24 @@ class Dispatcher:
 
     async def run(self, client: Client, request: Request) -> Outcome:
         node = self._node
-        context: Context | None = None
         try:
             context = self._context(client, request)
+        except CommandError as error:
+            return self._failed(None, error)
+        except RecursionError:
+            return self._failed(None, _too_deep(request))
+        outcome = await self._run_to_outcome(client, request, context)
+        node.usage.note(context)
+        if node.profiler is not None and node.profiler.is_on:
+            await node.profiler.note(context, outcome.reply, context.error)
+        return outcome
+
+    async def _run_to_outcome(self, client: Client, request: Request, context: Context) -> Outcome:
+        node = self._node
+        try:
             node.operations[context.operation_id] = client.operation = context
-            reply = replies.success(await self._run(context), self._tail())
+            own = await self._run(context)
+            reply = replies.success(own, b"" if context.has_no_times else context.after_ok + self.tail())
         except CommandError as error:
             return self._failed(context, error)
         except CloseConnection:
@@ -77,17 +91,13 @@ class Dispatcher:
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except RecursionError:
-            too_deep = CommandError(
-                ErrorCode.Overflow, f"{request.name}: too many things inside of one another"
-            )
-            return self._failed(context, too_deep)
+            return self._failed(context, _too_deep(request))
         except BaseException as error:
             return self._failed(context, self._internal(client, request, error))
         finally:
             client.operation = None
-            if context is not None:
-                node.operations.pop(context.operation_id, None)
-        return Outcome(reply, context.next_request)
+            node.operations.pop(context.operation_id, None)
+        return Outcome(reply, context.next_request, close=context.closes_connection)
 
     # -- before ---------------------------------------------------------------------------------------
 
@@ -109,13 +119,18 @@ class Dispatcher:
     async def _run(self, context: Context) -> Reply:
         self._count(context)
         entry = context.entry
-        read_generic_arguments(context)
+        read_metadata(context)
         self._hear_time(context)
+        fields = entry.fields
+        if fields is not None and fields.when is When.FIRST:
+            fields.check(context.name, context.command, self._release)
+        elif is_true(context.command.get("help")):
+            context.has_no_times = True
+            return {"help": f"help for: {context.name} {entry.help}"}
         if entry.admin_only and context.database != "admin":
             reason = f"{context.name} may only be run against the admin database."
             raise CommandError(ErrorCode.Unauthorized, reason)
-        if context.command.get("help"):
-            return {"help": entry.help}
+        read_generic_arguments(context)
         task = asyncio.current_task()
         if task is not None:
             context.begin(task)
@@ -146,21 +161,19 @@ class Dispatcher:
         """Interrupt the command when its time is over, also while it waits."""
         if context.deadline is None:
             return None
-        fail_points = self._node.fail_points
-        if fail_points.active(MAX_TIME_NEVER) is not None:
+        seconds = self._node.fail_points.limited(context.deadline - context.started)
+        if seconds is None:
             context.deadline = None
             return None
-        if fail_points.active(MAX_TIME_ALWAYS) is not None:
+        if not seconds:
             context.deadline = context.started
             context.check_deadline()
         expired = CommandError(ErrorCode.MaxTimeMSExpired, "operation exceeded time limit")
-        seconds = context.deadline - context.started
         return asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
 
     def _hear_time(self, context: Context) -> None:
-        heard = cluster_time(context.command)
-        if heard is not None:
-            self._node.times.hear(heard)
+        if context.heard_time is not None:
+            self._node.times.hear(context.heard_time)
         if context.lsid is not None:
             context.session = self._node.sessions.use(context.lsid)
 
@@ -201,13 +214,8 @@ class Dispatcher:
             reason = "Transaction numbers are only allowed on a replica set member or mongos"
             raise CommandError(ErrorCode.IllegalOperation, reason)
         if context.in_transaction:
-            if not (entry.in_transaction or entry.ends_transaction):
-                reason = f"Cannot run '{entry.name}' in a multi-document transaction."
-                raise CommandError(ErrorCode.OperationNotSupportedInTransaction, reason)
-        elif entry.ends_transaction:
-            reason = f"{entry.name} must be run with 'autocommit: false'"
-            raise CommandError(ErrorCode.InvalidOptions, reason)
-        elif not entry.is_retryable_write:
+            return
+        if not entry.is_retryable_write:
             reason = (
                 "txnNumber may only be provided for multi-document transactions and retryable writes; "
                 f"autocommit:false was not provided, and {entry.name} is not a retryable write command"
@@ -223,14 +231,13 @@ class Dispatcher:
     # -- after ------------------------------------------------------------------------------------------
 
     def _with_write_concern_error(self, context: Context, reply: Reply, fault: FailCommand | None) -> Reply:
+        if not (context.entry.is_write or context.has_written):
+            return reply
         failure = fault.write_concern_error if fault is not None else None
-        if failure is None and context.entry.is_write:
-            concern = context.write_concern or self._node.default_concerns.write_concern
-            is_statement = context.in_transaction and not context.entry.ends_transaction
-            failure = None if concern is None or is_statement else concern.failure(len(self._node.members))
+        if failure is None:
+            failure = self._concern_failure(context)
         if failure is None:
             return reply
-        extra: dict[str, Any] = {"writeConcernError": failure}
         labels = fault.labels if fault is not None else None
         if labels is None:
             labels = labels_of(
@@ -239,30 +246,54 @@ class Dispatcher:
                 write_concern_code=failure.get("code"),
                 release=self._release,
             )
-        if labels:
-            extra["errorLabels"] = labels
-        if failure.get("code") in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
-            # Without it drivers mark the server as unknown, and check it before they retry.
-            extra["topologyVersion"] = self._node.replication.topology_version()
+        after_ok = {"errorLabels": labels} if labels else {}
+        context.after_ok = rawbson.body(encode(after_ok | self._topology(failure.get("code"))))
+        extra = {"writeConcernError": failure}
         if isinstance(reply, bytes):
             return rawbson.document(rawbson.body(reply), rawbson.body(encode(extra)))
         return {**reply, **extra}
+
+    def _concern_failure(self, context: Context) -> dict[str, Any] | None:
+        """What is wrong with the write concern of a command that has run."""
+        concern = context.write_concern
+        default = self._node.default_concerns.write_concern
+        if default is not None:
+            concern = (concern or WriteConcern()).with_default(default)
+        is_statement = context.in_transaction and not context.entry.ends_transaction
+        return None if concern is None or is_statement else concern.failure(len(self._node.members))
 
     def _failed(self, context: Context | None, error: CommandError) -> Outcome:
         if context is None:
             situation, name = Situation(before_body=True), None
         else:
             situation, name = self._situation(context), context.entry.name
+            context.error = error
         if name is not None:
             self._node.counters.commands[name].failed += 1
         fixed: list[str] | None = getattr(error, "fixed_labels", None)
         labels = fixed
+        if context is not None and context.closes_connection:
+            return Outcome(close=True)
         if labels is None:
             labels = labels_of(error.code, situation, own=error.labels, release=self._release)
-        extra: dict[str, Any] = {}
-        if error.code in _NOT_PRIMARY_CODES and self._release.has(STREAMING_HELLO):
-            extra["topologyVersion"] = self._node.replication.topology_version()
-        return Outcome(replies.failure(error, labels, extra, self._tail()))
+        before_ok = self._topology(error.code)
+        # A change of the catalog that fails has waited for its write concern all the same.
+        failure = self._concern_failure(context) if context is not None and context.changes_catalog else None
+        if failure is not None:
+            before_ok = {"writeConcernError": failure, **before_ok}
+        return Outcome(replies.failure(error, labels, before_ok, self.tail()))
+
+    def _topology(self, code: int | None) -> dict[str, Any]:
+        """The topology version, in errors that say that it has changed.
+
+        By it drivers decide whether the error is older than what they know. An injected shutdown error has
+        none: only a server that shuts down adds it.
+        """
+        replication = self._node.replication
+        is_shutdown = code in _SHUTDOWN_CODES and replication.is_shutting_down
+        if not (is_shutdown or code in _NOT_PRIMARY_CODES) or not self._release.has(STREAMING_HELLO):
+            return {}
+        return {"topologyVersion": replication.topology_version()}
 
     @staticmethod
     def _situation(context: Context) -> Situation:
@@ -278,7 +309,8 @@ class Dispatcher:
             before_body=not context.has_begun,
         )
 
-    def _tail(self) -> bytes:
+    def tail(self) -> bytes:
+        """The times, which end every reply."""
         return self._node.times.reply_tail()
 
     def _internal(self, client: Client, request: Request, error: BaseException) -> CommandError:
@@ -308,3 +340,7 @@ class Dispatcher:
             return
         kind = _COUNTED_AS.get(name, "command")
         setattr(operations, kind, getattr(operations, kind) + 1)
+
+
+def _too_deep(request: Request) -> CommandError:
+    return CommandError(ErrorCode.Overflow, f"{request.name}: too many things inside of one another")

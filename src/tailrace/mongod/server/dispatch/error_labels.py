@@ -27,21 +27,31 @@ RETRIABLE_CODES: Final = frozenset(
 
 _STALE_SHARD_VERSION: Final = 63
 """Newer servers never raise it, but drivers count it as resumable, and fail points can raise it."""
+_STALE_CHUNK_HISTORY: Final = 250
+_MIGRATION_CONFLICT: Final = 272
+_TENANT_MIGRATION_CODES: Final = (321, 325)
+_INTERNAL_TRANSACTION_NOT_SUPPORTED: Final = 358
+_RETRY_COUNTER_NOT_SUPPORTED: Final = 364
 _RETARGETING_CODES: Final = frozenset({_STALE_SHARD_VERSION, ErrorCode.StaleEpoch, ErrorCode.StaleConfig})
 _RESUMABLE_CODES: Final = (
     RETRIABLE_CODES
     | _RETARGETING_CODES
     | {ErrorCode.RetryChangeStream, ErrorCode.FailedToSatisfyReadPreference, ErrorCode.QueryPlanKilled}
 )
-_TRANSIENT_CODES: Final = frozenset(
-    {
-        ErrorCode.LockTimeout,
-        ErrorCode.WriteConflict,
-        ErrorCode.SnapshotUnavailable,
-        ErrorCode.PreparedTransactionInProgress,
-        ErrorCode.StaleConfig,
-    }
-)
+_TRANSIENT_CODES: Final = _RETARGETING_CODES | {
+    ErrorCode.LockTimeout,
+    ErrorCode.WriteConflict,
+    ErrorCode.SnapshotTooOld,
+    ErrorCode.SnapshotUnavailable,
+    ErrorCode.PreparedTransactionInProgress,
+    _STALE_CHUNK_HISTORY,
+    _MIGRATION_CONFLICT,
+    *_TENANT_MIGRATION_CODES,
+    _RETRY_COUNTER_NOT_SUPPORTED,
+}
+"""Errors after which a transaction may succeed if it is run again; seen on 6.0.27, where fail points raised
+every code. They have the label on commit and abort, too."""
+_TRANSIENT_UNLESS_ENDING: Final = RETRIABLE_CODES - {_INTERNAL_TRANSACTION_NOT_SUPPORTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +110,9 @@ def _labels_as_resumable(code: int | None, release: Release) -> bool:
 
 
 def _is_transient(code: int, situation: Situation, write_concern_code: int | None) -> bool:
+    if code in _TRANSIENT_CODES:
+        return True
     if situation.ends_transaction:
         # Whether the transaction has ended is certain only if the majority has the result.
         return code == ErrorCode.NoSuchTransaction and write_concern_code is None
-    return code in _TRANSIENT_CODES or code in RETRIABLE_CODES or code == ErrorCode.NoSuchTransaction
+    return code in _TRANSIENT_UNLESS_ENDING or code == ErrorCode.NoSuchTransaction

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.compare import type_name
-from tailrace.error_codes import ErrorCode
+from tailrace.error_codes import ErrorCode, code_name
 from tailrace.errors import CommandError
 from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 _ACTIONS: Final = ("closeConnection", "blockConnection", "writeConcernError", "errorCode")
 _DEFAULT_MESSAGE: Final = "Failing command via 'failCommand' failpoint"
+_CODES_WITH_INFO: Final = frozenset(
+    {
+        65, 121, 169, 227, 236, 249, 271, 283, 284, 304, 320, 343, 346, 348, 351, 353, 356, 359, 361, 11000,
+        13388,
+    }
+)  # fmt: skip
+"""Codes whose errors consist of more than a message; seen on 6.0.27, where fail points raised every code."""
 
 
 def _is_number(value: object) -> bool:
@@ -59,6 +66,17 @@ class InjectedError(CommandError):
     fixed_labels: list[str] | None = None
 
 
+def injected_error(code: int, message: str, info: Mapping[str, Any] | None = None) -> InjectedError:
+    """The error with a code; ``info`` are the further fields that the errors of some codes need."""
+    if code not in _CODES_WITH_INFO:
+        return InjectedError(code, message)
+    if info is None:
+        return InjectedError(40671, f"Missing required extra info for error code {code_name(code)}")
+    error = InjectedError(code, message)
+    error.details = info
+    return error
+
+
 class FailCommand:
     """The fail point, acting on one command."""
 
@@ -95,9 +113,10 @@ class FailCommand:
             raise CloseConnection
         code = self._data.get("errorCode")
         if code:
-            error = InjectedError(int(code), self._data.get("errorMsg", _DEFAULT_MESSAGE))
+            error = injected_error(
+                int(code), self._data.get("errorMsg", _DEFAULT_MESSAGE), self._data.get("errorExtraInfo")
+            )
             error.fixed_labels = self.labels
-            error.details = self._data.get("errorExtraInfo", {})
             raise error
 
     async def _block(self) -> None:
@@ -116,13 +135,30 @@ def _matches(data: Mapping[str, Any], context: "Context") -> bool:
     entry = context.entry
     if entry.name == "configureFailPoint" or not any(data.get(action) for action in _ACTIONS):
         return False
-    if not _names_command(data, {entry.name, *entry.aliases}):
+    if not _names_command(data, _names(context)):
         return False
-    if "appName" in data and data["appName"] != context.client.app_name:
+    if "appName" in data and data["appName"] != _app_name(context):
         return False
     if "threadName" in data and data["threadName"] != context.client.name:
         return False
     return "namespace" not in data or data["namespace"] == context.namespace
+
+
+def _names(context: "Context") -> set[str]:
+    """The names by which a fail point can name the command; `hello` and `isMaster` are two commands here."""
+    names = {context.entry.name, *context.entry.aliases}
+    if context.entry.name == "hello":
+        names = {"hello"} if context.name == "hello" else names - {"hello"}
+    return names
+
+
+def _app_name(context: "Context") -> object:
+    """The name of the client's application, which its first hello brings."""
+    if context.client.metadata is None and context.entry.name == "hello":
+        metadata = context.command.get("client")
+        application = metadata.get("application") if isinstance(metadata, Mapping) else None
+        return application.get("name") if isinstance(application, Mapping) else None
+    return context.client.app_name
 
 
 def _names_command(data: Mapping[str, Any], names: set[str]) -> bool:

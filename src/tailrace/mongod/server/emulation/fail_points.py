@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bson import Int64
+
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -21,6 +23,12 @@ MAX_TIME_NEVER: Final = "maxTimeNeverTimeOut"
 FAIL_GET_MORE: Final = "failGetMoreAfterCursorCheckout"
 NEVER_AWAIT_DATA: Final = "disableAwaitDataForGetMoreCmd"
 FAIL_GET_NEXT: Final = "throwErrorBeforeGetNext"
+ON_TRANSACTIONAL_WRITE: Final = "onPrimaryTransactionalWrite"
+WAIT_IN_GET_MORE: Final = "waitAfterPinningCursorBeforeGetMoreBatch"
+WAIT_IN_MIGRATION: Final = "migrateThreadHangAtStep4"
+"""On the recipient: after the documents were copied, before the changes since then are."""
+NO_MATCH_OPTIMIZATION: Final = "disableMatchExpressionOptimization"
+"""Without effect: what filters match does not depend on how they are optimised."""
 PRE_IMAGE_TIME: Final = "changeStreamPreImageRemoverCurrentTime"
 CUT_OFF: Final = "cutOffMember"
 """Only in this server: nobody can reach the member. Its connections are closed and new ones refused."""
@@ -32,6 +40,10 @@ KNOWN: Final = (
     FAIL_GET_MORE,
     NEVER_AWAIT_DATA,
     FAIL_GET_NEXT,
+    ON_TRANSACTIONAL_WRITE,
+    WAIT_IN_GET_MORE,
+    WAIT_IN_MIGRATION,
+    NO_MATCH_OPTIMIZATION,
     PRE_IMAGE_TIME,
     CUT_OFF,
 )
@@ -57,10 +69,17 @@ class FailPoint:
         self.value = value
         self.data = data
         self.generation += 1
-        self._wake()
+        self.wake()
 
     def enter(self) -> bool:
         """Whether it acts now; to be called only if everything else matches."""
+        acts = self.take()
+        if acts:
+            self.wake()
+        return acts
+
+    def take(self) -> bool:
+        """As `enter`, in another thread than the event loop's, where `wake` has to be called after it."""
         if self.mode == "off":
             return False
         if self.mode == "skip" and self.value > 0:
@@ -73,20 +92,21 @@ class FailPoint:
             if self.value == 0:
                 self.mode = "off"
         self.times_entered += 1
-        self._wake()
         return True
 
     async def wait(self) -> None:
         """Wait until it is configured or entered."""
         await self._changed.wait()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Tell those who wait that it was configured or entered."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     def to_document(self) -> dict[str, Any]:
         """As getParameter shows it; the mode is a number there."""
-        return {"mode": _MODES.index(self.mode), "data": dict(self.data)}
+        entered = Int64(self.times_entered)
+        return {"mode": _MODES.index(self.mode), "data": dict(self.data), "timesEntered": entered}
 
 
 class FailPoints:
@@ -98,9 +118,9 @@ class FailPoints:
     def __getitem__(self, name: str) -> FailPoint:
         return self._points[name]
 
-    def get(self, name: str) -> FailPoint:
+    def get(self, name: object) -> FailPoint:
         """The fail point that a client names."""
-        point = self._points.get(name)
+        point = self._points.get(name) if type(name) is str else None
         if point is None:
             raise CommandError(ErrorCode.FailPointSetFailed, f"{name} not found")
         return point
@@ -121,12 +141,24 @@ class FailPoints:
         point = self._points[name]
         return point.data if point.mode != "off" and point.enter() else None
 
+    def limited(self, seconds: float) -> float | None:
+        """The time that a command has: ``seconds``, or 0 or no limit (None) by a fail point."""
+        if self.active(MAX_TIME_NEVER) is not None:
+            return None
+        return 0.0 if self.active(MAX_TIME_ALWAYS) is not None else seconds
+
     def raise_if_active(self, name: str, field: str) -> None:
         """If a fail point acts now, raise the error whose code is in a field of its data."""
         data = self.active(name)
         code = None if data is None else data.get(field)
         if isinstance(code, int | float) and code > 0:
             raise CommandError(int(code), f"Failing command via '{name}' failpoint")
+
+    async def wait_while_on(self, name: str) -> None:
+        """Wait until a fail point is turned off, if it acts now."""
+        if self.active(name) is not None:
+            while self.is_on(name):
+                await self._points[name].wait()
 
     def disable_all(self) -> None:
         for point in self._points.values():
@@ -144,7 +176,7 @@ class FailPoints:
 
 
 def _parse_mode(mode: object) -> tuple[str, float]:
-    if isinstance(mode, str):
+    if type(mode) is str:
         if mode not in ("off", "alwaysOn"):
             raise CommandError(ErrorCode.BadValue, f"unknown mode: {mode}")
         return mode, 0
@@ -164,6 +196,8 @@ def _parse_mode(mode: object) -> tuple[str, float]:
             reason = f"activationProbability must be between 0.0 and 1.0, not {value}"
             raise CommandError(ErrorCode.BadValue, reason)
         return name, float(value)
+    if value != int(value):
+        raise CommandError(ErrorCode.BadValue, f"'{name}' must be a whole number, not {value}")
     if not 0 <= value < 2**31:
         raise CommandError(ErrorCode.BadValue, f"'{name}' must be a 32-bit number from 0 on, not {value}")
     return name, int(value)

@@ -1,29 +1,25 @@
-"""The features of MongoDB releases that change streams and the drivers' handshake show.
+"""The features of MongoDB releases that commands and the drivers' handshake show.
 
-The server can present itself as an older release, so that a driver can be tested on all of them. Everything
-that depends on the release is in the tables of this file; the rest of the server asks a `Release`. What a
-release does not have is refused as unknown: a command with 59, an option with 40415, a stage with 40324.
+The server can present itself as an older release, so that a driver can be tested on all of them. What depends
+on the release is in the tables of this file and, for change streams, in that of `events/stream_release.py`;
+the rest of the server asks a `Release`. What a release does not have is refused as unknown: a command with
+59, an option with 40415, a stage with 40324.
 
 >>> release = Release.parse("4.0.6")
 >>> release.wire_version, release.has(POST_BATCH_RESUME_TOKEN), release.stream.token_version
 (7, False, 0)
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
-from tailrace.events.stages.user_stages import SPLIT
-from tailrace.events.stream_release import StreamRelease
+from tailrace.events.stream_release import Number, Since, StreamRelease, has, parse_number
 from tailrace.mongod.server.emulation.version import VERSION
-
-Number: TypeAlias = tuple[int, int, int]
-Since: TypeAlias = tuple[Number, ...]
-"""The first release that has a feature, then the first of each older series that got it too."""
+from tailrace.mongod.store.catalog_rules import CatalogRules
 
 WIRE_VERSIONS: Final[Mapping[tuple[int, int], int]] = {
     (4, 0): 7, (4, 2): 8, (4, 4): 9, (5, 0): 13, (5, 1): 14, (5, 2): 15, (5, 3): 16, (6, 0): 17, (6, 1): 18,
@@ -33,10 +29,6 @@ WIRE_VERSIONS: Final[Mapping[tuple[int, int], int]] = {
 """`maxWireVersion` of each series that can be presented; `minWireVersion` is 0 in all of them."""
 
 POST_BATCH_RESUME_TOKEN: Final[Since] = ((4, 0, 7),)
-TOKENS_1: Final[Since] = ((4, 0, 7),)
-TOKENS_2: Final[Since] = ((6, 1, 0),)
-KEPT_RESUME_TOKENS: Final[Since] = ((4, 2, 0),)
-"""From then on a pipeline that changes or removes `_id` fails on the server, with 280."""
 STREAM_ERROR_CODES: Final[Since] = ((4, 2, 0),)
 """ChangeStreamFatalError and ChangeStreamHistoryLost; before, there were numbers without a name."""
 ERROR_LABELS: Final[Since] = ((4, 3, 1),)
@@ -49,18 +41,44 @@ STREAMING_HELLO: Final[Since] = ((4, 4, 0),)
 CONNECTION_IDS: Final[Since] = ((4, 2, 0),)
 ANY_COMMENT: Final[Since] = ((4, 4, 0),)
 """A comment may be of any type; before, only text."""
-FULL_DOCUMENT_ENUM: Final[Since] = ((6, 0, 0),)
-"""`whenAvailable` and `required`; and an unknown value is BadValue, before it was 40575."""
-WALL_TIME: Final[Since] = ((6, 0, 0),)
 NEGATIVE_SIZES_ARE_BAD_VALUES: Final[Since] = ((8, 0, 0),)
 """A negative `batchSize` is BadValue; before, it was 51024."""
-NS_TYPE: Final[Since] = ((8, 1, 0),)
+LARGE_DOCUMENT_CODE: Final[Since] = ((7, 0, 0),)
+"""A document over 16 MB is BSONObjectTooLarge, as in newer sources; a 6.0.27 answers 2, 17419, 17420."""
+UPDATE_SORT: Final[Since] = ((8, 0, 0),)
+"""`sort` of update statements."""
 LOGGED_DIFFS: Final[Since] = ((4, 7, 0),)
 """Updates by pipelines are logged as diffs and so shown as updates, with `truncatedArrays`; before, they
 were logged as whole documents and shown as replacements."""
-DISAMBIGUATED_PATHS: Final[Since] = ((6, 1, 0),)
+SEARCH_PROCESSES: Final[Since] = ((8, 0, 0),)
+"""Search is not limited to Atlas."""
+IGNORED_NUMBER_OF_CHUNKS: Final[Since] = ((7, 2, 0),)
+"""`numInitialChunks` of shardCollection is deprecated and never an error (SERVER-74747, SERVER-83005)."""
+WRITTEN_TIMES: Final[Since] = ((8, 0, 0),)
+"""replSetGetStatus shows the times of written entries, by the manual; a real 6.0.27 does not."""
+CONFIRMED_VERSIONS: Final[Since] = ((7, 0, 0),)
+"""setFeatureCompatibilityVersion has to be confirmed, by the manual."""
 VECTORED_INSERTS: Final[Since] = ((8, 0, 0),)
 """Inserts of one command share an oplog entry and so a cluster time."""
+REPEATED_DDL: Final[Since] = ((7, 0, 0),)
+"""`create` of what exists with the same options, and `drop` of what does not exist, succeed; a real 6.0.27
+refuses both."""
+EXACT_CAPPED_SIZES: Final[Since] = ((6, 2, 0),)
+"""The size of a capped collection is not rounded to 256 any more."""
+TIMESERIES_DELETES: Final[Since] = ((7, 0, 0),)
+"""Deletes from a time series by any field; a real 6.0.27 deletes only by metadata, whole series."""
+COMPOUND_WILDCARDS: Final[Since] = ((7, 0, 0),)
+TTL_ON_CAPPED: Final[Since] = ((7, 1, 0),)
+"""TTL indexes on capped collections, by the documentation; a real 6.0.27 refuses them."""
+SERIES_OUTPUT: Final[Since] = ((7, 0, 3),)
+"""`$out` to a time series, by the documentation; a real 6.0.27 refuses it."""
+ERROR_AND_LOG: Final[Since] = ((8, 1, 0),)
+"""The validation action `errorAndLog`; a real 6.0.27 refuses it."""
+VALIDATED_SPECS: Final[Since] = ((6, 2, 0),)
+"""`validate` shows the collection's UUID and the specifications of indexes; a real 6.0.27 does not."""
+CATALOG_ENTRIES: Final[Since] = ((8, 0, 0),)
+"""`dropDatabase` is logged with an explicit `fromMigrate`, and counts of removed documents as `Int64`; a real
+6.0.27 has neither, the description of the newest oplog has both."""
 
 _COMMANDS: Final[Mapping[str, Since]] = {
     "hello": ((4, 4, 2), (4, 2, 10), (4, 0, 21)),
@@ -73,9 +91,21 @@ _COMMANDS: Final[Mapping[str, Since]] = {
 }
 """Commands by the name they are called with; `isMaster` is in all releases."""
 
+_STAGES: Final[Mapping[str, Since]] = {
+    "$listSampledQueries": ((7, 0, 0),),
+    "$querySettings": ((8, 0, 0),),
+    "$rankFusion": ((8, 1, 0),),
+    "$scoreFusion": ((8, 2, 0),),
+}
+"""Aggregation stages that 6.0.27 does not have, with the first release whose documentation has them."""
+
 _API_FIELDS: Final = dict.fromkeys(("apiVersion", "apiStrict", "apiDeprecationErrors"), ((5, 0, 0),))
 _COMMAND_FIELDS: Final[Mapping[str, Mapping[str, Since]]] = {
-    "aggregate": {"let": ((5, 0, 0),)},
+    "aggregate": {
+        "let": ((5, 0, 0),),
+        "allowPartialResults": ((7, 0, 0),),  # 6.0.27 has neither of these two
+        "rawData": ((7, 0, 0),),
+    },
     "getMore": {"comment": ((4, 4, 0),)},
     "create": {"changeStreamPreAndPostImages": ((6, 0, 0),), "timeseries": ((5, 0, 0),)},
     "collMod": {"changeStreamPreAndPostImages": ((6, 0, 0),)},
@@ -84,36 +114,22 @@ _PARSED_BY_HAND: Final = frozenset({"aggregate", "find", "getMore"})
 """Commands that refused an unknown field with FailedToParse before 5.0; all others use 40415."""
 _GENERATED_PARSERS: Final[Since] = ((5, 0, 0),)
 
-_STREAM_OPTIONS: Final[Mapping[str, Since]] = {
-    "startAfter": ((4, 1, 1),),
-    "showMigrationEvents": ((4, 7, 0),),
-    "allowToRunOnConfigDB": ((5, 0, 0),),
-    "fullDocumentBeforeChange": ((6, 0, 0),),
-    "showExpandedEvents": ((6, 0, 0),),
-    "showSystemEvents": ((6, 0, 0),),
-    "showRawUpdateDescription": ((6, 0, 0),),
-    "allowToRunOnSystemNS": ((6, 0, 0),),
-    "matchCollectionUUIDForUpdateLookup": ((8, 2, 0),),
-    "ignoreRemovedShards": ((8, 2, 0),),
-    "version": ((8, 2, 0),),
-    "supportedEvents": ((8, 2, 0),),
-    "showCommitTimestamp": ((8, 2, 1),),
-}
-"""Options of `$changeStream` that came later than the others."""
-_OLD_FULL_DOCUMENT: Final = ("default", "updateLookup")
-
-_STREAM_STAGES: Final[Mapping[str, Since]] = {
-    "$set": ((4, 2, 0),),
-    "$unset": ((4, 2, 0),),
-    "$replaceWith": ((4, 2, 0),),
-    SPLIT: ((7, 0, 0),),
-}
-"""Stages after `$changeStream` that came later than the others."""
-
 _OLD_STREAM_CODES: Final[Mapping[int, int]] = {
     ErrorCode.ChangeStreamFatalError: 40585,
     ErrorCode.ChangeStreamHistoryLost: 40576,
 }
+
+
+class SizeCodes(NamedTuple):
+    """The codes of documents that are too large, by what makes them."""
+
+    insert: int = ErrorCode.BSONObjectTooLarge
+    update: int = ErrorCode.BSONObjectTooLarge
+    upsert: int = ErrorCode.BSONObjectTooLarge
+
+
+_SIZE_CODES: Final = SizeCodes()
+_OLD_SIZE_CODES: Final = SizeCodes(ErrorCode.BadValue, 17419, 17420)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +137,14 @@ class Release:
     number: Number
     stream: StreamRelease
     """The release's change streams."""
+    catalog: CatalogRules
+    """How it changes the catalog."""
 
     @classmethod
     def parse(cls, text: str) -> "Release":
         """The release of a version as users write it, such as 4.2 or 4.0.6."""
-        found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-        number = None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
-        if number is None or number[:2] not in WIRE_VERSIONS or any(part > 99 for part in number):
+        number = parse_number(text)
+        if number is None or number[:2] not in WIRE_VERSIONS:
             series = ", ".join(f"{major}.{minor}" for major, minor in WIRE_VERSIONS)
             raise UsageError(
                 f"{text} is not a server version that can be presented; give one of {series}, "
@@ -157,12 +174,26 @@ class Release:
 
     def has(self, since: Since) -> bool:
         """Whether it has a feature that came with these releases."""
-        return _has(self.number, since)
+        return has(self.number, since)
+
+    @property
+    def size_codes(self) -> SizeCodes:
+        """The codes of documents that are too large."""
+        return _SIZE_CODES if self.has(LARGE_DOCUMENT_CODE) else _OLD_SIZE_CODES
 
     def has_command(self, name: str) -> bool:
         """Whether it has a command of that name."""
         since = _COMMANDS.get(name)
         return since is None or self.has(since)
+
+    def has_stage(self, name: str) -> bool:
+        """Whether it has an aggregation stage of that name."""
+        return self.has(_STAGES.get(name, ()))
+
+    @property
+    def search_error(self) -> int:
+        """The code of search stages where there is no search process."""
+        return ErrorCode.SearchNotEnabled if self.has(SEARCH_PROCESSES) else 6047401
 
     # -- what it refuses ------------------------------------------------------------------------------
 
@@ -175,10 +206,6 @@ class Release:
         comment = command.get("comment")
         if comment is not None and type(comment) is not str and not self.has(ANY_COMMENT):
             raise CommandError(ErrorCode.TypeMismatch, "the field comment must be a string")
-        cursor = command.get("cursor") if name == "aggregate" else command
-        size = cursor.get("batchSize") if isinstance(cursor, Mapping) else None
-        if isinstance(size, int) and size < 0 and not self.has(NEGATIVE_SIZES_ARE_BAD_VALUES):
-            raise CommandError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
 
     def _unknown_field(self, name: str, field: str) -> CommandError:
         if name in _PARSED_BY_HAND and not self.has(_GENERATED_PARSERS):
@@ -187,18 +214,7 @@ class Release:
 
     def check_stream(self, spec: object, pipeline: Sequence[Any]) -> None:
         """Refuse options of `$changeStream`, and stages after it, that this release does not have."""
-        for option in spec if isinstance(spec, Mapping) else ():
-            if not self.has(_STREAM_OPTIONS.get(option, ())):
-                raise CommandError(
-                    ErrorCode.IDLUnknownField, f"BSON field '$changeStream.{option}' is an unknown field."
-                )
-        mode = spec.get("fullDocument") if isinstance(spec, Mapping) else None
-        if isinstance(mode, str) and mode not in _OLD_FULL_DOCUMENT and not self.has(FULL_DOCUMENT_ENUM):
-            raise CommandError(40575, f"unrecognized value for the 'fullDocument' option: {mode!r}")
-        for stage in pipeline:
-            for name in stage if isinstance(stage, Mapping) else ():
-                if not self.has(_STREAM_STAGES.get(name, ())):
-                    raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
+        self.stream.check(spec, pipeline)
 
     # -- what it answers ------------------------------------------------------------------------------
 
@@ -212,21 +228,17 @@ class Release:
 
 @cache
 def _release(number: Number) -> Release:
-    stream = StreamRelease(
-        token_version=sum(_has(number, since) for since in (TOKENS_1, TOKENS_2)),
-        wall_time=_has(number, WALL_TIME),
-        ns_type=_has(number, NS_TYPE),
-        truncated_arrays=_has(number, LOGGED_DIFFS),
-        disambiguated_paths=_has(number, DISAMBIGUATED_PATHS),
-        keeps_resume_tokens=_has(number, KEPT_RESUME_TOKENS),
+    catalog = CatalogRules(
+        rounds_capped_sizes=not has(number, EXACT_CAPPED_SIZES),
+        repeats_are_errors=not has(number, REPEATED_DDL),
+        compound_wildcards=has(number, COMPOUND_WILDCARDS),
+        series_output=has(number, SERIES_OUTPUT),
+        ttl_on_capped=has(number, TTL_ON_CAPPED),
+        logs_validation_errors=has(number, ERROR_AND_LOG),
+        long_counts=has(number, CATALOG_ENTRIES),
+        marks_database_drops=has(number, CATALOG_ENTRIES),
     )
-    return Release(number, stream)
-
-
-def _has(number: Number, since: Since) -> bool:
-    if not since or number >= since[0]:
-        return True
-    return any(number[:2] == older[:2] and number >= older for older in since[1:])
+    return Release(number, StreamRelease.of(number), catalog)
 
 
 CURRENT: Final = Release.parse(VERSION)

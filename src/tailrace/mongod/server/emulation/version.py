@@ -2,5 +2,7 @@
 
 from typing import Final
 
-VERSION: Final = "8.2.1"
+from tailrace.events.stream_release import CURRENT_RELEASE
+
+VERSION: Final = CURRENT_RELEASE.version
 GIT_VERSION: Final = "0" * 40

@@ -243,7 +243,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     async def _answer(self, request: Request) -> None:
         if request.error is not None:
-            self._send(self._wire.refuse(request))
+            self._send(self._wire.refuse(request, self._listener.dispatcher.tail()))
             await self._sent()
             return
         current: Request | None = request

@@ -37,17 +37,21 @@ class ReplyTail:
 
 
 def success(reply: Mapping[str, Any] | bytes, tail: bytes) -> bytes:
-    """The reply to a command that ran."""
+    """The reply to a command that ran; a few commands say themselves that they failed, by `ok`."""
+    if not isinstance(reply, bytes) and "ok" in reply:
+        return rawbson.document(rawbson.body(encode(reply)), tail)
     raw = reply if isinstance(reply, bytes) else encode(reply)
     # Not `rawbson.document`, which would copy a batch of 16 MB four times instead of once.
     size = rawbson.INT32_LE.pack(len(raw) + len(_OK) + len(tail))
     return b"".join((size, memoryview(raw)[4:-1], _OK, tail, b"\0"))
 
 
-def failure(error: CommandError, labels: list[str], extra: Mapping[str, Any], tail: bytes) -> bytes:
-    """The reply to a command that failed; ``extra`` are further fields."""
+def failure(error: CommandError, labels: list[str], before_ok: Mapping[str, Any], tail: bytes) -> bytes:
+    """The reply to a command that failed; ``before_ok`` are further fields."""
     reply: dict[str, Any] = {"errorLabels": labels} if labels else {}
-    reply |= {"ok": 0.0, "errmsg": error.message, "code": error.code, "codeName": error.code_name}
+    reply |= before_ok
+    reply |= {"ok": 0.0, "errmsg": error.message}
+    if error.code:
+        reply |= {"code": error.code, "codeName": error.code_name}
     reply |= error.details
-    reply |= extra
     return rawbson.document(rawbson.body(encode(reply)), tail)

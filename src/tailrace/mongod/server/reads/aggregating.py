@@ -11,11 +11,12 @@ from tailrace.mongod.language.aggregation import PAUSE, MergeTarget, OutTarget, 
 from tailrace.mongod.language.aggregation.rows import Rows
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.cursor import ResultCursor
+from tailrace.mongod.server.reads.named_collections import check_named_collections
 from tailrace.mongod.server.reads.output import check_output
 from tailrace.mongod.server.reads.pipelines import PlannedPipeline, plan_pipeline
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
-from tailrace.mongod.server.reads.services import ReadServices
+from tailrace.mongod.server.reads.services import ReadServices, undefined_is_null
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -33,6 +34,11 @@ class PlannedAggregate:
     def ns(self) -> str:
         """The name that replies show."""
         return self.target.ns
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Never: an aggregation on a collection that does not exist is an ordinary one."""
+        return False
 
     @property
     def output(self) -> OutTarget | MergeTarget | None:
@@ -60,7 +66,7 @@ class PlannedAggregate:
         assert output is not None
         if not context.node.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
-        check_output(state.reader.catalog, output)
+        check_output(context.node.states.catalog, output)
         documents = await _all(self.planned.rows(state))
         # From now on it writes, and is always completed.
         context.is_interruptible = False
@@ -93,6 +99,9 @@ def plan_aggregate(
     else:
         target = resolve_named(catalog, context.database, request.named)
         check_uuid(catalog, context.database, target.name, request.collection_uuid)
+    if context.in_transaction or context.read_concern.level == "snapshot":
+        # Whether they can be read at that time is checked even if no document needs them.
+        check_named_collections(catalog, context.database, request.pipeline)
     collation = target.collation(request.collation)
     inner = PipelineContext(
         context.database,
@@ -101,6 +110,9 @@ def plan_aggregate(
         collation,
         ReadServices(context, state, variables),
         in_transaction=context.in_transaction,
+        has_stage=context.node.release.has_stage,
+        undefined_is_null=undefined_is_null(context),
+        search_error=context.node.release.search_error,
     )
     planned = plan_pipeline(
         state, target, request.pipeline, inner, collation, request.hint, raw_data=request.raw_data

@@ -1,6 +1,6 @@
 """Build replies with batches of documents from the documents' bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -50,6 +50,17 @@ def cursor_reply(name: str, batch: CursorBatch, cursor_id: int, ns: str, **extra
     parts.insert(0, head)
     parts += (b"\0", *tail, b"\0\0")
     return b"".join(parts)
+
+
+def id_first_reply(documents: Sequence[bytes], cursor_id: int, ns: str) -> bytes:
+    """`{cursor: {id, ns, firstBatch}}`: the order of lists, and of collections that do not exist."""
+    items = [
+        rawbson.element(rawbson.DOCUMENT, str(number).encode(), document)
+        for number, document in enumerate(documents)
+    ]
+    batch = rawbson.element(rawbson.ARRAY, b"firstBatch", rawbson.document(*items))
+    cursor = rawbson.document(b"\x12id\0", _pack_id(cursor_id), _ns_element(ns), batch)
+    return rawbson.document(rawbson.element(rawbson.DOCUMENT, b"cursor", cursor))
 
 
 @lru_cache(maxsize=1024)

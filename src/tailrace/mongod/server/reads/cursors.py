@@ -8,7 +8,7 @@ transaction, by killCursors, and after a time without use.
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -89,6 +89,8 @@ class OpenCursor:
     seconds_left: float | None = None
     """The rest of the opening command's `maxTimeMS`, shared by all its getMores; None without one."""
     plan_summary: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of every reply with a batch of it."""
     documents_returned: int = 0
     batches_returned: int = 0
     user: "Context | None" = None
@@ -174,6 +176,7 @@ class Cursors:
         *,
         no_timeout: bool = False,
         plan_summary: str | None = None,
+        shown: Mapping[str, Any] | None = None,
     ) -> int:
         """Keep a cursor open after its first batch; returns its id, or 0 if there are no more results.
 
@@ -195,6 +198,7 @@ class Cursors:
             no_timeout,
             _seconds_left(context),
             plan_summary,
+            shown or {},
         )
         entry.returned(first)
         self._by_id[entry.id] = entry
@@ -238,15 +242,15 @@ class Cursors:
 
     @staticmethod
     def _check_use(context: "Context", entry: OpenCursor, ns: str) -> None:
+        if entry.user is not None:
+            raise CommandError(ErrorCode.CursorInUse, f"cursor id {entry.id} is already in use")
+        _check_session(context, entry)
         if ns != entry.cursor.ns:
             reason = (
                 f"Requested getMore on namespace '{ns}', but cursor belongs to a different namespace "
                 f"{entry.cursor.ns}"
             )
             raise CommandError(ErrorCode.Unauthorized, reason)
-        if entry.user is not None:
-            raise CommandError(ErrorCode.CursorInUse, f"cursor id {entry.id} is already in use")
-        _check_session(context, entry)
         if _api_of(context.command) != entry.api:
             reason = (
                 "API parameter mismatch: getMore used params "

@@ -1,8 +1,9 @@
 """The distinct values of a path."""
 
+from operator import itemgetter
 from typing import Any
 
-from tailrace.bson.compare import StringKey, sort_key
+from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.bson.documents import encode_value
 from tailrace.bson.raw import MAX_USER_SIZE
 from tailrace.errors import CommandError
@@ -13,7 +14,7 @@ _ELEMENT_OVERHEAD = 8
 
 
 class DistinctValues:
-    """Collects values, each once; of an array, its elements.
+    """Collects values, each once, in order; of an array, its elements.
 
     >>> values = DistinctValues("a")
     >>> for document in ({"a": 1}, {"a": [1.0, "x"]}, {"b": 1}, {"a": [[2]]}):
@@ -22,12 +23,18 @@ class DistinctValues:
     [1, 'x', [2]]
     """
 
-    def __init__(self, path: str, string_key: StringKey = None) -> None:
-        self.found: list[Any] = []
+    def __init__(self, path: str, string_key: StringKey = None, *, missing_is_null: bool = False) -> None:
+        """With ``missing_is_null``, a document without the field counts as one with null."""
+        self._found: list[tuple[SortKey, Any]] = []
+        self._missing_is_null = missing_is_null
         self._path = Path(path)
         self._string_key = string_key
         self._seen: set[Any] = set()
         self._size = 0
+
+    @property
+    def found(self) -> list[Any]:
+        return [value for _, value in sorted(self._found, key=itemgetter(0))]
 
     def add(self, document: dict[str, Any]) -> None:
         """Add the values of a document; raises 17217 when the values do not fit into a reply."""
@@ -37,6 +44,8 @@ class DistinctValues:
                     self._add(item)
             elif value is not MISSING:
                 self._add(value)
+            elif self._missing_is_null:
+                self._add(None)
 
     def _add(self, value: Any) -> None:
         key = sort_key(value, self._string_key)
@@ -46,4 +55,4 @@ class DistinctValues:
         self._size += len(encode_value(value)[1]) + _ELEMENT_OVERHEAD
         if self._size > MAX_USER_SIZE:
             raise CommandError(17217, "distinct too big, 16mb cap")
-        self.found.append(value)
+        self._found.append((key, value))

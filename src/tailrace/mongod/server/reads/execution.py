@@ -18,6 +18,7 @@ from tailrace.mongod.server.reads.cursor import Progress
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.query.collation import Collation
+from tailrace.query.dialect import Dialect
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, compile_sort
 
@@ -47,10 +48,20 @@ class Query:
 
     @classmethod
     def compile(
-        cls, request: FindRequest, *, variables: Mapping[str, Any], collation: Collation | None
+        cls,
+        request: FindRequest,
+        *,
+        variables: Mapping[str, Any],
+        collation: Collation | None,
+        undefined_is_null: bool = False,
     ) -> "Query":
         """Compile the parts; raises for every fault of them."""
-        matcher = compile_match(request.query, variables=variables, collation=collation)
+        matcher = compile_match(
+            request.query,
+            variables=variables,
+            collation=collation,
+            dialect=Dialect(undefined_is_null=undefined_is_null),
+        )
         is_sorted = bool(request.sort) and NATURAL not in request.sort
         ordering = compile_sort(request.sort, collation) if is_sorted else None
         projection = None
@@ -103,15 +114,22 @@ class Query:
     def _result(self, row: Row, path: AccessPath | None) -> bytes:
         request = self.request
         if request.return_key:
-            raw = _key_of(row.document, path)
+            raw = encode(_key_of(row.document, path))
         elif self.projection is None:
             raw = row.raw
         elif self.projection.on_bytes is not None:
             raw = self.projection.on_bytes(row.raw)
         else:
-            raw = encode(self.projection.project(row.document))
-        if request.show_record_id and isinstance(row, FoundRow):
-            return rawbson.document(rawbson.body(raw), _record_id(row.key))
+            projected = self.projection.project(row.document)
+            for name, kind in self.projection.metadata:
+                if kind == "recordId" and isinstance(row, FoundRow):
+                    projected[name] = _record_id(row.key)
+                elif kind == "indexKey" and isinstance(path, IndexScan):
+                    projected[name] = _key_of(row.document, path)
+            raw = encode(projected)
+        if request.show_record_id and not request.return_key and isinstance(row, FoundRow):
+            kind_byte, value = encode_value(_record_id(row.key))
+            return rawbson.document(rawbson.body(raw), rawbson.element(kind_byte, b"$recordId", value))
         return raw
 
 
@@ -171,19 +189,20 @@ def with_known_end(rows: Iterable[Item | Pause], progress: Progress) -> Iterator
         yield held
 
 
-def _record_id(key: bytes) -> bytes:
-    shown: Any = Int64(int.from_bytes(key, "big")) if len(key) == _INT64_SIZE else Binary(key)
-    return rawbson.element(encode_value(shown)[0], b"$recordId", encode_value(shown)[1])
+def _record_id(key: bytes) -> Int64 | Binary:
+    return Int64(int.from_bytes(key, "big")) if len(key) == _INT64_SIZE else Binary(key)
 
 
-def _key_of(document: Mapping[str, Any], path: AccessPath | None) -> bytes:
+def _key_of(document: Mapping[str, Any], path: AccessPath | None) -> dict[str, Any]:
     """The index key of a document; empty if no index was used."""
+    if isinstance(path, IdLookup):
+        return {"_id": document["_id"]}
     if not isinstance(path, IndexScan):
-        return encode({})
+        return {}
     key = {}
     for name, _ in path.index.key:
         value: Any = document
         for component in name.split("."):
             value = value.get(component) if isinstance(value, dict) else None
         key[name] = value
-    return encode(key)
+    return key

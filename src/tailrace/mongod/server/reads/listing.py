@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.reads.batches import cursor_reply, fitting
+from tailrace.mongod.server.reads.batches import cursor_reply, fitting, id_first_reply
 from tailrace.mongod.server.reads.cursors import CursorBatch
 
 
@@ -45,9 +45,16 @@ def batch_size(arguments: Arguments) -> int | None:
     return size
 
 
-def listing_reply(context: Context, ns: str, documents: Sequence[bytes], size: int | None) -> bytes:
-    """The reply with the first batch, and a cursor for the rest."""
+def results_reply(context: Context, ns: str, documents: Sequence[bytes], size: int | None) -> bytes:
+    """The reply with the first batch of results, and a cursor for the rest."""
     cursor = ListingCursor(ns, documents)
     first = cursor.take(size)
     cursor_id = context.node.cursors.register(context, cursor, first)
     return cursor_reply("firstBatch", first, cursor_id, ns)
+
+
+def listing_reply(context: Context, ns: str, documents: Sequence[bytes], size: int | None) -> bytes:
+    """The same for a list of things of the catalog."""
+    cursor = ListingCursor(ns, documents)
+    first = cursor.take(size)
+    return id_first_reply(first.documents, context.node.cursors.register(context, cursor, first), ns)

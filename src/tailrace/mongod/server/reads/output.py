@@ -9,6 +9,7 @@ from bson import ObjectId
 
 from tailrace.bson.documents import decode, encode
 from tailrace.bson.values import Undefined
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation import MergeTarget, OutTarget
 from tailrace.mongod.server.dispatch.context import Context
@@ -20,14 +21,14 @@ from tailrace.mongod.store.ddl.collection_options import in_catalog_order
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.ddl.timeseries import create_timeseries, drop_definition
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.query.missing import MISSING
 
 _MERGED_AT_ONCE: Final = 500
-_NO_MATCH: Final = 13113
-_KEEP: Final = [{"$replaceWith": "$$ROOT"}]
-_MERGE: Final = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
+_NO_MATCH: Final = ErrorCode.MergeStageNoMatchingDocument
+_OPERATORS: Final = {"merge": "$set", "keepExisting": "$setOnInsert"}
 
 
 def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
@@ -75,6 +76,7 @@ class StoreResultWriter(ResultWriter):
         bypasses_validation: bool,
     ) -> None:
         store = self._store
+        context.has_written = isinstance(target, OutTarget) or bool(documents)
         if isinstance(target, OutTarget):
             await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
         else:
@@ -89,28 +91,51 @@ async def write_out(
     *,
     bypasses_validation: bool,
 ) -> None:
-    """Replace the documents of a collection by the results, in one commit; options and indexes stay."""
+    """Replace the documents of a collection by the results, in one commit; options and indexes stay.
 
-    def work(unit: WriteUnit) -> None:
+    If a result cannot be stored, the others were, in a temporary collection that is dropped.
+    """
+
+    def work(unit: WriteUnit) -> CommandError | None:
         check_output(unit.catalog, target)
         runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
         replaced = unit.catalog.collection(f"{target.database}.{target.collection}")
+        if replaced is not None and replaced.is_timeseries and not store.rules.series_output:
+            raise CommandError(
+                ErrorCode.CommandNotSupportedOnView,
+                f"Namespace {target.database}.{target.collection} is a timeseries collection",
+            )
         if target.timeseries is not None or (replaced is not None and replaced.is_timeseries):
             _replace_timeseries(unit, target, replaced)
             namespace = Namespace(target.database, target.collection)
         else:
             namespace = _temporary(unit, target, replaced)
+        failure: CommandError | None = None
         for document in documents:
-            runner.insert(namespace, document)
-        if namespace.name != target.collection:
-            rename_collection(
-                unit,
-                (target.database, namespace.name),
-                (target.database, target.collection),
-                drop_target=True,
-            )
+            try:
+                runner.insert(namespace, document)
+            except CommandError as error:
+                if namespace.name == target.collection:
+                    raise
+                failure = failure or error
+        if namespace.name == target.collection:
+            return None
+        if failure is not None:
+            temporary = unit.catalog.collection(str(namespace))
+            assert temporary is not None, "it was created above"
+            drop_collection(unit, temporary)
+            return failure
+        rename_collection(
+            unit,
+            (target.database, namespace.name),
+            (target.database, target.collection),
+            drop_target=True,
+        )
+        return None
 
-    await store.write(work, deadline=context.deadline, waiting=context.waiting)
+    failure = await store.write(work, deadline=context.deadline, waiting=context.waiting)
+    if failure is not None:
+        raise failure
 
 
 def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
@@ -129,9 +154,9 @@ def _replace_timeseries(unit: WriteUnit, target: OutTarget, replaced: Collection
     options: Mapping[str, Any] = {"timeseries": dict(target.timeseries or {})}
     if replaced is not None:
         unit.check_unused(replaced)
-        options = replaced.options
+        drop_definition(unit, replaced)
         drop_collection(unit, replaced)
-        unit.create_collection(target.database, target.collection, options)
+        create_timeseries(unit, target.database, target.collection, replaced.options)
     else:
         create_collection(unit, target.database, target.collection, options)
 
@@ -144,7 +169,7 @@ async def write_merge(
     *,
     bypasses_validation: bool,
 ) -> None:
-    """Merge each result into its document; results before one that fails stay written."""
+    """Merge each result into its document; of results that fail, the others of their batch stay written."""
     for start in range(0, len(documents), _MERGED_AT_ONCE):
         batch = documents[start : start + _MERGED_AT_ONCE]
 
@@ -158,14 +183,19 @@ async def write_merge(
 
 
 def _merge_all(runner: StatementRunner, target: MergeTarget, batch: Sequence[bytes]) -> CommandError | None:
+    """Merge results in any order: one that fails does not stop the others. Returns the first error."""
     namespace = Namespace(target.database, target.collection)
     try:
         _check_unique(existing_collection(runner.unit.catalog, namespace), target, namespace)
-        for raw in batch:
-            _merge(runner, namespace, target, decode(raw))
     except CommandError as error:
         return error
-    return None
+    first: CommandError | None = None
+    for raw in batch:
+        try:
+            _merge(runner, namespace, target, decode(raw))
+        except CommandError as error:
+            first = first or error
+    return first
 
 
 def _merge(
@@ -197,9 +227,8 @@ def _update_spec(target: MergeTarget, document: dict[str, Any]) -> UpdateSpec:
     if target.when_matched == "replace":
         return UpdateSpec(query, document, upsert=inserts)
     if isinstance(target.when_matched, str):
-        stages: Any = _MERGE if target.when_matched == "merge" else _KEEP
-    else:
-        stages = list(target.when_matched)
+        return UpdateSpec(query, {_OPERATORS[target.when_matched]: document}, upsert=inserts)
+    stages = list(target.when_matched)
     constants = {
         name: value for name, value in target.variables_for(document).items() if value is not MISSING
     }

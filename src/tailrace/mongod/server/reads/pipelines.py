@@ -13,6 +13,7 @@ from tailrace.mongod.server.reads.execution import matching_rows
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.targets import Target
 from tailrace.query.collation import Collation
+from tailrace.query.dialect import Dialect
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import compile_sort
 
@@ -61,5 +62,12 @@ def plan_pipeline(
         query, sort, compile_sort(sort, collation) if sort else None, hint=hint, collation=collation
     )
     path = choose_read(state.reader, collection, wanted, raw_data=raw_data)
-    matcher = compile_match(query, variables=context.variables, collation=collation) if query else None
+    matcher = None
+    if query:
+        matcher = compile_match(
+            query,
+            variables=context.variables,
+            collation=collation,
+            dialect=Dialect(undefined_is_null=context.undefined_is_null),
+        )
     return PlannedPipeline(compiled, path, matcher, query, done + 1 if sort and path.is_ordered else done)

@@ -72,6 +72,8 @@ class ReadState:
         self.generation += 1
         try:
             if self._reader is not None:
+                if self._pinned is not None and self.generation > 1:
+                    self._check_newest()
                 yield self._reader
                 return
             with self._states.snapshot() as snapshot:
@@ -84,6 +86,12 @@ class ReadState:
                     self._reader = None
         finally:
             self._is_open = False
+
+    def _check_newest(self) -> None:
+        """Check that what a pinned state shows has not been dropped or renamed since, as the server does."""
+        with self._states.snapshot() as newest:
+            for path in self._paths:
+                path.check(newest)
 
     def close(self) -> None:
         """Release a pinned state."""

@@ -16,7 +16,7 @@ from tailrace.mongod.server.reads.pipelines import PlannedPipeline, plan_pipelin
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.mongod.server.reads.scan_cursor import ScanCursor
-from tailrace.mongod.server.reads.services import ReadServices, pipeline_context
+from tailrace.mongod.server.reads.services import ReadServices, pipeline_context, undefined_is_null
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -29,6 +29,11 @@ class PlannedFind:
     path: AccessPath | None
     """None for a view, and if there is nothing to read."""
     view: PlannedPipeline | None = None
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether the collection does not exist."""
+        return self.target.collection is None and self.target.view is None
 
     @property
     def summary(self) -> str:
@@ -55,11 +60,8 @@ class PlannedFind:
         window = Window(request.skip, request.limit)
         if not request.tailable or self.path is None:
             return self._cursor(state, window)
-        store = context.node.tailable_store
-        if store is None:
-            raise CommandError(ErrorCode.IllegalOperation, "a router has no data of its own; ask a shard")
         return TailableCursor(
-            store,
+            context.node.followed_store(self.target.ns),
             lambda: self._cursor(state, window),
             window.progress,
             is_await=request.await_data,
@@ -92,7 +94,12 @@ def plan_find(
     catalog = state.reader.catalog
     target = resolve_named(catalog, context.database, named)
     check_uuid(catalog, context.database, target.name, request.collection_uuid)
-    query = Query.compile(request, variables=variables, collation=target.collation(request.collation))
+    query = Query.compile(
+        request,
+        variables=variables,
+        collation=target.collation(request.collation),
+        undefined_is_null=undefined_is_null(context),
+    )
     if target.view is not None:
         _check_view(request)
         services = ReadServices(context, state, variables)

@@ -6,7 +6,7 @@ from typing import Any
 from tailrace.mongod.language.aggregation import PAUSE, Pause, PipelineContext
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.reads.access.access_paths import CollectionScan
+from tailrace.mongod.server.reads.access.access_paths import CollectionScan, IndexScan
 from tailrace.mongod.server.reads.access.planner import Wanted, choose_access, choose_read
 from tailrace.mongod.server.reads.pipelines import plan_pipeline
 from tailrace.mongod.server.reads.read_state import ReadState
@@ -42,7 +42,10 @@ class ReadServices:
         if target.view is not None or target.collection.is_timeseries:
             return None
         found = choose_access(self._state.reader, target.collection, Wanted({path: {"$eq": value}}))
-        return None if isinstance(found, CollectionScan) else self._state.documents(found)
+        is_whole = isinstance(found, CollectionScan) or (
+            isinstance(found, IndexScan) and not found.is_bounded
+        )
+        return None if is_whole else self._state.documents(found)
 
     def source(
         self, name: str, spec: Any, database: str, collection: str | None
@@ -51,6 +54,11 @@ class ReadServices:
 
     def _resolve(self, database: str, collection: str) -> Target:
         return resolve(self._state.reader.catalog, database, collection)
+
+
+def undefined_is_null(context: Context) -> bool:
+    """Whether null finds undefined in filters, as it does in the release that the server presents."""
+    return not context.node.release.stream.undefined_is_not_null
 
 
 def pipeline_context(
@@ -64,4 +72,7 @@ def pipeline_context(
         collation,
         services,
         in_transaction=context.in_transaction,
+        has_stage=context.node.release.has_stage,
+        undefined_is_null=undefined_is_null(context),
+        search_error=context.node.release.search_error,
     )

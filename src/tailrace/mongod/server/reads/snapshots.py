@@ -1,19 +1,18 @@
-"""States of the store that are kept for the read concern `snapshot`.
+"""States of the store for the read concern `snapshot`.
 
-A client that reads at one moment names its cluster time in later commands. So the states that were read last
-are kept for a while. Older ones cannot be restored, because the store has only the newest state.
+A client that reads at one moment names its cluster time in later commands. Earlier states are computed
+(`mongod/store/past/`), which takes longer the more has changed since; so the states that were read last are
+kept for a while.
 """
 
 from abc import ABC, abstractmethod
 from typing import Final
 
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
-from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.replica_set.no_ops import write_no_op
+from tailrace.mongod.store.catalog import Catalog
 from tailrace.mongod.store.clock import WallClock
-from tailrace.mongod.store.reader import Snapshot, State
+from tailrace.mongod.store.reader import State
 from tailrace.mongod.store.store import Store
 
 _KEPT_SECONDS: Final = 60.0
@@ -23,10 +22,12 @@ _MOST_KEPT: Final = 32
 class PinnedSnapshot:
     """A state and its time; closed some time after its last use."""
 
-    def __init__(self, reader: State, time: int, now: float) -> None:
+    def __init__(self, reader: State, time: int, now: float, catalog: Catalog | None = None) -> None:
         self.reader = reader
+        self.catalog = catalog
+        """The newest catalog when it was opened."""
         self.time = time
-        """The cluster time of its newest entry."""
+        """The cluster time at which it is read."""
         self.last_use = now
         self.users = 0
 
@@ -52,8 +53,8 @@ class SnapshotHistory(ABC):
     def _kept_at(self, time: int) -> PinnedSnapshot | None:
         return next((kept for kept in self._kept if kept.time == time), None)
 
-    def _keep(self, reader: State, time: int) -> PinnedSnapshot:
-        pinned = PinnedSnapshot(reader, time, self._wall.seconds())
+    def _keep(self, reader: State, time: int, catalog: Catalog | None = None) -> PinnedSnapshot:
+        pinned = PinnedSnapshot(reader, time, self._wall.seconds(), catalog)
         self._kept.append(pinned)
         return pinned
 
@@ -84,27 +85,9 @@ class StoreSnapshots(SnapshotHistory):
             check_not_ahead("atClusterTime", wanted, store.clock.now)
             # After this entry nothing can be written that belongs to an earlier time.
             await write_no_op(store, {"msg": "noop write for atClusterTime read concern"})
-        snapshot = store.snapshot()
-        time = snapshot.newest_time()
-        newest = self._kept_at(time)
-        if newest is not None:
-            snapshot.close()
-        else:
-            newest = self._keep(snapshot, time)
-        return self._used(newest if wanted is None else self._at(wanted, newest))
-
-    def _at(self, wanted: int, newest: PinnedSnapshot) -> PinnedSnapshot:
-        before = [kept for kept in self._kept if kept.time <= wanted]
-        found = max(before, key=lambda kept: kept.time, default=None)
-        if found is not None:
-            assert isinstance(newest.reader, Snapshot)  # a store has no others
-            following = next(newest.reader.entries(found.time), None)
-            if following is None or following[0] > wanted:
-                return found
-        raise too_old(wanted)
-
-
-def too_old(wanted: int) -> CommandError:
-    """The error for a state that is not kept."""
-    reason = f"Read timestamp {in_words(wanted)} is older than the oldest available timestamp."
-    return CommandError(ErrorCode.SnapshotTooOld, reason)
+        time = store.last_committed if wanted is None else wanted
+        found = None
+        if time >= store.past.since:
+            # The newest catalog counts, so a state from before a change of the catalog is not used again.
+            found = next((k for k in self._kept if k.time == time and k.catalog is store.catalog), None)
+        return self._used(found or self._keep(store.snapshot_at(time), time, store.catalog))

@@ -119,15 +119,14 @@ def _figures_of(node: "Node", part: Part | None, ns: str, spec: Mapping[str, Any
     if part is not None and part.shard is not None:
         shown["shard"] = part.shard
     if "latencyStats" in spec:
-        nothing = {"latency": Int64(0), "ops": Int64(0)}
-        shown["latencyStats"] = {
-            "reads": nothing, "writes": nothing, "commands": nothing, "transactions": nothing,
-        }  # fmt: skip
+        wanted = spec["latencyStats"]
+        with_histograms = isinstance(wanted, Mapping) and bool(wanted.get("histograms"))
+        shown["latencyStats"] = node.usage.of(ns).latencies(with_histograms=with_histograms)
     if part is not None and ("storageStats" in spec or "count" in spec):
         found = collection_statistics(part.reader, part.collection)
         if "storageStats" in spec:
             scale = _scale(spec["storageStats"])
-            figures = described_statistics(part.collection, found, scale, node.options.oplog_bytes)
+            figures = described_statistics(part.collection, found, scale, node.oplog_size)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:

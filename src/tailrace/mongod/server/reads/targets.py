@@ -8,6 +8,7 @@ from bson import Binary
 from bson.binary import UUID_SUBTYPE
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import Symbol
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection, View
@@ -83,6 +84,8 @@ def resolve_named(catalog: Catalog, database: str, named: object) -> Target:
                 ErrorCode.NamespaceNotFound, f"Unable to resolve {named.as_uuid()} in the database {database}"
             )
         return Target(database, collection.name, collection)
+    if isinstance(named, Symbol):
+        named = named.text
     if not is_string(named):
         reason = f"collection name has invalid type {type_name(named)}"
         raise CommandError(ErrorCode.InvalidNamespace, reason)

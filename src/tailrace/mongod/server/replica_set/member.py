@@ -13,7 +13,10 @@ from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.expiry import TtlMonitor
+from tailrace.mongod.server.admin.index_filters import IndexFilters
 from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.admin.parameters import INSERT_BATCH, SNAPSHOT_WINDOW
+from tailrace.mongod.server.admin.profiler import Profiler
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.default_concerns import DefaultConcerns
@@ -56,6 +59,7 @@ class Member(Node):
     """One member; the first one that is built is the primary until an election."""
 
     kind_of_context = MemberContext
+    profiler: Profiler
     transactions: StoredTransactions
 
     def __init__(
@@ -73,7 +77,6 @@ class Member(Node):
         self._shared = shared
         self.store = store
         self.states = store
-        self.tailable_store = store
         self.elections = shared.elections
         self.cluster_parameters = shared.cluster_parameters
         self.default_concerns = shared.default_concerns
@@ -81,6 +84,8 @@ class Member(Node):
         self.times = MemberTimes(store, self.replication, is_shard=shared.is_shard)
         self.snapshots = StoreSnapshots(self.wall, store)
         self.results = StoreResultWriter(store)
+        self.index_filters = IndexFilters()
+        self.profiler = Profiler(store)
         self.transactions = StoredTransactions(
             store, self.sessions, self.cursors, self.counters, self.parameters, self.wall, self.log
         )
@@ -91,11 +96,29 @@ class Member(Node):
         no_ops = PeriodicNoop(store, self.replication, self.parameters)
         self.background.add("NoopWriter", no_ops.pause, no_ops.run)
         self.background.add("TTLMonitor", self.ttl_monitor.pause, self.ttl_monitor.run)
+        self.parameters.on_change.append(self._pass_to_store)
+        self._pass_to_store(INSERT_BATCH)
+        self._pass_to_store(SNAPSHOT_WINDOW)
         shared.members.append(self)
+
+    def _pass_to_store(self, parameter: str) -> None:
+        if parameter == INSERT_BATCH:
+            self.store.most_inserts = self.parameters[INSERT_BATCH]
+        elif parameter == SNAPSHOT_WINDOW:
+            self.store.past.seconds = self.parameters[SNAPSHOT_WINDOW]
 
     @property
     def members(self) -> "list[Member]":
         return self._shared.members
+
+    @property
+    def oplog_size(self) -> int:
+        return self.store.oplog_size
+
+    @property
+    def is_shard(self) -> bool:
+        """Whether it belongs to a cluster."""
+        return self._shared.is_shard
 
     @property
     def primary(self) -> "Member | None":
@@ -113,6 +136,9 @@ class Member(Node):
     @property
     def is_replicated(self) -> bool:
         return self.replication.is_replica_set
+
+    def followed_store(self, ns: str) -> Store:  # noqa: ARG002 - all collections are in one store
+        return self.store
 
     def pipeline_status(self) -> dict[str, Any] | None:
         return self._shared.pipeline_status()

@@ -33,7 +33,7 @@ def configuration(member: "Member") -> dict[str, Any]:
                 "arbiterOnly": False,
                 "buildIndexes": True,
                 "hidden": False,
-                "priority": 1,
+                "priority": 1.0,
                 "tags": {},
                 "secondaryDelaySecs": Int64(0),
                 "votes": 1,

@@ -3,6 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.kinds import is_given
 from tailrace.mongod.server.sessions.sessions import parse_session_id
 
 
@@ -10,8 +11,7 @@ def session_ids(context: Context) -> list[bytes]:
     """The ids in a command's first field, as BSON."""
     arguments = context.arguments()
     given = arguments.array(context.name)
-    arguments.finish()
-    return [parse_session_id(spec, context.name) for spec in given]
+    return [parse_session_id(spec, context.name) for spec in given if is_given(spec)]
 
 
 def kill_session(context: Context, lsid: bytes) -> None:

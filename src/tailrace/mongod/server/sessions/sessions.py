@@ -16,6 +16,8 @@ from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.fields import SESSION_ID
+from tailrace.mongod.server.emulation.release import CURRENT
 from tailrace.mongod.store.transactions.sessions import NO_USER
 
 if TYPE_CHECKING:
@@ -110,19 +112,16 @@ def new_session_id() -> bytes:
 
 def parse_session_id(spec: object, path: str = "lsid") -> bytes:
     """The complete id, as BSON, of a client's `{id: UUID}`."""
-    if isinstance(spec, dict) and len(spec) == 1:
+    if type(spec) is dict and len(spec) == 1:
         identity = spec.get("id")
         if type(identity) is Binary and identity.subtype == UUID_SUBTYPE and len(identity) == _UUID_SIZE:
             return _LSID_HEAD + identity + _LSID_TAIL  # what drivers send, with every command
     if not isinstance(spec, dict):
         raise Arguments("OperationSessionInfo", {}).wrong_type(path, spec, "object")
-    fields = Arguments(path, spec)
+    fields = Arguments.checked(path, spec, SESSION_ID, CURRENT)
     identity = fields.value("id")
     user = fields.value("uid", None)
     inner = {name: spec[name] for name in ("txnNumber", "txnUUID") if fields.value(name, None) is not None}
-    fields.finish()
-    if not isinstance(identity, Binary) or identity.subtype != UUID_SUBTYPE:
-        raise fields.wrong_type("id", identity, "binData")
     if len(identity) != _UUID_SIZE:
         reason = f"BSON field '{path}.id' is not a UUID: {len(identity)} bytes"
         raise CommandError(ErrorCode.InvalidUUID, reason)

@@ -7,20 +7,17 @@ session finds it again, on this member or on another.
 import math
 from typing import TYPE_CHECKING, Any
 
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
-from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.sessions.transaction import State, StoredTransaction, Transaction
 from tailrace.mongod.server.sessions.transaction_rules import check_commit_time
 from tailrace.mongod.server.sessions.transactions import Transactions
 from tailrace.mongod.store.clock import WallClock
+from tailrace.mongod.store.past.past_snapshot import too_old
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.prepared import Prepared
 from tailrace.mongod.store.transactions.sessions import ABORTED, PREPARED, SessionWrites, session_key
 from tailrace.mongod.store.transactions.transaction import TransactionUnit
-from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.admin.counters import Counters
@@ -79,7 +76,13 @@ class StoredTransactions(Transactions):
         return await super()._enter(context, session, number)
 
     async def _opened(self, context: Context, session: "Session", number: int, **facts: Any) -> Transaction:
-        unit = _unit_at(self._store, context.read_concern.at_cluster_time)
+        concern = context.read_concern
+        time = concern.at_cluster_time
+        if time is None and concern.level == "snapshot":
+            time = self._store.last_committed
+        if time is not None and time < self._store.past.since:
+            raise too_old(time)
+        unit = TransactionUnit(self._store, time)
         return StoredTransaction.opened(session, number, unit, **facts)
 
     # -- what routers begin -----------------------------------------------------------------------------
@@ -167,20 +170,6 @@ class StoredTransactions(Transactions):
         else:
             await prepared.abort()
             self._ended(transaction, State.ABORTED)
-
-
-def _unit_at(store: Store, time: int | None) -> TransactionUnit:
-    """A unit on the newest state; SnapshotTooOld (239) if something was written after the requested time."""
-    unit = TransactionUnit(store)
-    if time is not None and time < unit.read_time:
-        unit.abort()
-        raise CommandError(
-            ErrorCode.SnapshotTooOld,
-            f"the state at {in_words(time)} is no longer available; a transaction can read that at "
-            f"{in_words(unit.read_time)}",
-            [TRANSIENT],
-        )
-    return unit
 
 
 def _prepared_of(transaction: Transaction) -> Prepared | None:

@@ -6,24 +6,24 @@ from tailrace.bson import documents
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
-from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.store.transactions.prepared import Prepared
 
-_NEVER_FIRST: Final = frozenset(
-    {
-        "getMore",
-        "killCursors",
-        "prepareTransaction",
-        "commitTransaction",
-        "abortTransaction",
-        "coordinateCommitTransaction",
-    }
-)
+_REFUSED_DATABASES: Final = ("config", "local")
 _ON_PREPARED: Final = frozenset(
     {"prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"}
 )
 _ON_COMMITTED: Final = frozenset({"commitTransaction", "coordinateCommitTransaction"})
+_NOT_READ: Final = frozenset(
+    {
+        ErrorCode.IDLFailedToParse,
+        ErrorCode.IDLUnknownField,
+        40323,  # a stage with several names
+        40324,  # a stage with an unknown name
+    }
+)
+_READ_FIRST: Final = frozenset({"insert", "update", "delete", "aggregate"})
+"""Commands that a server reads as a whole before it enters the transaction"""
 _REFUSED_STAGES: Final = frozenset(
     {
         "$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions",
@@ -32,18 +32,35 @@ _REFUSED_STAGES: Final = frozenset(
 )  # fmt: skip
 
 
-def check_allowed(context: Context) -> None:
-    """Refuse (263) a command that cannot be part of a transaction; the transaction stays open."""
+def check_databases(context: Context) -> None:
+    """Refuse (263) a statement on a database that transactions cannot use; the transaction stays open."""
     name = context.entry.name
-    if context.starts_transaction and name in _NEVER_FIRST:
-        raise _refused(f"Cannot run {name} as the first operation in a multi-document transaction.")
-    if name in _ON_PREPARED:
+    if name in _ON_PREPARED or name == "getMore":  # its cursor was opened by a statement that was allowed
         return
     for database in {ns.partition(".")[0] for ns in namespaces_of(context)}:
-        if database in INTERNAL_DATABASES:
+        if database in _REFUSED_DATABASES:
             raise _refused(f"Cannot run command against the '{database}' database in a transaction.")
-    if name == "aggregate":
-        _check_stages(context.command.get("pipeline"))
+
+
+def check_stages(context: Context) -> None:
+    """Refuse (263) a pipeline with stages that cannot run in a transaction; this ends the transaction."""
+    pipeline = context.command.get("pipeline") if context.entry.name == "aggregate" else None
+    for stage in pipeline if isinstance(pipeline, list) else ():
+        for operator in stage if isinstance(stage, dict) else ():
+            if operator in _REFUSED_STAGES:
+                raise _refused(
+                    "Operation not permitted in transaction :: caused by :: Aggregation stage "
+                    f"{operator} cannot run within a multi-document transaction"
+                )
+
+
+def ends_transaction(context: Context, error: BaseException) -> bool:
+    """Whether a failure ends the transaction; a command that could not be read has not begun in it."""
+    name = context.entry.name
+    if not isinstance(error, CommandError) or name not in _READ_FIRST:
+        return True
+    is_read = context.has_read_statements or name == "aggregate"
+    return is_read and error.code not in _NOT_READ
 
 
 def check_not_prepared(context: Context) -> None:
@@ -92,16 +109,6 @@ def namespaces_of(context: Context) -> list[str]:
         for space in (named if isinstance(named, list) else ())
         if isinstance(space, dict) and isinstance(space.get("ns"), str)
     ]
-
-
-def _check_stages(pipeline: Any) -> None:
-    for stage in pipeline if isinstance(pipeline, list) else ():
-        for operator in stage if isinstance(stage, dict) else ():
-            if operator in _REFUSED_STAGES:
-                raise _refused(
-                    "Operation not permitted in transaction :: caused by :: Aggregation stage "
-                    f"{operator} cannot run within a multi-document transaction"
-                )
 
 
 def _invalid(reason: str) -> CommandError:

@@ -21,9 +21,10 @@ from tailrace.mongod.server.sessions.transaction import (
     no_such_transaction,
 )
 from tailrace.mongod.server.sessions.transaction_rules import (
-    check_allowed,
     check_not_committed,
     check_not_prepared,
+    check_stages,
+    ends_transaction,
 )
 from tailrace.mongod.store.clock import WallClock
 
@@ -108,17 +109,18 @@ class Transactions(ABC):
         if not context.in_transaction:
             self._take_number(session, number, None)
             return await body(context)
-        check_allowed(context)
         await self._wait_for_read_time(context)
         transaction = await self._enter(context, session, number)
         context.transaction = transaction
         transaction.user = context
         try:
+            check_stages(context)
             reply = await body(context)
             if has_write_errors(reply):
                 self.abort(transaction)
-        except BaseException:
-            self.abort(transaction)
+        except BaseException as error:
+            if context.starts_transaction or ends_transaction(context, error):
+                self.abort(transaction)
             raise
         finally:
             transaction.user = None
@@ -139,8 +141,8 @@ class Transactions(ABC):
             )
         if number == session.txn_number and session.transaction is not None and not context.in_transaction:
             raise CommandError(
-                ErrorCode.InvalidOptions,
-                "Must specify autocommit=false on all operations of a multi-statement transaction.",
+                ErrorCode.IncompleteTransactionHistory,
+                "Cannot retry a retryable write that has been converted into a transaction",
             )
 
     def _take_number(self, session: "Session", number: int, transaction: Transaction | None) -> None:

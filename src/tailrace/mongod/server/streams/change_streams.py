@@ -5,7 +5,6 @@ waiting, and the log lines and counters of streams.
 """
 
 import asyncio
-from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,6 @@ from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.options import ChangeStreamOptions
-from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.events.stages.stage import Row, VerbatimRow
 from tailrace.log.event_log import EventLog
@@ -31,17 +29,14 @@ from tailrace.mongod.server.reads.batches import (
     cursor_reply,
 )
 from tailrace.mongod.server.reads.cursors import CursorBatch
+from tailrace.mongod.server.reads.explain import about_server
+from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
+from tailrace.mongod.server.streams.stream_checks import STAGE, check_stream
 from tailrace.mongod.server.streams.stream_place import place_of_stream
-from tailrace.mongod.store.catalog import Catalog
-from tailrace.query.expressions.operands import is_string
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
 
-STAGE: Final = "$changeStream"
-_UNSTABLE_OPTIONS: Final = ("showExpandedEvents", "showSystemEvents", "showRawUpdateDescription")
-_STREAM_UUID_NOT_ALLOWED: Final = 4928900
-_ONE_FIELD_PER_STAGE: Final = 40323
 _UNCOUNTED: Final = 1 << 31
 _LARGE_BATCH: Final = 1 << 18
 """After a batch of this many bytes the next one is prepared while the client reads."""
@@ -50,52 +45,40 @@ _BYTES_AHEAD: Final = 1 << 19
 
 
 def is_change_stream(pipeline: object) -> bool:
-    """Whether a pipeline, which need not be valid, begins with `$changeStream`."""
-    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
-    return isinstance(first, dict) and next(iter(first), None) == STAGE
+    """Whether a pipeline, which need not be valid, has `$changeStream` at any place."""
+    return isinstance(pipeline, list) and any(
+        isinstance(stage, dict) and STAGE in stage for stage in pipeline
+    )
 
 
-async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]]) -> Reply:
+async def open_change_stream(context: "Context", *, is_explained: bool = False) -> Reply:
     """Open a stream and return its first batch, or explain it."""
     node = context.node
     release = node.release
     context.is_change_stream = True
     arguments = context.arguments()
-    size = _read_arguments(context, arguments)
-    explain = arguments.boolean("explain", False)
-    let = arguments.document("let", None)
-    collation = arguments.document("collation", None)
-    raw_data = arguments.boolean("rawData", False)
     place = place_of_stream(node, arguments)
-    arguments.finish()
-    if len(pipeline[0]) != 1:
-        raise CommandError(
-            _ONE_FIELD_PER_STAGE, "a pipeline's stage must be a document with exactly one field"
-        )
-    spec = pipeline[0][STAGE]
-    if not release.is_current:
-        release.check_stream(spec, pipeline[1:])
-    for_cluster = isinstance(spec, Mapping) and spec.get("allChangesForCluster") is True
-    scope = Scope.of(context.database, _collection(context), all_changes_for_cluster=for_cluster)
-    _check_api(context, spec)
+    _check_partial_results(arguments)
+    request = AggregateRequest.parse(arguments, is_explained=is_explained)
+    scope = check_stream(context, place, request)
+    pipeline = request.pipeline
     plan = Plan.open(
         scope,
-        _raw_spec(context) or spec,
+        _raw_spec(context) or pipeline[0][STAGE],
         pipeline[1:],
         on_router=place.is_router,
         is_replica_set=place.is_replicated,
-        raw_data=raw_data,
+        raw_data=request.raw_data,
         parameters={
             END_OF_TRANSACTION_FLAG: place.parameters[END_OF_TRANSACTION_FLAG],
             EMIT_FROM_MIGRATE: place.parameters[EMIT_FROM_MIGRATE],
         },
-        collation=collation,
-        let=let,
+        collation=request.collation,
+        let=request.let,
         release=release.stream,
     )
-    _check_target(place.states.catalog, scope, raw_data=raw_data)
-    if explain:
-        return plan.explain()
+    if request.explain:
+        return {"explainVersion": "1", **plan.explain(), **about_server(context)}
     cursor = ChangeStreamCursor(
         place.event_log,
         plan,
@@ -104,6 +87,7 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
         logbook=node.log,
         comment=context.command.get("comment"),
     )
+    size = DEFAULT_FIRST_BATCH if request.batch_size is None else request.batch_size
     try:
         batch = await cursor.first_batch(size)
     except BaseException:
@@ -113,71 +97,9 @@ async def open_change_stream(context: "Context", pipeline: list[dict[str, Any]])
     return cursor_reply("firstBatch", batch, cursor_id, cursor.ns)
 
 
-def _collection(context: "Context") -> str | None:
-    """The collection that the command names; None if it is 1, for the whole database."""
-    name = context.command["aggregate"]
-    if is_string(name):
-        return name
-    if isinstance(name, bool) or not isinstance(name, int | float):
-        raise CommandError(
-            ErrorCode.TypeMismatch, "the field aggregate must be a collection's name, or 1 for a database"
-        )
-    if name != 1:
-        raise CommandError(ErrorCode.BadValue, f"the field aggregate is 1 for a whole database, not {name}")
-    return None
-
-
-def _read_arguments(context: "Context", arguments: Arguments) -> int:
-    """Read and check the arguments that all streams have; returns the first batch's size."""
-    arguments.ignore("pipeline", "hint", "allowDiskUse", "bypassDocumentValidation", "aggregate")
-    cursor = arguments.nested("cursor")
-    size = DEFAULT_FIRST_BATCH
-    if cursor is not None:
-        size = cursor.integer("batchSize", DEFAULT_FIRST_BATCH, minimum=0)
-        cursor.finish()
-    elif not arguments.has("explain"):
-        raise CommandError(
-            ErrorCode.FailedToParse,
-            "The 'cursor' option is required, except for aggregate with the explain argument",
-        )
-    if arguments.has("collectionUUID"):
-        raise CommandError(_STREAM_UUID_NOT_ALLOWED, "a change stream takes no collectionUUID")
+def _check_partial_results(arguments: Arguments) -> None:
     if arguments.boolean("allowPartialResults", False):
         raise CommandError(ErrorCode.InvalidOptions, "a change stream cannot leave out what is not available")
-    if context.in_transaction:
-        raise CommandError(
-            ErrorCode.OperationNotSupportedInTransaction,
-            "$changeStream cannot be used in a multi-document transaction",
-        )
-    level = context.read_concern.level
-    if level not in (None, "majority") or context.read_concern.at_cluster_time is not None:
-        raise CommandError(
-            ErrorCode.InvalidOptions, f"$changeStream needs the read concern majority, not {level}"
-        )
-    return size
-
-
-def _check_api(context: "Context", spec: object) -> None:
-    if context.command.get("apiStrict") is True and isinstance(spec, Mapping):
-        for option in _UNSTABLE_OPTIONS:
-            if option in spec:
-                raise CommandError(
-                    ErrorCode.APIStrictError, f"the $changeStream option {option} is not in API Version 1"
-                )
-
-
-def _check_target(catalog: Catalog, scope: Scope, *, raw_data: bool) -> None:
-    """Refuse streams on views and on time series."""
-    if scope.kind is not ScopeKind.COLLECTION:
-        return
-    ns = f"{scope.db}.{scope.coll}"
-    if catalog.view(ns) is not None:
-        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"$changeStream cannot watch the view {ns}")
-    collection = catalog.collection(ns)
-    if collection is not None and collection.is_timeseries and not raw_data:
-        raise CommandError(
-            ErrorCode.CommandNotSupported, f"$changeStream cannot watch the time series {ns} without rawData"
-        )
 
 
 def _raw_spec(context: "Context") -> bytes | None:
@@ -243,7 +165,7 @@ class ChangeStreamCursor:
                 return self._batch([])
 
     async def _collect(self, limit: int) -> CursorBatch:
-        """The available events: as many as fit and can be found in a short time."""
+        """The available events: as many as fit and can be found in a short time, or the error among them."""
         rows: list[Row | VerbatimRow] = []
         size = MAX_BATCH_BYTES
         stream = self._stream
@@ -256,12 +178,15 @@ class ChangeStreamCursor:
                     limit - len(rows), size, overhead=ELEMENT_OVERHEAD, at_least=0 if rows else 1
                 )
             except CommandError as error:
-                if rows:
-                    break  # these are sent first; the next getMore gets the error again
+                # The rows before it are lost with the batch, as on a mongod.
                 self._failed(error)
                 raise self._release.stream_error(error) from None
             rows += taken
-            if len(rows) >= limit or not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
+            if len(rows) >= limit:
+                break
+            if stream.is_failing:
+                continue
+            if not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
             size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
             if monotonic() >= pause:

@@ -9,10 +9,12 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.kinds import is_given
 from tailrace.mongod.server.writes.namespaces import Namespace
-from tailrace.mongod.server.writes.retries import is_numbered
+from tailrace.mongod.server.writes.retries import NO_UPDATE, is_numbered
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.write_errors import WriteErrors
+from tailrace.mongod.store.catalog import BUCKETS
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 MAX_BATCH_SIZE: Final = 100_000
@@ -66,11 +68,14 @@ class Batch:
             arguments.document("let", None),
             arguments.boolean("rawData", False),
         )
-        arguments.ignore(context.name, "encryptionInformation", "isTimeseriesNamespace")
+        if arguments.boolean("isTimeseriesNamespace", False) and not name.startswith(BUCKETS):
+            reason = "'isTimeseriesNamespace' parameter can only be set for a collection system.buckets"
+            raise CommandError(5916400, reason)
+        context.has_read_statements = True
         return batch
 
     def runner(self, unit: UnitOfWork) -> StatementRunner:
-        self.namespace.check_uuid(unit.catalog)
+        self.namespace.check_writable(unit)
         return StatementRunner(
             unit,
             self.context,
@@ -105,6 +110,8 @@ class Batch:
     @staticmethod
     def reply(fields: dict[str, Any], errors: WriteErrors, runner: StatementRunner) -> dict[str, Any]:
         """The reply of a command: its own fields, the errors, and the statements executed before."""
+        if runner.is_unacknowledged:
+            return {"n": 0}
         errors.into(fields)
         if runner.retried:
             fields["retriedStmtIds"] = runner.retried
@@ -125,6 +132,7 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
         reason = "May not specify both stmtId and stmtIds in write command"
         raise CommandError(ErrorCode.InvalidOptions, reason)
     if listed is not None:
+        listed = [number for number in listed if is_given(number)]
         if len(listed) != size:
             reason = (
                 "Number of statement ids must match the number of batch entries. "
@@ -146,4 +154,4 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
 
 def ends_command(error: CommandError) -> bool:
     """Whether an error ends the whole command instead of one statement."""
-    return error.code in _ENDS_COMMAND
+    return error.code in _ENDS_COMMAND or error.code == NO_UPDATE

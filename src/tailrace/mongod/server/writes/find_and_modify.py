@@ -15,17 +15,20 @@ from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import LoggedWrite, is_numbered
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.mongod.server.writes.targets import statement_collation
 from tailrace.mongod.server.writes.update import id_of
 from tailrace.mongod.store.transactions.sessions import session_key
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
-from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
 PRE_IMAGE: Final = "preImage"
 POST_IMAGE: Final = "postImage"
-_OTHER_CHANGE: Final = 40606
-_OTHER_IMAGE: Final = 40611
+_OTHER_THAN_DELETE: Final = 40606
+_NO_PRE_IMAGE: Final = 40607
+_OTHER_THAN_INSERT: Final = 40608
+_NO_POST_IMAGE_OF_UPDATE: Final = 40611
+_NO_PRE_IMAGE_OF_UPDATE: Final = 40612
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ def find_and_modify(
         fills_timestamps=spec.fills_timestamps,
         raw_data=spec.raw_data,
     )
+    namespace.check_writable(unit)
     namespace.check_uuid(unit.catalog)
-    projection = _projection(spec, runner)
+    projection = _projection(unit, namespace, spec, runner)
     retryable = is_numbered(context)
     statement_id = spec.statement_id if retryable else None
     logged = runner.executed_before(statement_id)
@@ -75,14 +79,19 @@ def find_and_modify(
         modified = _repeated_result(unit, context, spec, logged)
     elif isinstance(spec.change, DeleteSpec):
         removed = runner.delete(
-            namespace, spec.change, statement_id, retry_image=PRE_IMAGE if retryable else None
+            namespace,
+            spec.change,
+            statement_id,
+            retry_image=PRE_IMAGE if retryable else None,
+            in_find_and_modify=True,
         )
         modified = Modified(removed.before, {"n": removed.removed})
     else:
         modified = _update(runner, namespace, spec, spec.change, statement_id)
-    if modified.value is None or projection is None:
+    # A server does not project the image that it kept for a retry.
+    if modified.value is None or projection is None or modified.was_retried:
         return modified
-    return Modified(projection.apply(modified.value), modified.facts, modified.was_retried)
+    return Modified(projection.apply(modified.value), modified.facts)
 
 
 def _update(
@@ -93,7 +102,11 @@ def _update(
     statement_id: int | None,
 ) -> Modified:
     outcome = runner.update(
-        namespace, change, statement_id, retry_image=spec.image if statement_id is not None else None
+        namespace,
+        change,
+        statement_id,
+        retry_image=spec.image if statement_id is not None else None,
+        creates_first=False,
     )
     if outcome.upserted is not None:
         return _upserted(outcome.upserted, spec)
@@ -106,11 +119,14 @@ def _upserted(document: bytes, spec: FindAndModifySpec) -> Modified:
     return Modified(document if spec.returns_new else None, facts)
 
 
-def _projection(spec: FindAndModifySpec, runner: StatementRunner) -> FindProjection | None:
-    if not spec.projection:
+def _projection(
+    unit: UnitOfWork, namespace: Namespace, spec: FindAndModifySpec, runner: StatementRunner
+) -> FindProjection | None:
+    collection = unit.catalog.collection(str(namespace))
+    upserts = isinstance(spec.change, UpdateSpec) and spec.change.upsert
+    if not spec.projection or (collection is None and not upserts):
         return None
-    given = spec.change.collation
-    collation = None if given is None else Collation.parse(given)
+    collation = statement_collation(spec.change.collation, collection)
     matcher = compile_match(spec.change.query, variables=runner.variables, collation=collation)
     return compile_find_projection(spec.projection, matcher=matcher, variables=runner.variables)
 
@@ -120,25 +136,39 @@ def _repeated_result(
 ) -> Modified:
     """The result of the first execution, for a command that is sent again."""
     is_removal = isinstance(spec.change, DeleteSpec)
-    if logged.inside is None and is_removal != (logged.op == "d"):
-        raise CommandError(
-            _OTHER_CHANGE,
-            "findAndModify retry request is not compatible with previous write in the transaction",
-        )
-    if logged.op == "i" and logged.inside is None:
-        retold = _upserted(logged.o, spec)
-        return Modified(retold.value, retold.facts, was_retried=True)
+    if logged.inside is None:
+        _check_repeated(spec, logged)
+        if logged.op == "i":
+            retold = _upserted(logged.o, spec)
+            return Modified(retold.value, retold.facts, was_retried=True)
+        is_removal = logged.op == "d"
     facts: dict[str, Any] = {"n": 1} if is_removal else {"n": 1, "updatedExisting": True}
     if logged.op == "i" and spec.returns_new:
         # The document came from another shard; the client was sent what was inserted.
         return Modified(logged.o, facts, was_retried=True)
-    if logged.retry_image != spec.image:
-        raise CommandError(
-            _OTHER_IMAGE,
-            f"findAndModify retry request asks for the {spec.image}, but the first one for "
-            f"{logged.retry_image}",
-        )
     return Modified(_kept_image(unit, context, logged), facts, was_retried=True)
+
+
+def _check_repeated(spec: FindAndModifySpec, logged: LoggedWrite) -> None:
+    """Refuse a command that cannot be the one that was logged, or whose image was not kept.
+
+    As on a server, which image was kept is not compared with the one that is wanted.
+    """
+    wants_upsert = isinstance(spec.change, UpdateSpec) and spec.change.upsert
+    problem = "is not compatible with previous write in the transaction of type: " + logged.op
+    code = None
+    if logged.op == "d" and not isinstance(spec.change, DeleteSpec):
+        code = _OTHER_THAN_DELETE
+    elif logged.op == "i" and not wants_upsert:
+        code = _OTHER_THAN_INSERT
+    elif logged.op == "d" and logged.retry_image is None:
+        code, problem = _NO_PRE_IMAGE, "has no pre-image available"
+    elif logged.op == "u" and logged.retry_image is None:
+        code = _NO_POST_IMAGE_OF_UPDATE if spec.returns_new else _NO_PRE_IMAGE_OF_UPDATE
+        wanted, stored = ("after", "before") if spec.returns_new else ("before", "after")
+        problem = f"wants the document {wanted} update returned, but only {stored} update document is stored"
+    if code is not None:
+        raise CommandError(code, f"findAndModify retry request {problem}")
 
 
 def _kept_image(unit: UnitOfWork, context: Context, logged: LoggedWrite) -> bytes:

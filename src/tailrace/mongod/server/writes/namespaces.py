@@ -7,16 +7,19 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.lookup import check_uuid
-from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_collection_name, check_new_collection
 from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.store.write_unit import WriteUnit
 
 _WRITABLE_SYSTEM: Final = frozenset(
     {
         "admin.system.backup_users", "admin.system.new_users", "admin.system.roles", "admin.system.users",
-        "admin.system.version", "config.system.sessions",
+        "admin.system.version", "config.system.sessions", "config.system.preimages",
     }
 )  # fmt: skip
-_WRITABLE_SYSTEM_ANYWHERE: Final = ("system.js", "system.buckets.")
+_WRITABLE_SYSTEM_ANYWHERE: Final = ("system.js", "system.users", "system.buckets.", "system.resharding.")
+_SYSTEM_IN_TRANSACTION: Final = 50791
+_NEVER_WRITABLE: Final = frozenset({"local.oplog.rs", "system.views", "system.profile"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,19 @@ class Namespace:
         if not (database and name) or name.startswith(".") or "\0" in ns:
             raise CommandError(ErrorCode.InvalidNamespace, f"Invalid namespace specified '{ns}'")
         return cls(database, name, uuid)
+
+    def check_writable(self, unit: UnitOfWork) -> None:
+        """Refuse a name that no client may write to; this is an error of the command, not of a statement."""
+        check_collection_name(self.database, self.name)
+        if "$" in self.name:
+            raise CommandError(ErrorCode.InvalidNamespace, f"Invalid collection name: {self.name}")
+        if self.name.startswith(SYSTEM_PREFIX) and not isinstance(unit, WriteUnit):
+            reason = f"Cannot write to system collection {self} within a transaction."
+            raise CommandError(_SYSTEM_IN_TRANSACTION, reason)
+        if str(self) in _NEVER_WRITABLE or self.name in _NEVER_WRITABLE:
+            raise CommandError(ErrorCode.InvalidNamespace, f"cannot write to {self}")
+        if self.name.startswith(SYSTEM_PREFIX) and not _is_writable_system(str(self), self.name):
+            raise CommandError(ErrorCode.InvalidNamespace, f"Invalid system namespace: {self}")
 
     def check_uuid(self, catalog: Catalog) -> None:
         """Refuse a collection with another UUID than the client expects."""
@@ -58,8 +74,14 @@ def existing_collection(catalog: Catalog, namespace: Namespace) -> Collection | 
     return collection
 
 
-def check_in_transaction(collection: Collection) -> None:
-    """Refuse collections that a transaction cannot write to."""
+def check_in_transaction(collection: Collection, *, removes: bool = False) -> None:
+    """Refuse collections that a transaction cannot write to.
+
+    ``removes`` is for deletes, not for a findAndModify that removes.
+    """
+    if collection.is_capped and removes:
+        reason = f"Cannot remove from a capped collection in a multi-document transaction: {collection.ns}"
+        raise CommandError(ErrorCode.IllegalOperation, reason)
     if collection.is_capped:
         reason = (
             f"Collection '{collection.ns}' is a capped collection. Writes in transactions are not allowed "

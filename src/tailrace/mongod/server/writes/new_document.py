@@ -32,7 +32,13 @@ _PLAIN_ID_TYPES: Final = frozenset(
 _NO_ID_TYPES: Final = frozenset({rawbson.ARRAY, rawbson.UNDEFINED, rawbson.REGEX})
 
 
-def storable(document: bytes, clock: ClusterClock, *, fill_timestamps: bool = True) -> bytes:
+def storable(
+    document: bytes,
+    clock: ClusterClock,
+    *,
+    fill_timestamps: bool = True,
+    code_if_large: int = ErrorCode.BSONObjectTooLarge,
+) -> bytes:
     """The document to store for a client's document; raises if it cannot be stored."""
     if document[5:9] != _ID_IN_FRONT or document.find(_ID_IN_FRONT, 9) >= 0:
         document = _with_id_in_front(document)
@@ -40,19 +46,19 @@ def storable(document: bytes, clock: ClusterClock, *, fill_timestamps: bool = Tr
         _check_id(document)
     if fill_timestamps and _MAYBE_EMPTY_TIMESTAMP.search(document):
         document = _with_timestamps(document, clock)
-    check_size(document)
+    check_size(document, code_if_large)
     # Each level of nesting needs at least one byte with its type.
     if len(document) > MAX_DEPTH and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
         _check_depth(document)
     return document
 
 
-def check_size(document: bytes) -> None:
+def check_size(document: bytes, code: int = ErrorCode.BSONObjectTooLarge) -> None:
     if len(document) > rawbson.MAX_USER_SIZE:
         reason = (
             f"object to insert too large. size in bytes: {len(document)}, max size: {rawbson.MAX_USER_SIZE}"
         )
-        raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+        raise CommandError(code, reason)
 
 
 def _with_id_in_front(document: bytes) -> bytes:

@@ -23,7 +23,8 @@ from tailrace.mongod.store.transactions.sessions import SessionWrites, is_part_o
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
-_OTHER_KIND: Final = 40606
+NO_UPDATE: Final = 40638
+"""The update was executed before, as something else: an error of the whole command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,15 @@ class LoggedWrite:
         if self.op == "i":
             return UpdateOutcome(upserted=self.o)
         if self.op != "u":
-            raise CommandError(_OTHER_KIND, "the statement was executed before, but not as an update")
+            reason = (
+                "update retry request is not compatible with previous write in the transaction of type: "
+                f"{self.op}"
+            )
+            raise CommandError(NO_UPDATE, reason)
         return UpdateOutcome(matched=1, modified=1)
 
     def delete_outcome(self) -> DeleteOutcome:
-        """The result of the delete that was logged like this."""
-        if self.op != "d":
-            raise CommandError(_OTHER_KIND, "the statement was executed before, but not as a delete")
+        """The result of a delete that is sent again; a server does not check what was logged."""
         return DeleteOutcome(removed=1)
 
 
@@ -85,8 +88,8 @@ class RetryHistory:
         assert number is not None, "a retryable write has a number"
         session = unit.open_session(lsid, number)
         if session.state is not None:
-            reason = "Must specify autocommit=false on all operations of a multi-statement transaction."
-            raise CommandError(ErrorCode.InvalidOptions, reason)
+            reason = "Cannot retry a retryable write that has been converted into a transaction"
+            raise CommandError(ErrorCode.IncompleteTransactionHistory, reason)
         return cls(unit, session)
 
     @property

@@ -5,10 +5,13 @@ executed before, finds and creates collections, and caches what several statemen
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.writes.capped import insert_capped
+from tailrace.mongod.server.emulation.release import TIMESERIES_DELETES
 from tailrace.mongod.server.writes.command_time import CommandTime
 from tailrace.mongod.server.writes.delete import DeleteOutcome, DeleteScope, run_delete
 from tailrace.mongod.server.writes.namespaces import (
@@ -21,9 +24,10 @@ from tailrace.mongod.server.writes.new_document import storable
 from tailrace.mongod.server.writes.retries import LoggedWrite, RetryHistory, is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.targets import Selection
-from tailrace.mongod.server.writes.timeseries import bucket_of
+from tailrace.mongod.server.writes.timeseries import bucket_of, check_delete, check_indexed
 from tailrace.mongod.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope
 from tailrace.mongod.server.writes.validation.validator import Validator
+from tailrace.mongod.store.capped import insert_capped
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -45,15 +49,27 @@ class StatementRunner:
     ) -> None:
         self.unit = unit
         self.time = CommandTime(unit)
-        self.variables = variables_at(self.time.now, self.time.cluster_time, let)
         self.retried: list[int] = []
         """Ids of statements that were executed before."""
+        self._let = let
         self._context = context
         self._history = RetryHistory.open(unit, context) if is_retryable(context) else None
         self._bypasses_validation = bypasses_validation
         self._fills_timestamps = fills_timestamps
         self._raw_data = raw_data
+        self._size_codes = context.node.release.size_codes
         self._opened: dict[Namespace, tuple[Collection, Validator | None]] = {}
+
+    @cached_property
+    def variables(self) -> dict[str, Any]:
+        """Those of `let`, too; a fault of them is the error of each statement."""
+        return variables_at(self.time.now, self.time.cluster_time, self._let)
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """Whether the command's write concern asks for no results."""
+        concern = self._context.write_concern
+        return concern is not None and concern.is_unacknowledged
 
     def executed_before(self, statement_id: int | None) -> LoggedWrite | None:
         """The statement as it was executed before; None if it was not."""
@@ -68,10 +84,17 @@ class StatementRunner:
         """Insert a client's document."""
         if self._history is not None and self.executed_before(statement_id) is not None:
             return
-        document = storable(document, self.unit.clock, fill_timestamps=self._fills_timestamps)
+        stored = storable(
+            document,
+            self.unit.clock,
+            fill_timestamps=self._fills_timestamps,
+            code_if_large=self._size_codes.insert,
+        )
         opened = self._opened.get(namespace)
         collection, validator = opened if opened is not None else self._open(namespace)
-        self._put(collection, validator, document, statement_id)
+        if collection.is_timeseries:
+            stored = document  # a measurement needs no `_id`, and its fields keep their places
+        self._put(collection, validator, stored, statement_id)
 
     def update(
         self,
@@ -79,13 +102,25 @@ class StatementRunner:
         spec: UpdateSpec,
         statement_id: int | None = None,
         retry_image: str | None = None,
+        *,
+        creates_first: bool = True,
     ) -> UpdateOutcome:
-        """Update what matches; an upsert inserts a document if nothing does."""
+        """Update what matches; an upsert inserts a document if nothing does.
+
+        An upsert creates a missing collection even if it fails: before its update and query are compiled, or
+        after that if ``creates_first`` is not set.
+        """
         logged = self.executed_before(statement_id)
         if logged is not None:
             return logged.update_outcome()
+        if spec.multi:
+            self._refuse_retryable("multi=true")
         collection = self._existing(namespace)
+        if collection is None and spec.upsert and creates_first:
+            collection = self._open(namespace)[0]
         compiled = CompiledUpdate(spec, collection, self.time, self.variables, raw_data=self._raw_data)
+        if collection is None and spec.upsert:
+            collection = self._open(namespace)[0]
         outcome = UpdateOutcome()
         if collection is not None:
             validator = self._opened[namespace][1]
@@ -106,11 +141,17 @@ class StatementRunner:
         spec: DeleteSpec,
         statement_id: int | None = None,
         retry_image: str | None = None,
+        *,
+        in_find_and_modify: bool = False,
     ) -> DeleteOutcome:
         logged = self.executed_before(statement_id)
         if logged is not None:
             return logged.delete_outcome()
-        collection = self._existing(namespace)
+        if spec.multi:
+            self._refuse_retryable("limit=0")
+        collection = self._existing(namespace, removes=not in_find_and_modify)
+        if collection is not None and collection.is_timeseries and not self._raw_data:
+            self._check_series_delete(collection, spec)
         selection = Selection(
             spec.query,
             variables=self.variables,
@@ -125,8 +166,18 @@ class StatementRunner:
         scope = DeleteScope(self.unit, self._context, collection, statement_id, retry_image)
         return run_delete(selection, scope, multi=spec.multi)
 
+    def _refuse_retryable(self, option: str) -> None:
+        if self._history is not None:
+            raise CommandError(ErrorCode.InvalidOptions, f"Cannot use retryable writes with {option}")
+
+    def _check_series_delete(self, collection: Collection, spec: DeleteSpec) -> None:
+        if not self._context.node.release.has(TIMESERIES_DELETES):
+            check_delete(collection.options["timeseries"], spec)
+
     def _upsert(self, namespace: Namespace, document: bytes, statement_id: int | None) -> bytes:
-        document = storable(document, self.unit.clock, fill_timestamps=False)
+        document = storable(
+            document, self.unit.clock, fill_timestamps=False, code_if_large=self._size_codes.upsert
+        )
         collection, validator = self._open(namespace)
         ownership = self._context.client.ownership
         if ownership is not None:
@@ -140,6 +191,7 @@ class StatementRunner:
         if validator is not None:
             validator.check_insert(document)
         if collection.is_timeseries and not self._raw_data:
+            check_indexed(collection, document)
             document = bucket_of(collection.options["timeseries"], document)
         if collection.is_capped:
             insert_capped(self.unit, collection, document, statement_id)
@@ -153,7 +205,7 @@ class StatementRunner:
             return self._remember(namespace, new_collection(self.unit, namespace))
         return self._opened[namespace]
 
-    def _existing(self, namespace: Namespace) -> Collection | None:
+    def _existing(self, namespace: Namespace, *, removes: bool = False) -> Collection | None:
         opened = self._opened.get(namespace)
         if opened is not None:
             return opened[0]
@@ -162,7 +214,7 @@ class StatementRunner:
         if collection is None:
             return None
         if not isinstance(self.unit, WriteUnit):
-            check_in_transaction(collection)
+            check_in_transaction(collection, removes=removes)
         return self._remember(namespace, collection)[0]
 
     def _remember(self, namespace: Namespace, collection: Collection) -> tuple[Collection, Validator | None]:

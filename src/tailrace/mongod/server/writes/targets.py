@@ -61,25 +61,22 @@ class Selection:
 
         With ``raw_data`` the documents of a time-series collection are its buckets.
         """
-        if collation is not None:
-            self.collation = Collation.parse(collation)
-        else:
-            self.collation = None if collection is None else collation_of(collection)
+        self.collation = statement_collation(collation, collection)
         self.timeseries: Mapping[str, Any] | None = None
         """The option of a time-series collection; the filter applies to measurements in its buckets."""
-        if collection is not None and not raw_data:
-            self.timeseries = collection.options.get("timeseries")
+        if collection is not None and collection.is_timeseries and not raw_data:
+            self.timeseries = collection.options["timeseries"]
         self._query = query
         self._variables = variables
         self._sort = sort or {}
         self._ordering: Ordering | None = None
-        if sort and NATURAL not in sort:
-            self._ordering = compile_sort(sort, self.collation)
         self._hint = hint
         check_hint(hint)
-        # Most statements name one `_id`. They need no plan and no matcher.
+        # Most statements name one `_id`. They need no plan, no matcher and no order.
         self._id_key = None if hint is not None or self.timeseries is not None else self._only_id()
         if self._id_key is None:
+            if sort and NATURAL not in sort:
+                self._ordering = compile_sort(sort, self.collation)
             self.matcher  # noqa: B018 - a filter that makes no sense is refused now
 
     @cached_property
@@ -139,6 +136,13 @@ class Selection:
             document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
             if matches(document):
                 yield Target(key, raw, document)
+
+
+def statement_collation(given: Mapping[str, Any] | None, collection: Collection | None) -> Collation | None:
+    """The collation of a statement; by default, and for an empty one, the collection's."""
+    if given:
+        return Collation.parse(given)
+    return None if collection is None else collation_of(collection)
 
 
 def _ownership(collection: Collection, context: Context) -> Callable[[bytes], bool] | None:

@@ -20,14 +20,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
-from tailrace.bson.documents import encode
+from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.writes.specs import UpdateSpec
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.store.catalog import Collection
+from tailrace.mongod.store.indexes.index_values import IndexPaths
 
 _ROUNDING_SECONDS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
 _VERSION: Final = 1
 _META: Final = b"meta"
+_LIMIT: Final = "control.min."
+_NOT_MEASURED: Final = ("meta", "control.", "data.")
+_COMBINING: Final = ("$and", "$or", "$nor")
 _numbers: Final = itertools.count(time.time_ns())
 """Ends of buckets' ids. Buckets are clustered by id, so that measurements of a time span stay in order."""
 
@@ -71,6 +76,17 @@ def bucket_of(options: Mapping[str, Any], measurement: bytes) -> bytes:
     )
 
 
+def check_indexed(collection: Collection, measurement: bytes) -> None:
+    """Refuse an array in a field that an index has, other than the metadata."""
+    limits = [path.removeprefix(_LIMIT) for index in collection.indexes for path, _ in index.key]
+    if not limits:
+        return
+    found = decode(measurement)
+    paths = IndexPaths(list(dict.fromkeys(path for path in limits if not path.startswith(_NOT_MEASURED))))
+    if paths.meet_array(found):
+        raise CommandError(5930501, "Indexed measurement field contains an array value")
+
+
 def unpack_bucket(options: Mapping[str, Any], bucket: bytes) -> list[bytes]:
     """The measurements of a bucket: time first, then the metadata, then everything else."""
     time_field = options["timeField"].encode()
@@ -105,20 +121,47 @@ def check_update(options: Mapping[str, Any], spec: UpdateSpec) -> None:
         problem = "Cannot perform a non-multi update on a time-series collection"
     elif not isinstance(spec.update, Mapping):
         problem = "Cannot perform an update on a time-series collection using a pipeline update"
+    elif not all(operator.startswith("$") for operator in spec.update):
+        problem = "Cannot perform an update on a time-series collection using a replacement document"
     elif meta_field is None:
         problem = "Cannot perform an update on a time-series collection that does not have a metaField"
-    elif any(_root(path) != meta_field for path in spec.query if not path.startswith("$")):
-        problem = (
-            "Cannot perform an update on a time-series collection when querying on a field that is not "
-            f"the metaField '{meta_field}'"
-        )
     elif any(_root(path) != meta_field for path in _updated_paths(spec.update)):
         problem = (
-            "Cannot perform an update on a time-series collection when updating a field that is not "
-            f"the metaField '{meta_field}'"
+            "Cannot perform an update on a time-series collection which updates a field that is not the "
+            f"metaField '{meta_field}'"
         )
     if problem is not None:
         raise CommandError(ErrorCode.InvalidOptions, problem)
+    _check_query(options, spec.query)
+
+
+def check_delete(options: Mapping[str, Any], spec: DeleteSpec) -> None:
+    """Refuse deletes of anything but whole series, as MongoDB did before 7.0."""
+    if not spec.multi:
+        raise CommandError(
+            ErrorCode.IllegalOperation, "Cannot perform a non-multi delete on a time-series collection"
+        )
+    _check_query(options, spec.query)
+
+
+def _check_query(options: Mapping[str, Any], query: Mapping[str, Any]) -> None:
+    """Refuse a filter on anything but the metadata."""
+    meta_field = options.get("metaField")
+    for path, value in query.items():
+        if path == "$expr":
+            raise CommandError(
+                ErrorCode.InvalidOptions,
+                "Cannot use $expr when performing an update or delete on a time-series collection",
+            )
+        if path in _COMBINING and isinstance(value, list):
+            for part in value:
+                _check_query(options, part)
+        elif not path.startswith("$") and _root(path) != meta_field:
+            raise CommandError(
+                ErrorCode.InvalidOptions,
+                "Cannot perform an update or delete on a time-series collection when querying on a field "
+                f"that is not the metaField '{meta_field}'",
+            )
 
 
 def with_meta(options: Mapping[str, Any], bucket: bytes, measurement: Mapping[str, Any]) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.emulation.write_fault import WriteFault
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -18,10 +19,15 @@ async def run_write(context: MemberContext, work: Callable[[UnitOfWork], T]) -> 
     """
     if context.transaction is not None:
         return await context.transaction.unit.write(work)
+    context.changes_catalog = context.entry.name == "create"
+    fault = WriteFault.of(context)
+    if fault is not None:
+        work = fault.around(work)
     store = context.node.store
     return await store.write(work, deadline=context.deadline, waiting=context.waiting)
 
 
 async def run_catalog_change(context: MemberContext, work: Callable[[WriteUnit], T]) -> T:
     """Run a change of the catalog; when this returns it is on disk."""
+    context.changes_catalog = True
     return await context.node.store.write(work, deadline=context.deadline, waiting=context.waiting)

@@ -9,11 +9,12 @@ from tailrace.bson.documents import decode_value, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update import Update, UpdateResult, compile_update
+from tailrace.mongod.language.update.query_features import check_upsert_query
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.command_time import CommandTime
-from tailrace.mongod.server.writes.logged import logged_difference, logged_update
+from tailrace.mongod.server.writes.logged import logged_metadata, logged_update
 from tailrace.mongod.server.writes.specs import UpdateSpec
-from tailrace.mongod.server.writes.targets import Selection, Target
+from tailrace.mongod.server.writes.targets import Selection, Target, statement_collation
 from tailrace.mongod.server.writes.timeseries import check_update, with_meta
 from tailrace.mongod.server.writes.upsert import document_of_query
 from tailrace.mongod.server.writes.validation.validator import Validator
@@ -70,6 +71,17 @@ class CompiledUpdate:
         variables = {**variables, **(spec.constants or {})}
         self._spec = spec
         self._time = time
+        if collection is not None and collection.is_timeseries and not raw_data:
+            check_update(collection.options["timeseries"], spec)
+        # The update first: of two faults, that of the update is reported.
+        self._update = compile_update(
+            spec.update,
+            array_filters=spec.array_filters,
+            variables=variables,
+            collation=statement_collation(spec.collation, collection),
+        )
+        if spec.upsert:
+            check_upsert_query(spec.query)
         self.selection = Selection(
             spec.query,
             variables=variables,
@@ -79,16 +91,8 @@ class CompiledUpdate:
             collection=collection,
             raw_data=raw_data,
         )
-        self._update = compile_update(
-            spec.update,
-            array_filters=spec.array_filters,
-            variables=variables,
-            collation=self.selection.collation,
-        )
         self._needs_position = _is_positional(spec.update)
         _check(spec, self._update)
-        if self.selection.timeseries is not None:
-            check_update(self.selection.timeseries, spec)
 
     def run(self, scope: UpdateScope) -> UpdateOutcome:
         outcome = UpdateOutcome()
@@ -136,10 +140,10 @@ class CompiledUpdate:
             logged = logged_update(result, target.raw, after, scope.context.node.release)
         else:
             after = with_meta(measured, target.raw, result.document)
-            logged = logged_difference(target.raw, after)
+            logged = logged_metadata(result, measured["metaField"], target.raw, after)
         if len(after) > rawbson.MAX_USER_SIZE:
             reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
-            raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+            raise CommandError(scope.context.node.release.size_codes.update, reason)
         ownership = scope.context.client.ownership
         if ownership is not None:
             ownership.check_update(scope.context, scope.collection, target.raw, after, multi=self._spec.multi)

@@ -49,13 +49,15 @@ def _equal_values(value: Any) -> Iterator[Any]:
     for operator, operand in value.items():
         if operator == "$eq":
             yield operand
-        elif operator in ("$in", "$all") and isinstance(operand, list) and len(operand) == 1:
-            (only,) = operand
-            if not (isinstance(only, Regex) or is_operator_document(only)):
-                yield only
+        elif operator == "$all" or (operator == "$in" and len(operand) == 1):
+            for value in operand:
+                if not (isinstance(value, Regex) or is_operator_document(value)):
+                    yield value
 
 
 def _put(document: dict[str, Any], path: str, value: Any) -> None:
+    if not path:
+        raise CommandError(ErrorCode.IllegalOperation, "Cannot call setValue on the root object")
     *parents, last = path.split(".")
     inner: Any = document
     for name in parents:

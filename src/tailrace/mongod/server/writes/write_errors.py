@@ -24,7 +24,7 @@ class WriteErrors:
         for index, error in self._found:
             message = error.message if left > 0 else ""
             left -= len(message)
-            yield {"index": index, "code": error.code, **error.details, "errmsg": message}
+            yield {"index": index, "code": error.code, "errmsg": message, **error.details}
 
     def into(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The reply with `writeErrors`, if there are any."""

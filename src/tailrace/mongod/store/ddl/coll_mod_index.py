@@ -15,8 +15,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.ddl.collection_options import invalid
-from tailrace.mongod.store.ddl.index_spec import check_expiry
+from tailrace.mongod.store.ddl.collection_options import MAX_EXPIRE_AFTER_SECONDS, invalid
+from tailrace.mongod.store.ddl.index_spec import check_expiry, to_integer
+from tailrace.mongod.store.ddl.timeseries_indexes import shown_spec
 from tailrace.mongod.store.indexes.index_keys import index_keys
 from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -47,28 +48,50 @@ class ChangedIndex:
 
 
 def change_index(unit: WriteUnit, collection: Collection, change: IndexChange) -> ChangedIndex:
-    """Change an index; the caller stores the collection in the catalog and logs the change."""
+    """Change an index; the caller stores the collection in the catalog and logs the change.
+
+    A value that the index has already is no change: it is neither logged nor in the reply.
+    """
     index = _find(collection, change)
-    spec = dict(index.spec)
-    logged: dict[str, Any] = {"name": index.name}
-    before: dict[str, Any] = {}
-    reply: dict[str, Any] = {}
+    found = _Change(dict(index.spec))
     if change.expire_after_seconds is not None:
-        _change_expiry(index, change.expire_after_seconds, spec, logged, before, reply)
+        _change_expiry(index, change.expire_after_seconds, found)
     if change.hidden is not None:
         if index.is_id:
             raise CommandError(ErrorCode.BadValue, "can't hide _id index")
-        _change_flag("hidden", change.hidden, spec, logged, before, reply)
-    if change.prepare_unique is not None:
-        if index.is_id:
-            raise invalid("cannot set 'prepareUnique' for the _id index")
-        _change_flag("prepareUnique", change.prepare_unique, spec, logged, before, reply)
-    changed = Index(index.ident, spec)
+        found.flag("hidden", change.hidden)
+    if change.prepare_unique is not None and not index.is_id:
+        found.flag("prepareUnique", change.prepare_unique)
+    changed = Index(index.ident, found.spec, index.changed)
     if change.unique is not None:
-        changed = _made_unique(unit, collection, index, change, spec)
-        logged["unique"] = reply["unique_new"] = True
+        changed = _made_unique(unit, collection, index, change, found.spec)
+        if changed is not index and not index.unique:
+            found.logged["unique"] = found.reply["unique_new"] = True
+    if not found.logged:
+        return ChangedIndex(collection, {}, {}, {})
+    changed = Index(changed.ident, changed.spec, unit.new_ident())
     indexes = tuple(changed if other is index else other for other in collection.indexes)
-    return ChangedIndex(collection.with_changes(indexes=indexes), logged, before, reply)
+    logged = {"name": index.name, **found.logged}
+    return ChangedIndex(collection.with_changes(indexes=indexes), logged, found.before, found.reply)
+
+
+class _Change:
+    """What becomes of an index: its specification, and the parts of the oplog entry and of the reply."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.logged: dict[str, Any] = {}
+        self.before: dict[str, Any] = {}
+        self.reply: dict[str, Any] = {}
+
+    def flag(self, option: str, value: bool) -> None:
+        """Switch an option on or off; what is switched on becomes the last field."""
+        old = bool(self.spec.pop(option, False))
+        if value:
+            self.spec[option] = True
+        if old != value:
+            self.before[option] = self.reply[f"{option}_old"] = old
+            self.logged[option] = self.reply[f"{option}_new"] = value
 
 
 def _find(collection: Collection, change: IndexChange) -> Index:
@@ -81,6 +104,13 @@ def _find(collection: Collection, change: IndexChange) -> Index:
     wanted = (change.expire_after_seconds, change.hidden, change.unique, change.prepare_unique)
     if all(value is None for value in wanted):
         raise invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    clustered = collection.options.get("clusteredIndex")
+    if (
+        change.hidden is not None
+        and isinstance(clustered, Mapping)
+        and (clustered["name"] == change.name or clustered["key"] == change.key_pattern)
+    ):
+        raise CommandError(6011800, "The option is not supported for a clusteredIndex")
     if change.name is not None:
         index = collection.index(change.name)
         if index is None:
@@ -90,7 +120,9 @@ def _find(collection: Collection, change: IndexChange) -> Index:
         return index
     pattern = dict(change.key_pattern or {})
     found = [
-        index for index in collection.indexes if list(index.spec["key"].items()) == list(pattern.items())
+        index
+        for index in collection.indexes
+        if list(shown_spec(collection, index)["key"].items()) == list(pattern.items())
     ]
     if not found:
         raise CommandError(
@@ -104,41 +136,21 @@ def _find(collection: Collection, change: IndexChange) -> Index:
     return found[0]
 
 
-def _change_expiry(
-    index: Index,
-    seconds: int,
-    spec: dict[str, Any],
-    logged: dict[str, Any],
-    before: dict[str, Any],
-    reply: dict[str, Any],
-) -> None:
+def _change_expiry(index: Index, given: int, found: _Change) -> None:
     if index.is_id:
         raise invalid("the _id field does not support TTL indexes")
-    old = spec.get("expireAfterSeconds")
-    spec["expireAfterSeconds"] = Int64(seconds)
+    seconds = min(given, MAX_EXPIRE_AFTER_SECONDS)
+    old = found.spec.pop("expireAfterSeconds", None)
+    found.spec["expireAfterSeconds"] = Int64(seconds)
     try:
-        check_expiry(spec)
+        check_expiry(found.spec)
     except CommandError as error:
         raise invalid(error.message) from None
     if old is not None:
-        before["expireAfterSeconds"] = reply["expireAfterSeconds_old"] = Int64(int(old))
-    logged["expireAfterSeconds"] = reply["expireAfterSeconds_new"] = Int64(seconds)
-
-
-def _change_flag(
-    option: str,
-    value: bool,
-    spec: dict[str, Any],
-    logged: dict[str, Any],
-    before: dict[str, Any],
-    reply: dict[str, Any],
-) -> None:
-    before[option] = reply[f"{option}_old"] = bool(spec.get(option))
-    logged[option] = reply[f"{option}_new"] = value
-    if value:
-        spec[option] = True
-    else:
-        spec.pop(option, None)
+        found.before["expireAfterSeconds"] = found.reply["expireAfterSeconds_old"] = Int64(
+            to_integer(old) or 0
+        )
+    found.logged["expireAfterSeconds"] = found.reply["expireAfterSeconds_new"] = Int64(seconds)
 
 
 def _made_unique(
@@ -148,7 +160,7 @@ def _made_unique(
         raise CommandError(ErrorCode.BadValue, "a unique index cannot be made non-unique")
     if index.unique:
         return index
-    if not spec.get("prepareUnique"):
+    if not index.spec.get("prepareUnique"):
         raise invalid("Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.")
     violations = _violations(unit, collection, index)
     if violations:
@@ -159,7 +171,7 @@ def _made_unique(
         )
         error.details = {"violations": violations}
         raise error
-    spec.pop("prepareUnique")
+    spec.pop("prepareUnique", None)
     unique = Index(unit.new_ident(), {**spec, "unique": True})
     for key, document in unit.records(collection):
         unit.add_to_index(collection, unique, key, document)

@@ -6,46 +6,67 @@ An option that is off or has MongoDB's default value is not stored, so that equi
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bson import Int64
+from bson import Decimal128, Int64
 
+from tailrace.bson.compare import compare, type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.store.catalog import ID_INDEX_NAME
+from tailrace.mongod.store.catalog_rules import CatalogRules
+from tailrace.mongod.store.ddl.key_pattern import cannot_create, check_key_pattern
+from tailrace.mongod.store.ddl.timeseries import bucket_schema
 from tailrace.mongod.store.ddl.timeseries_options import timeseries_options
 from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
 CATALOG_ORDER: Final = (
-    "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
-    "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation", "clusteredIndex",
-    "expireAfterSeconds", "timeseries", "encryptedFields",
+    "capped", "size", "max", "autoIndexId", "temp", "recordPreImages", "changeStreamPreAndPostImages",
+    "storageEngine", "indexOptionDefaults", "validator", "validationLevel", "validationAction", "collation",
+    "clusteredIndex", "expireAfterSeconds", "timeseries", "encryptedFields",
 )  # fmt: skip
 VALIDATION_LEVELS: Final = ("off", "strict", "moderate")
-VALIDATION_ACTIONS: Final = ("error", "warn", "errorAndLog")
+VALIDATION_ACTIONS: Final = ("error", "warn")
+ERROR_AND_LOG: Final = "errorAndLog"
 MAX_CAPPED_SIZE: Final = 1 << 50
 MAX_EXPIRE_AFTER_SECONDS: Final = 2**31 - 1
+NO_CAPPED_MAX: Final = 2**31 - 1
+_CAPPED_UNIT: Final = 256
+_CLUSTERED_BY: Final = ("v", "key", "name", "unique")
+_OF_ID_INDEX: Final = frozenset({"key", "name", "v", "ns", "collation"})
+_OF_ENCRYPTION: Final = frozenset(
+    {"fields", "escCollection", "eccCollection", "ecocCollection", "strEncodeVersion"}
+)
 _WITH_TIMESERIES: Final = frozenset(
     {"timeseries", "storageEngine", "indexOptionDefaults", "collation", "expireAfterSeconds", "temp"}
 )
 
 
-def collection_options(database: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def collection_options(
+    database: str, name: str, given: Mapping[str, Any], rules: CatalogRules
+) -> dict[str, Any]:
     """The options as the catalog stores them; ``given`` has values of the right BSON types."""
     options = {option: value for option, value in given.items() if value is not None}
     _check_capped(options)
+    if options.get("validationAction") == ERROR_AND_LOG and not rules.logs_validation_errors:
+        _one_of("validationAction", ERROR_AND_LOG, VALIDATION_ACTIONS)
     if "timeseries" in options:
         _check_timeseries(options)
+    if options.get("clusteredIndex") and options.get("autoIndexId") is False:
+        raise CommandError(6026501, "The 'clusteredIndex' option does not support {autoIndexId: false}")
     checked: dict[str, Any] = {}
     for option in CATALOG_ORDER:
         if option in options:
             value = _CHECKS[option](database, name, options[option])
             if value is not None:
                 checked[option] = value
+    if "size" in checked:
+        checked["size"] = stored_size(checked["size"], rules)
     if "timeseries" in checked:
         # Its records are buckets, sorted by an `_id` that begins with their time.
-        return in_catalog_order({**checked, "clusteredIndex": True})
+        validator = bucket_schema(checked["timeseries"]["timeField"])
+        return in_catalog_order({**checked, "clusteredIndex": True, "validator": validator})
     _check_clustered(options, checked)
     _check_id_index(options.get("idIndex"), checked)
     return checked
@@ -87,7 +108,15 @@ def check_validation_level(_database: str, _name: str, level: str) -> str:
 
 
 def check_validation_action(_database: str, _name: str, action: str) -> str:
-    return _one_of("validationAction", action, VALIDATION_ACTIONS)
+    return _one_of("validationAction", action, (*VALIDATION_ACTIONS, ERROR_AND_LOG))
+
+
+def check_validation_modes(options: Mapping[str, Any]) -> None:
+    """Refuse an unknown level or action; unlike other options, they are checked before anything else."""
+    if options.get("validationLevel") is not None:
+        check_validation_level("", "", options["validationLevel"])
+    if options.get("validationAction") is not None:
+        check_validation_action("", "", options["validationAction"])
 
 
 def check_expire_after_seconds(_database: str, _name: str, seconds: int) -> Int64:
@@ -96,26 +125,43 @@ def check_expire_after_seconds(_database: str, _name: str, seconds: int) -> Int6
     return Int64(seconds)
 
 
-def check_capped_size(_database: str, _name: str, size: int) -> Int64:
-    """A size in bytes; since MongoDB 6.2 it is not rounded."""
+def stored_size(size: int, rules: CatalogRules) -> int:
+    """The size of a capped collection as the catalog stores it.
+
+    >>> stored_size(5000, CatalogRules()), stored_size(5000, CatalogRules(rounds_capped_sizes=True))
+    (5000, 5120)
+    """
+    return -(-size // _CAPPED_UNIT) * _CAPPED_UNIT if rules.rounds_capped_sizes else int(size)
+
+
+def check_capped_size(_database: str, _name: str, size: int) -> int:
+    """A size in bytes."""
     if not 1 <= size <= MAX_CAPPED_SIZE:
         raise CommandError(
             ErrorCode.BadValue, f"the size of a capped collection must be from 1 to {MAX_CAPPED_SIZE}: {size}"
         )
-    return Int64(size)
+    return int(size)
 
 
-def check_capped_max(_database: str, _name: str, number: int) -> Int64 | None:
-    """A number of documents; None (no limit) for zero and below."""
+def check_capped_max(_database: str, _name: str, number: int) -> int:
+    """A number of documents; the largest one, which means no limit, for zero and below."""
     if number >= 2**31:
         raise CommandError(ErrorCode.BadValue, "max in a capped collection has to be < 2^31 or not set")
-    return Int64(number) if number > 0 else None
+    return int(number) if number > 0 else NO_CAPPED_MAX
 
 
 def check_collation(_database: str, _name: str, collation: Mapping[str, Any]) -> dict[str, Any] | None:
     """The complete collation; None for the simple one."""
     parsed = Collation.parse(collation)
     return None if parsed is None else parsed.to_document()
+
+
+def is_true(value: Any) -> bool:
+    """Whether a value of BSON type bool or of a number type counts as true."""
+    if isinstance(value, Decimal128):
+        # A signalling NaN cannot be compared.
+        return value.to_decimal().is_nan() or bool(value.to_decimal() != 0)
+    return bool(value)
 
 
 def invalid(reason: str) -> CommandError:
@@ -148,20 +194,24 @@ def _check_clustered(options: Mapping[str, Any], checked: Mapping[str, Any]) -> 
             "option is specified"
         )
     if clustered and checked.get("capped"):
-        raise invalid("a capped collection cannot have a 'clusteredIndex'")
+        raise CommandError(
+            6049200, "'size' field for capped collections is not allowed on clustered collections."
+        )
     if clustered and "idIndex" in options:
         raise invalid("The 'clusteredIndex' option is not supported with the 'idIndex' option")
-    if clustered and options.get("autoIndexId") is False:
-        raise invalid("The 'clusteredIndex' option does not support {autoIndexId: false}")
 
 
 def _clustered_index(_database: str, _name: str, spec: Mapping[str, Any] | bool) -> dict[str, Any] | None:
     if isinstance(spec, bool):
         if spec:
-            raise invalid("'clusteredIndex: true' is only for time-series buckets; give {key, unique}")
+            raise CommandError(
+                5979703,
+                "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific "
+                "internal collections and 'clusteredIndex: true' is not allowed",
+            )
         return None
     for field in spec:
-        if field not in ("v", "key", "name", "unique"):
+        if field not in _CLUSTERED_BY:
             raise CommandError(
                 ErrorCode.IDLUnknownField, f"BSON field 'clusteredIndex.{field}' is an unknown field."
             )
@@ -174,34 +224,43 @@ def _clustered_index(_database: str, _name: str, spec: Mapping[str, Any] | bool)
     key = spec["key"]
     if not isinstance(key, Mapping) or list(key) != ["_id"] or key["_id"] != 1 or key["_id"] is True:
         raise _bad_index(f"The clusteredIndex option is only supported for key: {{_id: 1}}, not {shell(key)}")
-    if spec["unique"] is not True:
-        raise _bad_index("The clusteredIndex option requires unique: true to be specified")
-    if spec.get("v", 2) != 2:
-        raise _bad_index(f"Expected version for clusteredIndex is 2, not {shell(spec['v'])}")
     name = spec.get("name", ID_INDEX_NAME)
-    if not isinstance(name, str) or not name:
-        raise _bad_index("the name of a clusteredIndex has to be a string that is not empty")
-    return {"v": 2, "key": {"_id": 1}, "name": name, "unique": True}
+    if not isinstance(name, str):
+        raise CommandError(
+            ErrorCode.TypeMismatch,
+            f"BSON field 'create.name' is the wrong type '{type_name(name)}', expected type 'string'",
+        )
+    if not is_true(spec["unique"]):
+        raise CommandError(5979700, "The clusteredIndex option requires unique: true to be specified")
+    if spec.get("v", 2) != 2:
+        raise CommandError(
+            5979704, f"Invalid clusteredIndex specification {shell(spec)}: the version has to be 2"
+        )
+    return {"v": 2, "key": dict(key), "name": name, "unique": True}
 
 
 def _check_id_index(spec: Mapping[str, Any] | None, checked: Mapping[str, Any]) -> None:
     if spec is None:
         return
-    for field, value in spec.items():
-        if field == "collation":
-            if Collation.parse(value) != _parsed(checked.get("collation")):
-                raise CommandError(
-                    ErrorCode.BadValue, "'idIndex' must have the same collation as the collection"
-                )
-        elif field not in ("key", "name", "v", "ns"):
-            raise _bad_index(f"The field '{field}' is not valid for an _id index specification")
-    if spec.get("key") != {"_id": 1}:
+    for field in spec:
+        if field not in _OF_ID_INDEX:
+            raise _bad_index(f"The field '{field}' is not valid for an index specification.")
+    for field in ("key", "name"):
+        if field not in spec:
+            raise CommandError(
+                ErrorCode.FailedToParse,
+                f"The '{field}' field is a required property of an index specification",
+            )
+    check_key_pattern(spec["key"])
+    if not spec["name"]:
+        raise cannot_create("index name cannot be empty")
+    if "collation" in spec and Collation.parse(spec["collation"]) != _parsed(checked.get("collation")):
+        raise CommandError(ErrorCode.BadValue, "'idIndex' must have the same collation as the collection")
+    if list(spec["key"]) != ["_id"] or compare(spec["key"]["_id"], 1) != 0:
         raise CommandError(
             ErrorCode.BadValue, "The field 'key' for an _id index must be {_id: 1}, but got "
-            + shell(spec.get("key")),
+            + shell(spec["key"]),
         )  # fmt: skip
-    if spec.get("name", ID_INDEX_NAME) != ID_INDEX_NAME:
-        raise CommandError(ErrorCode.BadValue, f"The _id index must have the name '{ID_INDEX_NAME}'")
     if spec.get("v", 2) not in (1, 2):
         raise CommandError(ErrorCode.CannotCreateIndex, f"Invalid index version {shell(spec['v'])}")
 
@@ -214,28 +273,47 @@ def _if_true(_database: str, _name: str, value: bool) -> bool | None:
     return True if value else None
 
 
-def _auto_index_id(database: str, name: str, value: bool) -> None:
+def _auto_index_id(database: str, name: str, value: bool) -> bool | None:
     if not value and database != "local":
-        raise invalid(f"autoIndexId:false is not allowed for collection {database}.{name}")
+        raise CommandError(
+            50001,
+            f"autoIndexId:false is not allowed for collection {database}.{name} because it can be replicated",
+        )
+    return True if value else None
 
 
 def _engine_options(_database: str, _name: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
     for engine, settings in value.items():
         if not isinstance(settings, Mapping):
-            raise invalid(f"storageEngine.{engine} must be an embedded document")
+            raise CommandError(
+                ErrorCode.BadValue, f"'storageEngine.{engine}' has to be an embedded document."
+            )
     return dict(value) or None
 
 
 def _index_defaults(_database: str, _name: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
     for field, settings in value.items():
         if field != "storageEngine":
-            raise invalid(f"'{field}' is not supported in 'indexOptionDefaults'")
+            raise CommandError(
+                ErrorCode.IDLUnknownField,
+                f"BSON field 'create.indexOptionDefaults.{field}' is an unknown field.",
+            )
         if not isinstance(settings, Mapping):
             raise CommandError(ErrorCode.TypeMismatch, "'storageEngine' must be an embedded document")
     return dict(value) or None
 
 
-def _as_is(_database: str, _name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def _encrypted_fields(_database: str, _name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    for field in value:
+        if field not in _OF_ENCRYPTION:
+            raise CommandError(
+                ErrorCode.IDLUnknownField, f"BSON field 'create.encryptedFields.{field}' is an unknown field."
+            )
+    if "fields" not in value:
+        raise CommandError(
+            ErrorCode.IDLFailedToParse,
+            "BSON field 'create.encryptedFields.fields' is missing but a required field",
+        )
     return dict(value)
 
 
@@ -268,5 +346,5 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "clusteredIndex": _clustered_index,
     "expireAfterSeconds": check_expire_after_seconds,
     "timeseries": timeseries_options,
-    "encryptedFields": _as_is,
+    "encryptedFields": _encrypted_fields,
 }

@@ -8,18 +8,25 @@ from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import collection_options
 from tailrace.mongod.store.ddl.names import check_new_collection
+from tailrace.mongod.store.ddl.timeseries import create_timeseries
 from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.store.write_unit import WriteUnit
 
 
 def create_collection(unit: UnitOfWork, database: str, name: str, options: Mapping[str, Any]) -> Collection:
-    """Create a collection; does nothing if it exists with the same options.
+    """Create a collection; does nothing if it exists with the same options and the release allows that.
 
     Raises NamespaceExists (48) if there is a collection with other options or a view of that name.
     """
     check_new_collection(unit.catalog, database, name)
-    wanted = collection_options(database, name, options)
     ns = f"{database}.{name}"
     existing = unit.catalog.collection(ns)
+    is_series = existing is not None and existing.is_timeseries
+    if is_series and options.get("timeseries") is None:
+        raise CommandError(ErrorCode.NamespaceExists, f"A timeseries collection already exists. NS: {ns}")
+    if existing is not None and unit.rules.repeats_are_errors:
+        raise CommandError(ErrorCode.NamespaceExists, f"Collection {ns} already exists.")
+    wanted = collection_options(database, name, options, unit.rules)
     if existing is not None:
         if not existing.is_internal and dict(existing.options) == wanted:
             return existing
@@ -27,7 +34,15 @@ def create_collection(unit: UnitOfWork, database: str, name: str, options: Mappi
             ErrorCode.NamespaceExists, f"namespace {ns} already exists, but with different options"
         )
     check_no_view(unit.catalog, ns)
-    return unit.create_collection(database, name, wanted)
+    if "timeseries" in wanted:
+        if not isinstance(unit, WriteUnit):
+            raise CommandError(
+                ErrorCode.OperationNotSupportedInTransaction,
+                f"Cannot create a time-series collection in a multi-document transaction: {ns}",
+            )
+        return create_timeseries(unit, database, name, wanted)
+    version = (options.get("idIndex") or {}).get("v", 2)
+    return unit.create_collection(database, name, wanted, id_version=int(version))
 
 
 def check_no_view(catalog: Catalog, ns: str) -> None:

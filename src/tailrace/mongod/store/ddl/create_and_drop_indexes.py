@@ -3,6 +3,7 @@
 import uuid as uuids
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from bson import Binary
@@ -12,12 +13,15 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, Index
+from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.drop import index_count
-from tailrace.mongod.store.ddl.index_spec import index_spec
+from tailrace.mongod.store.ddl.index_spec import check_new_index, index_spec, parse_index
 from tailrace.mongod.store.ddl.key_pattern import index_kind
 from tailrace.mongod.store.ddl.lookup import check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
+from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
+from tailrace.mongod.store.indexes.index_keys import index_keys
 from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -34,6 +38,8 @@ class CreatedIndexes:
     before: int
     after: int
     created_collection: bool
+    some_exist: bool
+    """Whether some of the wanted indexes existed before."""
     failure: CommandError | None = None
     """Why the build was aborted; the abort is logged, so the job itself must succeed."""
 
@@ -51,32 +57,39 @@ def create_indexes(
     An index on a collection with documents is logged as a build: its start, and its end or the cause of its
     failure. A transaction has no builds; its unit refuses indexes on collections it has not created.
     """
+    if unit.catalog.collection(f"{database}.{name}") is None:
+        # Specifications that are wrong in themselves are refused first.
+        nothing = Collection(database, name, b"", 0, {}, ())
+        _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown)
     collection, created = _collection_for(unit, database, name)
     before = index_count(collection)
-    missing = missing_indexes(collection, specs, ignore_unknown=ignore_unknown)
+    missing = missing_indexes(collection, specs, unit.rules, ignore_unknown=ignore_unknown)
+    some_exist = len(missing) < len(specs)
     if not missing:
-        return CreatedIndexes(before, before, created)
+        return CreatedIndexes(before, before, created, some_exist)
     if isinstance(unit, WriteUnit):
         unit.check_unused(collection)
         if not collection.is_logged or unit.count(collection)[0]:
             failure = _build(unit, collection, missing)
             after = before if failure is not None else before + len(missing)
-            return CreatedIndexes(before, after, created, failure)
+            return CreatedIndexes(before, after, created, some_exist, failure)
     for spec in missing:
         collection = unit.add_index(collection, spec)
-    return CreatedIndexes(before, before + len(missing), created)
+    return CreatedIndexes(before, before + len(missing), created, some_exist)
 
 
 def missing_indexes(
-    collection: Collection, specs: Sequence[Mapping[str, Any]], *, ignore_unknown: bool
+    collection: Collection, specs: Sequence[Mapping[str, Any]], rules: CatalogRules, *, ignore_unknown: bool
 ) -> list[dict[str, Any]]:
     """The complete specifications of those that do not exist yet; raises if one cannot be created."""
     known = [dict(index.spec) for index in collection.indexes]
     missing: list[dict[str, Any]] = []
-    for given in specs:
-        spec = index_spec(collection, given, ignore_unknown=ignore_unknown)
-        if collection.is_timeseries:
-            spec = bucket_spec(collection, spec)
+    for fields in _parsed(collection, specs, rules, ignore_unknown=ignore_unknown):
+        spec = index_spec(collection, fields)
+        if any(_is_same(spec, other) and spec["name"] == other["name"] for other in missing):
+            raise CommandError(
+                ErrorCode.IndexAlreadyExists, f"Identical index already exists: {spec['name']}"
+            )
         if spec["name"] == ID_INDEX_NAME or _is_known(spec, known):
             continue
         if index_kind(spec["key"]) == "text" and any(index_kind(other["key"]) == "text" for other in known):
@@ -91,7 +104,20 @@ def missing_indexes(
             ErrorCode.CannotCreateIndex,
             f"add index fails, too many indexes for {collection.ns} key:{shell(missing[-1]['key'])}",
         )
+    for spec in missing:
+        check_new_index(collection, spec, rules)
     return missing
+
+
+def _parsed(
+    collection: Collection, specs: Sequence[Mapping[str, Any]], rules: CatalogRules, *, ignore_unknown: bool
+) -> list[dict[str, Any]]:
+    if collection.is_timeseries:
+        specs = [
+            bucket_spec(collection, given) if isinstance(given.get("key"), Mapping) else given
+            for given in specs
+        ]
+    return [parse_index(collection, given, rules, ignore_unknown=ignore_unknown) for given in specs]
 
 
 def drop_indexes(unit: WriteUnit, database: str, name: str, which: Any) -> int:
@@ -118,7 +144,6 @@ def drop_index(unit: WriteUnit, collection: Collection, index: Index) -> None:
                 {"dropIndexes": collection.name, "index": index.name},
                 uuid=collection.uuid,
                 o2=documents.encode(dict(index.spec)),
-                is_timeseries=collection.is_timeseries,
             )
         )
 
@@ -136,7 +161,7 @@ def _collection_for(unit: UnitOfWork, database: str, name: str) -> tuple[Collect
 def _is_known(spec: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the index exists already; raises if another one conflicts with it."""
     for other in known:
-        is_same = _identity(spec) == _identity(other)
+        is_same = _is_same(spec, other)
         if other["name"] == spec["name"]:
             if not is_same:
                 raise CommandError(
@@ -153,7 +178,7 @@ def _is_known(spec: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> bo
                 )
             return True
     for other in known:
-        if _identity(spec) == _identity(other):
+        if _is_same(spec, other):
             if _options(spec) != _options(other):
                 raise CommandError(
                     ErrorCode.IndexOptionsConflict,
@@ -167,14 +192,20 @@ def _is_known(spec: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> bo
     return False
 
 
+def _is_same(spec: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return _identity(spec) == _identity(other)
+
+
 def _identity(spec: Mapping[str, Any]) -> list[Any]:
     """The fields that make two indexes equivalent; a collection may have only one of each."""
     key = [(path, direction) for path, direction in spec["key"].items()]
-    return [key, *(spec.get(field) for field in _IDENTITY[1:])]
+    return [key, *(spec.get(field) or None for field in _IDENTITY[1:])]
 
 
 def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: value for option, value in spec.items() if option not in _NOT_COMPARED}
+    return {
+        option: value for option, value in spec.items() if option not in _NOT_COMPARED and value is not False
+    }
 
 
 def _build(
@@ -188,10 +219,19 @@ def _build(
         for key, document in unit.records(collection):
             for index in indexes:
                 unit.add_to_index(collection, index, key, document)
-    except CommandError as error:
+    except CommandError as failure:
+        error = failure
+        if error.code == ErrorCode.DuplicateKey:
+            error = _first_duplicate(unit, collection, indexes) or error
         for index in indexes:
             unit.discard("index", index.ident)
-        cause = {"ok": False, "code": error.code, "codeName": error.code_name, "errmsg": error.message}
+        cause = {
+            "ok": False,
+            "code": error.code,
+            "codeName": error.code_name,
+            "errmsg": error.message,
+            **error.details,
+        }
         _log_build(unit, collection, "abortIndexBuild", {**build, "cause": cause})
         return error
     unit.put_collection(collection.with_changes(indexes=(*collection.indexes, *indexes)))
@@ -199,22 +239,43 @@ def _build(
     return None
 
 
+def _first_duplicate(
+    unit: WriteUnit, collection: Collection, indexes: Sequence[Index]
+) -> CommandError | None:
+    """The error for the lowest key that two documents share: a build finds that first."""
+    for index in indexes:
+        if index.unique:
+            records = unit.records(collection)
+            found = sorted((key, own) for _, own in records for key in index_keys(index, own))
+            for (key, _), (following, document) in pairwise(found):
+                if key == following:
+                    return duplicate_key(collection, index.spec, document, key)
+    return None
+
+
 def _log_build(unit: WriteUnit, collection: Collection, name: str, build: Mapping[str, Any]) -> None:
     if collection.is_logged:
         o = {name: collection.name, **build}
-        unit.log(
-            command(collection.database, o, uuid=collection.uuid, is_timeseries=collection.is_timeseries)
-        )
+        unit.log(command(collection.database, o, uuid=collection.uuid))
+
+
+def is_all(which: Any) -> bool:
+    """Whether dropIndexes names all indexes."""
+    return which == "*" or (isinstance(which, list) and which[:1] == ["*"])
 
 
 def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
     """The indexes that dropIndexes names by a name, names, a key or `*`; raises if one does not exist."""
-    if which == "*":
-        return [index for index in collection.indexes if not index.is_id]
+    if is_all(which):
+        found = [index for index in collection.indexes if not index.is_id]
+        # In the order in which they were created or last changed.
+        return sorted(found, key=lambda index: max(index.ident, index.changed))
     if isinstance(which, str):
         return [_by_name(collection, which)]
     if isinstance(which, list):
-        return [_by_name(collection, name) for name in dict.fromkeys(which)]
+        if len(set(which)) < len(which):
+            raise CommandError(ErrorCode.IndexNotFound, f"index not found with name [{which[-1]}]")
+        return [_by_name(collection, name) for name in which]
     return [_by_key(collection, which)]
 
 
@@ -222,25 +283,28 @@ def _by_name(collection: Collection, name: str) -> Index:
     index = collection.index(name)
     is_clustered = collection.is_clustered and name == _clustered_name(collection)
     if is_clustered or (index is not None and index.is_id):
-        raise CommandError(
-            ErrorCode.InvalidOptions,
-            "cannot drop the clustered index" if is_clustered else "cannot drop _id index",
-        )
+        if is_clustered:
+            raise CommandError(5979800, "It is illegal to drop the clusteredIndex")
+        raise CommandError(ErrorCode.InvalidOptions, "cannot drop _id index")
     if index is None:
         raise CommandError(ErrorCode.IndexNotFound, f"index not found with name [{name}]")
     return index
 
 
-def _clustered_name(collection: Collection) -> str | None:
+def _clustered_name(collection: Collection) -> str:
     spec = collection.options["clusteredIndex"]
-    return spec["name"] if isinstance(spec, Mapping) else None
+    return spec["name"] if isinstance(spec, Mapping) else ID_INDEX_NAME
 
 
 def _by_key(collection: Collection, key: Mapping[str, Any]) -> Index:
     found = [
-        index for index in collection.indexes if list(shown_spec(index)["key"].items()) == list(key.items())
+        index
+        for index in collection.indexes
+        if list(shown_spec(collection, index)["key"].items()) == list(key.items())
     ]
     if not found:
+        if collection.is_clustered and not collection.is_timeseries and dict(key) == {"_id": 1}:
+            raise CommandError(5979800, "It is illegal to drop the clusteredIndex")
         raise CommandError(ErrorCode.IndexNotFound, f"can't find index with key: {shell(key)}")
     if len(found) > 1:
         raise CommandError(

@@ -10,29 +10,39 @@ from bson import Decimal128
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.store.indexes.index_keys import is_descending
 from tailrace.mongod.store.shell_notation import shell
 
 MAX_FIELDS: Final = 32
+BUCKET_KIND: Final = "2dsphere_bucket"
 SPECIAL_KINDS: Final = ("text", "hashed", "2dsphere", "2d")
 _DBREF_NAMES: Final = frozenset({"$id", "$ref", "$db"})
 _WILDCARD: Final = "$**"
 
 
-def check_key_pattern(key: Mapping[str, Any]) -> None:
-    """Refuse a document that cannot be the key of an index."""
+def check_key_pattern(
+    key: Mapping[str, Any], *, compound_wildcards: bool = True, of_buckets: bool = False
+) -> None:
+    """Refuse a document that cannot be the key of an index; buckets of a time series have a kind more."""
     if not key:
         raise cannot_create("Index keys cannot be an empty object.")
     if len(key) > MAX_FIELDS:
         raise CommandError(13103, "too many compound keys")
     for path, direction in key.items():
-        _check_direction(path, direction)
+        if not (of_buckets and direction == BUCKET_KIND):
+            _check_direction(path, direction)
         _check_path(path)
     kinds = [value for value in key.values() if isinstance(value, str)]
     if kinds.count("hashed") > 1:
         raise CommandError(31303, "A maximum of one index field is allowed to be hashed")
     if len(set(kinds) & {"2d", "2dsphere"}) > 1 or ("hashed" in kinds and len(set(kinds)) > 1):
         raise cannot_create(f"Can't use more than one index plugin for a single index: {shell(key)}")
-    if sum(is_wildcard_path(path) for path in key) > 1:
+    wildcards = [path for path, direction in key.items() if is_wildcard_path(path) and direction != "text"]
+    if wildcards and len(key) > 1 and not compound_wildcards:
+        raise cannot_create("wildcard indexes do not allow compounding")
+    if any(is_descending(key[path]) for path in wildcards) and not compound_wildcards:
+        raise cannot_create("A numeric value in a $** index key pattern must be positive.")
+    if len(wildcards) > 1:
         raise cannot_create("Only one wildcard field is allowed in a compound index")
 
 
@@ -56,8 +66,8 @@ def is_wildcard_path(path: str) -> bool:
 
 
 def is_id_key(key: Mapping[str, Any]) -> bool:
-    """Whether this is the key of the index that every collection has."""
-    return list(key) == ["_id"] and not isinstance(key["_id"], str | bool) and key["_id"] == 1
+    """Whether this is the key of the index that every collection has, or its reverse."""
+    return list(key) == ["_id"] and not isinstance(key["_id"], str) and abs(int(number_of(key["_id"]))) == 1
 
 
 def default_name(key: Mapping[str, Any]) -> str:
@@ -67,6 +77,11 @@ def default_name(key: Mapping[str, Any]) -> str:
     'a_1_b.c_-1_d_text'
     """
     return "_".join(f"{path}_{_shown(direction)}" for path, direction in key.items())
+
+
+def number_of(direction: Any) -> int | float | Decimal:
+    """The direction of an ordinary field, with which Python can calculate."""
+    return direction.to_decimal() if isinstance(direction, Decimal128) else direction
 
 
 def cannot_create(reason: str) -> CommandError:
@@ -92,7 +107,7 @@ def _check_direction(path: str, direction: Any) -> None:
             f"Values in v:2 index key pattern cannot be of type {type_name(direction)}. Only numbers > 0, "
             "numbers < 0, and strings are allowed."
         )
-    number = direction.to_decimal() if isinstance(direction, Decimal128) else direction
+    number = number_of(direction)
     if number.is_nan() if isinstance(number, Decimal) else isnan(number):
         raise cannot_create("Values in the index key pattern cannot be NaN.")
     if number == 0:

@@ -8,7 +8,7 @@ from tailrace.mongod.store.catalog import Catalog
 
 MAX_NAMESPACE_BYTES: Final = 255
 SYSTEM_PREFIX: Final = "system."
-_SYSTEM_COLLECTIONS: Final = frozenset({"system.js", "system.views", "system.profile"})
+_SYSTEM_COLLECTIONS: Final = frozenset({"system.js", "system.views", "system.profile", "system.users"})
 _SYSTEM_FAMILIES: Final = ("system.buckets.", "system.resharding.")
 _SYSTEM_OF_ADMIN: Final = frozenset({"system.users", "system.roles", "system.version", "system.keys"})
 
@@ -28,6 +28,8 @@ def check_collection_name(database: str, name: str) -> None:
 def check_new_collection(catalog: Catalog, database: str, name: str) -> None:
     """Refuse a name with which no client may create a collection, by a command or by a first insert."""
     check_collection_name(database, name)
+    if "$" in name:
+        raise CommandError(ErrorCode.InvalidNamespace, f"Invalid collection name: {name}")
     if name.startswith(SYSTEM_PREFIX) and not is_legal_system_name(database, name):
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid system namespace: {database}.{name}")
     for other in catalog.databases():

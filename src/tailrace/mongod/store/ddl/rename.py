@@ -2,24 +2,28 @@
 
 import secrets
 import string
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, Final
 
-from bson import Binary, Int64
+from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
+from tailrace.mongod.store.capped import insert_capped
 from tailrace.mongod.store.catalog import OPLOG_NS, VIEWS, Collection
-from tailrace.mongod.store.ddl.collection_options import check_capped_size, in_catalog_order
+from tailrace.mongod.store.ddl.collection_options import check_capped_size, in_catalog_order, stored_size
 from tailrace.mongod.store.ddl.create import check_no_view
 from tailrace.mongod.store.ddl.drop import count_document, drop_collection
 from tailrace.mongod.store.ddl.lookup import check_uuid, check_writable, existing_collection
-from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection, is_legal_system_name
+from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection
 from tailrace.mongod.store.write_unit import WriteUnit
 
-_NEVER_RENAMED: Final = frozenset({VIEWS, "system.js"})
+_NEVER_RENAMED: Final = frozenset({VIEWS})
 _RANDOM_LETTERS: Final = 5
+_LEAST_COPIED: Final = 8192
+_CAUTION: Final = 4
+"""How many times its size a skipped document counts, so that too many rather than too few are copied"""
 
 
 def rename_collection(
@@ -34,14 +38,21 @@ def rename_collection(
 
     ``drop_target`` allows to drop a collection that has the new name; a UUID allows it for that one only.
     """
+    if source == target:
+        raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
+    _check_new_name(unit, *target)
+    if isinstance(drop_target, bytes):
+        check_uuid(unit.catalog, *target, drop_target)
     collection = _source(unit, *source)
     _check_target(unit, collection, *target)
     replaced = unit.catalog.collection(f"{target[0]}.{target[1]}")
     if replaced is not None:
+        if replaced.is_timeseries:
+            raise CommandError(
+                ErrorCode.NamespaceExists, f"a view already exists with that name: {'.'.join(target)}"
+            )
         if drop_target is False:
             raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {replaced.ns}")
-        if isinstance(drop_target, bytes):
-            check_uuid(unit.catalog, *target, drop_target)
         check_writable(replaced)
         unit.check_unused(replaced)
     unit.check_unused(collection)
@@ -56,18 +67,22 @@ def rename_collection(
 def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> None:
     """Replace a collection by a capped one with as many of its newest documents as fit, without indexes."""
     collection = existing_collection(unit.catalog, database, name)
+    if collection.is_timeseries:
+        raise CommandError(
+            ErrorCode.CommandNotSupportedOnView, f"Namespace {database}.{name} is a timeseries collection"
+        )
     check_writable(collection)
     unit.check_unused(collection)
-    if collection.is_clustered:
-        raise CommandError(ErrorCode.InvalidOptions, "Clustered collections cannot be converted to capped")
-    limit = check_capped_size(database, name, size)
+    if name.startswith(SYSTEM_PREFIX):
+        raise CommandError(ErrorCode.BadValue, f"Invalid namespace: {collection.ns}")
+    limit = stored_size(check_capped_size(database, name, size), unit.rules)
     options = {**collection.options, "capped": True, "size": limit, "temp": True}
     options.pop("max", None)
     capped = unit.create_collection(
         database, _temporary_name(f"convertToCapped.{name}"), in_catalog_order(options)
     )
     for document in _newest(unit, collection, limit):
-        unit.insert(capped, document)
+        insert_capped(unit, capped, document, None, from_migrate=True)
     replace_collection(unit, capped, name, collection, stay_temp=False)
 
 
@@ -80,34 +95,37 @@ def _source(unit: WriteUnit, database: str, name: str) -> Collection:
         raise CommandError(ErrorCode.NamespaceNotFound, f"Source collection {ns} does not exist")
     if collection.ns == OPLOG_NS:
         raise CommandError(ErrorCode.IllegalOperation, "can't rename live oplog while replicating")
-    _check_renamable(collection, name)
+    check_writable(collection)
+    if name in _NEVER_RENAMED:
+        raise CommandError(ErrorCode.IllegalOperation, f"renaming {name} collection is not allowed")
     if collection.is_timeseries:
-        raise CommandError(
-            ErrorCode.IllegalOperation, f"Renaming a timeseries collection is not allowed: {ns}"
-        )
+        raise CommandError(ErrorCode.CommandNotSupportedOnView, f"cannot rename view: {ns}")
+    if collection.is_raw:
+        raise CommandError(ErrorCode.IllegalOperation, f"Cannot rename time-series buckets collection {ns}")
     return collection
 
 
 def _check_target(unit: WriteUnit, collection: Collection, database: str, name: str) -> None:
-    if (database, name) == (collection.database, collection.name):
-        raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
     if (database == "local") != (collection.database == "local"):
         raise CommandError(
             ErrorCode.IllegalOperation,
             "Cannot rename collections between a replicated and an unreplicated database",
         )
-    check_new_collection(unit.catalog, database, name)
-    _check_renamable(collection, name)
+    check_writable(collection)
     check_no_view(unit.catalog, f"{database}.{name}")
 
 
-def _check_renamable(collection: Collection, name: str) -> None:
-    check_writable(collection)
-    is_system = name.startswith(SYSTEM_PREFIX)
-    if name in _NEVER_RENAMED or (is_system and not is_legal_system_name(collection.database, name)):
-        raise CommandError(
-            ErrorCode.IllegalOperation, f"renaming {name} collection or renaming to {name} is not allowed"
-        )
+def _check_new_name(unit: WriteUnit, database: str, name: str) -> None:
+    try:
+        check_new_collection(unit.catalog, database, name)
+    except CommandError as error:
+        if error.code != ErrorCode.InvalidNamespace:
+            raise
+        reason = f"error with target namespace: {error.message}"
+        raise CommandError(ErrorCode.IllegalOperation, reason) from None
+    if name in _NEVER_RENAMED:
+        reason = f"error with target namespace: cannot write to {database}.{name}"
+        raise CommandError(ErrorCode.IllegalOperation, reason)
 
 
 def replace_collection(
@@ -136,14 +154,13 @@ def replace_collection(
     o: dict[str, Any] = {"renameCollection": collection.ns, "to": renamed.ns, "stayTemp": stay_temp}
     if replaced is not None:
         o["dropTarget"] = Binary(replaced.uuid, 4)
-    o2 = None if replaced is None else count_document(number)
+    o2 = None if replaced is None else count_document(number, unit.rules)
     unit.log(command(collection.database, o, uuid=collection.uuid, o2=o2))
 
 
 def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
     """Copy a collection with its indexes to another database, under a temporary name."""
-    options = in_catalog_order({"temp": True, **collection.options})
-    copy = unit.create_collection(database, _temporary_name("renameCollection"), options)
+    copy = unit.create_collection(database, _temporary_name("renameCollection"), collection.options)
     for index in collection.indexes:
         if not index.is_id:
             copy = unit.add_index(copy, index.spec)
@@ -152,15 +169,14 @@ def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
     return copy
 
 
-def _newest(unit: WriteUnit, collection: Collection, limit: Int64) -> Iterable[bytes]:
-    size = 0
-    newest = []
-    for _, document in unit.records(collection, reverse=True):
-        size += len(document)
-        if size > limit:
-            break
-        newest.append(document)
-    return reversed(newest)
+def _newest(unit: WriteUnit, collection: Collection, limit: int) -> Iterator[bytes]:
+    """The documents without the oldest of them, if there are many more than fit."""
+    excess = unit.count(collection)[1] - max(2 * limit, _LEAST_COPIED)
+    for _, document in unit.records(collection):
+        if excess > 0:
+            excess -= _CAUTION * len(document)
+        else:
+            yield document
 
 
 def _temporary_name(purpose: str) -> str:

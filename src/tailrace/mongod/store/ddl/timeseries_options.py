@@ -44,7 +44,7 @@ def bucketing(given: Mapping[str, Any]) -> dict[str, Any]:
                 "'granularity'"
             )
         return {"granularity": granularity, "bucketMaxSpanSeconds": default}
-    if span is None and rounding is None:
+    if rounding is None and span in (None, MAX_SPAN_BY_GRANULARITY["seconds"]):
         return {"granularity": "seconds", "bucketMaxSpanSeconds": MAX_SPAN_BY_GRANULARITY["seconds"]}
     if span != rounding:
         raise _invalid(

@@ -35,24 +35,48 @@ def create_view(
     view_on: str,
     pipeline: Sequence[Any],
     collation: Mapping[str, Any] | None = None,
-) -> None:
-    """Create a view; does nothing if it exists with the same definition."""
+) -> CommandError | None:
+    """Create a view; does nothing if it exists with the same definition and the release allows that.
+
+    Returns why it cannot be created: `system.views` is made before the definition is checked, and stays, so
+    the job itself must succeed.
+    """
     check_new_collection(unit.catalog, database, name)
     if name.startswith(SYSTEM_PREFIX):
         raise CommandError(ErrorCode.InvalidNamespace, f"View name cannot start with 'system.': {name}")
-    if unit.catalog.collection(f"{database}.{name}") is not None:
-        raise CommandError(ErrorCode.NamespaceExists, f"Collection already exists. NS: {database}.{name}")
-    view = _checked(unit.catalog, database, name, view_on, pipeline, collation)
-    existing = unit.catalog.view(view.ns)
-    if existing is not None:
-        if existing == view:
-            return
-        raise CommandError(
-            ErrorCode.NamespaceExists, f"A view already exists. NS: {view.ns}, with another definition"
-        )
+    if not view_on:
+        raise CommandError(ErrorCode.BadValue, "'viewOn' cannot be empty")
     definitions = unit.catalog.collection(f"{database}.{VIEWS}") or unit.create_collection(database, VIEWS)
-    unit.insert(definitions, definition_of(view))
-    unit.publish(unit.catalog.with_view(view))
+    try:
+        view = _new_view(unit, database, name, view_on, pipeline, collation)
+    except CommandError as error:
+        return error
+    if unit.catalog.view(view.ns) is None:
+        unit.insert(definitions, definition_of(view))
+        unit.publish(unit.catalog.with_view(view))
+    return None
+
+
+def _new_view(
+    unit: WriteUnit,
+    database: str,
+    name: str,
+    view_on: str,
+    pipeline: Sequence[Any],
+    collation: Mapping[str, Any] | None,
+) -> View:
+    ns = f"{database}.{name}"
+    if unit.catalog.collection(ns) is not None:
+        raise CommandError(ErrorCode.NamespaceExists, f"Collection already exists. NS: {ns}")
+    existing = unit.catalog.view(ns)
+    if existing is not None and unit.rules.repeats_are_errors:
+        raise CommandError(ErrorCode.NamespaceExists, f"A view already exists. NS: {ns}")
+    view = _checked(unit.catalog, database, name, view_on, pipeline, collation)
+    if existing not in (None, view):
+        raise CommandError(
+            ErrorCode.NamespaceExists, f"A view already exists. NS: {ns}, with another definition"
+        )
+    return view
 
 
 def modify_view(
@@ -119,10 +143,11 @@ def _checked(
     pipeline: Sequence[Any],
     collation: Mapping[str, Any] | None,
 ) -> View:
-    try:
-        check_collection_name(database, view_on)
-    except CommandError:
-        raise CommandError(ErrorCode.BadValue, f"Invalid name for 'viewOn': {database}.{view_on}") from None
+    if not view_on:
+        raise CommandError(ErrorCode.BadValue, "'viewOn' cannot be empty")
+    check_collection_name(database, view_on)
+    if "$" in view_on:
+        raise CommandError(ErrorCode.InvalidNamespace, f"invalid name for 'viewOn': {view_on}")
     parsed = None if collation is None else Collation.parse(collation)
     foreign = _check_pipeline(f"{database}.{name}", view_on, pipeline, parsed)
     shown = None if parsed is None else parsed.to_document()

@@ -46,6 +46,8 @@ class IndexPaths:
         self, node: dict[str, Any], depths: list[int], values: Values, pending: set[int]
     ) -> Iterator[Values]:
         """The combinations of the ``pending`` paths, which continue at ``node``, at their depths."""
+        if len(pending) > 1:
+            self._check_first_arrays(node, depths, pending)
         array: list[Any] | None = None
         through: list[tuple[int, int]] = []
         for position in sorted(pending):
@@ -68,6 +70,20 @@ class IndexPaths:
             return
         for item in array:
             yield from self._expand_item(item, depths, list(values), through)
+
+    def _check_first_arrays(self, node: dict[str, Any], depths: list[int], pending: set[int]) -> None:
+        """Refuse different arrays on two paths; one that a number leads through counts as well."""
+        first: tuple[int, list[Any]] | None = None
+        for position in sorted(pending):
+            value: Any = node
+            for part in self._parts[position][depths[position] :]:
+                if not isinstance(value, dict):
+                    break
+                value = value.get(part)
+            if isinstance(value, list):
+                if first is not None and value is not first[1]:
+                    raise self._parallel(position, first[0])
+                first = first or (position, value)
 
     def _expand_item(
         self, item: Any, depths: list[int], values: Values, through: list[tuple[int, int]]

@@ -87,6 +87,7 @@ class Prepared:
             # The entry's own time must be after the common one, on whichever shard that was taken.
             writer.clock.advance_to(commit_time)
             self._effects.apply(writer)
+            writer.undo.all_at(commit_time)
             self._images.put(writer, SessionWrites(self.lsid, self.txn_number), self._wall)
             self._log_end(writer, COMMITTED, {COMMIT: 1, COMMIT_TIMESTAMP: to_timestamp(commit_time)})
 

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import Operation
-from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection
+from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
@@ -38,13 +38,15 @@ from tailrace.mongod.store.write_unit import WriteUnit
 T = TypeVar("T")
 
 _HIGHEST_IDENT: Final = 2**32 - 1
+_REFUSED_DATABASES: Final = ("config", "local")
 
 
 class TransactionUnit(OverlaidReader, UnitOfWork):
     """One open transaction. One statement uses it at a time, in the event loop or in the writer's thread."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store.snapshot())
+    def __init__(self, store: Store, time: int | None = None) -> None:
+        """``time`` is the cluster time of the state to read; without it, the newest is read."""
+        super().__init__(store.snapshot() if time is None else store.snapshot_at(time))
         self._store = store
         self._locks = TransactionLocks(self, self._snapshot)
         self._changes: list[Change] = []
@@ -187,6 +189,10 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
 
     async def wait_ended(self, deadline: float | None) -> None:
         await wait_until(self._ended, deadline)
+
+    @property
+    def rules(self) -> CatalogRules:
+        return self._store.rules
 
     @property
     def clock(self) -> ClusterClock:
@@ -339,7 +345,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
 
 def _check_writable(collection: Collection) -> None:
     """Refuse (263) a collection that transactions cannot write to."""
-    if collection.database in INTERNAL_DATABASES or collection.is_internal:
+    if collection.database in _REFUSED_DATABASES or collection.is_internal:
         raise _not_supported(f"Cannot write to {collection.ns} in a multi-document transaction")
     if collection.name.startswith("system."):
         raise _not_supported(f"Cannot write to the system collection {collection.ns} in a transaction")

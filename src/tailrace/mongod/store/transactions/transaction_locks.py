@@ -65,7 +65,7 @@ class TransactionLocks:
         if collection.uuid in self.created:
             return
         newest = self.current.catalog.by_uuid(collection.uuid)
-        if newest is not self._snapshot.catalog.by_uuid(collection.uuid):
+        if newest is not self._snapshot.known(collection.uuid):
             raise self._conflicting(f"{collection.ns} has been changed or dropped")
         locks = self.current.locks
         if locks.is_wanted(collection.prefix):
@@ -121,6 +121,6 @@ class TransactionLocks:
 def _listed(reader: TableReader, collection: Collection, index: Index, key: bytes) -> list[bytes]:
     """The records with a key: at most one in a unique index, maybe several in one with `prepareUnique`."""
     if index.unique:
-        found = reader.record_key_at(index, key)
+        found = reader.record_key_at(collection, index, key)
         return [] if found is None else [found]
     return [record for _, record in reader.index_entries(collection, index, key, key)]

@@ -174,6 +174,7 @@ def log_changes(
     """Log the operations, as committed or as prepared; returns the images to store."""
     parts = list(_parts(changes))
     first = writer.clock.tick(len(parts))
+    writer.undo.all_at(first + len(parts) - 1)  # all of it is visible with its last entry
     if prepares:
         session.start = OpTime(first, writer.term)
     before: list[PreImage] = []

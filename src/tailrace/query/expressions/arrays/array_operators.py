@@ -1,10 +1,11 @@
 """Operators that read or build arrays, without binding variables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import (
+    Law,
     between,
     binary,
     parse_between,
@@ -14,7 +15,13 @@ from tailrace.query.expressions.arguments import (
 )
 from tailrace.query.expressions.numbers.number_types import int32_value
 from tailrace.query.expressions.operands import compare, is_nullish, is_number, is_string, type_name
-from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
+from tailrace.query.expressions.scope import (
+    Constant,
+    Environment,
+    Expression,
+    ExpressionScope,
+    OperatorParser,
+)
 from tailrace.query.missing import MISSING
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
@@ -54,7 +61,7 @@ def _end(name: str, position: int) -> OperatorParser:
     return unary(apply)
 
 
-def concat_arrays(arrays: list[Any]) -> list[Any] | None:
+def concat_arrays(arrays: Iterable[Any]) -> list[Any] | None:
     result: list[Any] = []
     for array in arrays:
         if is_nullish(array):
@@ -85,6 +92,11 @@ def _parse_in(name: str, spec: Any, scope: ExpressionScope) -> Expression:
 def _parse_index_of_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     expressions = parse_between(2, 4, name, spec, scope)
     string_key = scope.string_key
+    first, *others = expressions
+    if isinstance(first, Constant) and not (is_nullish(first.value) or isinstance(first.value, list)):
+        # MongoDB prepares a search in a constant array, unless the whole expression is constant.
+        code = 40090 if all(isinstance(other, Constant) for other in others) else 50809
+        raise CommandError(code, f"First operand of {name} must be an array, is {type_name(first.value)}")
 
     def find(env: Environment) -> int | None:
         array, value, *bounds = (expression(env) for expression in expressions)
@@ -153,7 +165,7 @@ def size(array: Any) -> int:
 
 def slice_array(array: Any, second: Any, *third: Any) -> list[Any] | None:
     """``[array, n]``: the first n, or the last if negative; ``[array, position, n]``: n from a position."""
-    if is_nullish(array) or is_nullish(second) or any(is_nullish(value) for value in third):
+    if is_nullish(array) or is_nullish(second):
         return None
     if not isinstance(array, list):
         raise CommandError(
@@ -163,6 +175,8 @@ def slice_array(array: Any, second: Any, *third: Any) -> list[Any] | None:
     if not third:
         return array[:position] if position >= 0 else array[position:]
     start = max(len(array) + position, 0) if position < 0 else position
+    if is_nullish(third[0]):
+        return None
     count = _int32_argument("Third argument to $slice", third[0], not_number=28727, not_int32=28728)
     if count <= 0:
         raise CommandError(28729, f"Third argument to $slice must be positive: {count}")
@@ -237,7 +251,7 @@ def object_to_array(document: Any) -> list[dict[str, Any]] | None:
 OPERATORS: Final[dict[str, OperatorParser]] = {
     "$arrayElemAt": binary(array_elem_at),
     "$arrayToObject": unary(array_to_object),
-    "$concatArrays": variadic(concat_arrays),
+    "$concatArrays": variadic(concat_arrays, Law.ASSOCIATIVE),
     "$first": _end("$first", 0),
     "$in": _parse_in,
     "$indexOfArray": _parse_index_of_array,

@@ -156,12 +156,14 @@ def _parse_zip(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     fillers: list[Expression] = [scope.parse(item) for item in defaults or [None] * len(inputs)]
 
     def apply(env: Environment) -> list[list[Any]] | None:
-        arrays = [source(env) for source in sources]
-        if any(is_nullish(array) for array in arrays):
-            return None
-        for array in arrays:
+        arrays = []
+        for source in sources:
+            array = source(env)
+            if is_nullish(array):
+                return None
             if not isinstance(array, list):
                 raise CommandError(34468, f"{name} found a non-array expression in input: {type_name(array)}")
+            arrays.append(array)
         if not longest:
             return [list(row) for row in zip(*arrays, strict=False)]
         filling = build_array(fillers, env)

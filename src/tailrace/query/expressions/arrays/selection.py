@@ -43,7 +43,7 @@ def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]]
         return lambda array: sorted(array, key=lambda item: sort_key(item, string_key), reverse=descending)
     if not spec:
         raise CommandError(2942505, f"{name} requires at least one field to sort by")
-    keys = [(split_path(path), _is_descending(name, direction)) for path, direction in spec.items()]
+    keys = [(split_path(path), _is_field_descending(name, direction)) for path, direction in spec.items()]
 
     def sort(array: list[Any]) -> list[Any]:
         # Sorting is stable, so the least important key goes first.
@@ -54,6 +54,13 @@ def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]]
         return array
 
     return sort
+
+
+def _is_field_descending(name: str, direction: Any) -> bool:
+    try:
+        return _is_descending(name, direction)
+    except CommandError as error:
+        raise CommandError(2942505, error.message) from None
 
 
 def _is_descending(name: str, direction: Any) -> bool:

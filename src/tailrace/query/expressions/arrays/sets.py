@@ -1,16 +1,25 @@
 """Operators on arrays as sets: order and repetition are ignored.
 
-The elements of a result are in the order of their first occurrence; MongoDB does not define an order.
+MongoDB does not define the order of a result; here it is the one of 6.0: unions and intersections are
+sorted, a difference is in the order of first occurrence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.errors import CommandError
-from tailrace.query.expressions.arguments import parse_exactly, parse_list, unary
+from tailrace.query.expressions.arguments import (
+    Law,
+    parse_exactly,
+    parse_list,
+    unary,
+    with_combined_constants,
+)
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
 from tailrace.query.expressions.scope import (
+    Constant,
     Environment,
     Expression,
     ExpressionScope,
@@ -45,20 +54,20 @@ def _combination(
     code: int, combine: Callable[[list[dict[SortKey, Any]]], dict[SortKey, Any]]
 ) -> OperatorParser:
     def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
-        expressions = parse_list(spec, scope)
         string_key = scope.string_key
 
-        def apply(env: Environment) -> list[Any] | None:
+        def combined(arrays: Iterable[Any]) -> list[Any] | None:
             sets = []
-            for expression in expressions:
-                array = expression(env)
+            for array in arrays:
                 if is_nullish(array):
                     return None
                 _check_array(code, name, array)
                 sets.append(_keyed(array, string_key))
-            return list(combine(sets).values())
+            return [item for _, item in sorted(combine(sets).items(), key=itemgetter(0))]
 
-        return apply
+        operands = parse_list(spec, scope)
+        expressions = list(with_combined_constants(operands, combined, Law.COMMUTATIVE))
+        return lambda env: combined(expression(env) for expression in expressions)
 
     return parse
 
@@ -98,6 +107,9 @@ def _parse_equals(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     expressions = parse_list(spec, scope)
     if len(expressions) < 2:
         raise CommandError(17045, f"{name} needs at least two arguments had: {len(expressions)}")
+    for expression in expressions:
+        if isinstance(expression, Constant):
+            _check_array(5887502, name, expression.value)
     string_key = scope.string_key
 
     def apply(env: Environment) -> bool:
@@ -113,10 +125,14 @@ def _parse_equals(name: str, spec: Any, scope: ExpressionScope) -> Expression:
 def _parse_is_subset(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     left, right = parse_exactly(2, name, spec, scope)
     string_key = scope.string_key
+    not_array = 17046
+    if isinstance(right, Constant) and not isinstance(left, Constant):
+        not_array = 17310
+        _check_array(17311, name, right.value)
 
     def apply(env: Environment) -> bool:
         part, whole = left(env), right(env)
-        _check_array(17046, name, part)
+        _check_array(not_array, name, part)
         _check_array(17042, name, whole)
         return _keyed(part, string_key).keys() <= _keyed(whole, string_key).keys()
 

@@ -5,9 +5,10 @@ raises ``ConversionFailure``, the only error that ``onError`` of ``$convert`` re
 """
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final
 
 from bson import DatetimeMS, Decimal128, Int64, ObjectId
@@ -17,7 +18,6 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.dates.date_arguments import date_millis
 from tailrace.query.expressions.dates.date_format import iso_string
 from tailrace.query.expressions.dates.date_strings import read_date
-from tailrace.query.expressions.dates.timezones import UTC
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
     decimal128,
@@ -33,6 +33,13 @@ from tailrace.query.expressions.strings.text import number_text
 
 _DIGITS: Final = "0123456789ABCDEF"
 _OBJECT_ID: Final = re.compile(r"[0-9a-fA-F]{24}")
+# Without a sign, hexadecimal digits are refused.
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?\d+)?", re.ASCII | re.IGNORECASE
+)
+# Digits after the 34th are cut off.
+_TRUNCATING: Final = DECIMAL.copy()
+_TRUNCATING.rounding = ROUND_DOWN
 _REAL: Final = re.compile(
     r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
 )
@@ -66,13 +73,13 @@ def _whole(value: Any) -> int:
 
 def _checked_int32(number: int) -> int:
     if not fits_int32(number):
-        raise failure(f"Conversion would overflow target type: {number}")
+        raise failure("Conversion would overflow target type")
     return number
 
 
 def _checked_int64(number: int) -> Int64:
     if not fits_int64(number):
-        raise failure(f"Conversion would overflow target type: {number}")
+        raise failure("Conversion would overflow target type")
     return Int64(number)
 
 
@@ -85,7 +92,7 @@ def _to_int64(value: Any, _: ConversionOptions) -> Int64:
 
 
 def _to_date(value: Any, _: ConversionOptions) -> DatetimeMS:
-    return DatetimeMS(_checked_int64(_whole(value)))
+    return DatetimeMS(int(_checked_int64(_whole(value))))
 
 
 def _number_to_double(value: Any, _: ConversionOptions) -> float:
@@ -127,10 +134,13 @@ def _string_to_int64(text: str, options: ConversionOptions) -> Int64:
 def _string_to_double(text: str, options: ConversionOptions) -> float:
     if options.base is not None:
         return float(_string_to_int64(text, options))
-    if not _REAL.fullmatch(text):
+    if not (_REAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text)):
         raise failure(f"Failed to parse number '{text}'")
+    if hexadecimal := _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(hexadecimal[0])
     result = float(text)
-    if abs(result) == float("inf") and "inf" not in text.lower():
+    is_subnormal = abs(result) < sys.float_info.min and Decimal(text) != 0
+    if is_subnormal or (abs(result) == float("inf") and "inf" not in text.lower()):
         raise failure(f"Failed to parse number '{text}': out of range")
     return result
 
@@ -141,9 +151,10 @@ def _string_to_decimal(text: str, options: ConversionOptions) -> Decimal128:
     if not _REAL.fullmatch(text):
         raise failure(f"Failed to parse number '{text}'")
     number = Decimal(text)
-    if number.is_finite() and DECIMAL.plus(number).is_infinite():
+    rounded = _TRUNCATING.create_decimal(number)
+    if number.is_finite() and (DECIMAL.plus(number).is_infinite() or bool(rounded) != bool(number)):
         raise failure(f"Failed to parse number '{text}': out of range")
-    return decimal128(number)
+    return decimal128(rounded)
 
 
 def _string_to_object_id(text: str, _: ConversionOptions) -> ObjectId:
@@ -153,7 +164,7 @@ def _string_to_object_id(text: str, _: ConversionOptions) -> ObjectId:
 
 
 def _string_to_date(text: str, _: ConversionOptions) -> DatetimeMS:
-    return DatetimeMS(read_date(text, UTC))
+    return DatetimeMS(read_date(text))
 
 
 def _unchanged(value: Any, _: ConversionOptions) -> Any:

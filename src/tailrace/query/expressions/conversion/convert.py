@@ -26,15 +26,18 @@ from tailrace.query.expressions.scope import (
 
 _TYPE_CODES: Final = {**TYPE_CODES, 0: "missing"}
 _TYPE_NAMES: Final = frozenset(_TYPE_CODES.values())
+_BINARY_OPTIONS: Final = ("format", "base", "byteOrder")
 _BASES: Final = (2, 8, 10, 16)
 # Subtypes that BSON defines, and those that users may define.
 _SUBTYPES: Final = frozenset({*range(10), *range(128, 256)})
 
 
-def _conversion(source: str, target: str) -> Conversion:
+def _conversion(source: str, target: str, scope: ExpressionScope) -> Conversion:
     if target == "bool":
         return to_bool
-    found = CONVERSIONS.get(source, {}).get(target) or BINARY_CONVERSIONS.get((source, target))
+    found = CONVERSIONS.get(source, {}).get(target)
+    if found is None and scope.dialect.converts_binary:
+        found = BINARY_CONVERSIONS.get((source, target))
     if found is None:
         raise failure(f"Unsupported conversion from {source} to {target}")
     return found
@@ -47,7 +50,7 @@ def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         spec,
         scope,
         required={"input": code, "to": code},
-        optional=("format", "base", "byteOrder", "onError", "onNull"),
+        optional=(*(_BINARY_OPTIONS if scope.dialect.converts_binary else ()), "onError", "onNull"),
         not_object=code,
         unknown=code,
     )
@@ -59,7 +62,7 @@ def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
 
     def apply(env: Environment) -> Any:
         value, target = source(env), to(env)
-        target_type, subtype = ("", 0) if is_nullish(target) else _checked_target(name, target)
+        target_type, subtype = ("", 0) if is_nullish(target) else _checked_target(name, target, scope)
         options = ConversionOptions(
             _checked_base(name, base(env)),
             _checked_format(name, chosen_format(env)),
@@ -71,7 +74,7 @@ def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         if not target_type:
             return None
         try:
-            return _conversion(type_name(value), target_type)(value, options)
+            return _conversion(type_name(value), target_type, scope)(value, options)
         except CommandError as error:
             if on_error is None or error.code != ErrorCode.ConversionFailure:
                 raise
@@ -80,9 +83,9 @@ def _parse_convert(name: str, spec: Any, scope: ExpressionScope) -> Expression:
     return apply
 
 
-def _checked_target(name: str, target: Any) -> tuple[str, int]:
+def _checked_target(name: str, target: Any, scope: ExpressionScope) -> tuple[str, int]:
     """Type and binary subtype of ``to``: a name, a number, or ``{type, subtype}``."""
-    if isinstance(target, dict):
+    if isinstance(target, dict) and scope.dialect.converts_binary:
         if "type" not in target or not target.keys() <= {"type", "subtype"}:
             raise CommandError(
                 ErrorCode.FailedToParse, f"{name}'s 'to' takes 'type' and 'subtype' in a document"
@@ -156,7 +159,7 @@ def _shorthand(target: str, options: ConversionOptions = ConversionOptions()) ->
 
         def apply(env: Environment) -> Any:
             value = source(env)
-            return None if is_nullish(value) else _conversion(type_name(value), target)(value, options)
+            return None if is_nullish(value) else _conversion(type_name(value), target, scope)(value, options)
 
         return apply
 

@@ -32,13 +32,14 @@ _HEADS: Final[dict[int, bytes]] = {
 """By BSON type, the bytes before a value that is hashed as stored"""
 
 
-def hashed_index_key(value: Any) -> Int64:
-    """The key of a value.
+def hashed_index_key(value: Any, *, seed: int = 0) -> Int64:
+    """The key of a value; indexes have no seed.
 
     >>> hashed_index_key("string to hash"), hashed_index_key(1) == hashed_index_key(1.9)
     (763543691661428748, True)
     """
-    return Int64(_hash(_hashed_bytes(None if value is MISSING else value)))
+    content = _hashed_bytes(None if value is MISSING else value)
+    return Int64(_hash(content, _SEED if not seed else raw.INT32_LE.pack(seed)))
 
 
 def hashed_bson_key(document: bytes, kind: int, start: int, end: int) -> int:
@@ -57,8 +58,8 @@ def hashed_bson_key(document: bytes, kind: int, start: int, end: int) -> int:
     return hashed_index_key(decode_value(document, kind, start, end))
 
 
-def _hash(content: bytes) -> int:
-    digest = hashlib.md5(_SEED + content, usedforsecurity=False).digest()
+def _hash(content: bytes, seed: bytes = _SEED) -> int:
+    digest = hashlib.md5(seed + content, usedforsecurity=False).digest()
     return int.from_bytes(digest[:8], "little", signed=True)
 
 

@@ -27,6 +27,7 @@ from tailrace.query.expressions.numbers.number_types import fits_int64, integral
 from tailrace.query.expressions.operands import is_nullish, is_string, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
+_MAX_BIN_SIZE: Final = 100_000_000_000
 DURATIONS: Final = {
     Unit.HOUR: civil.HOUR,
     Unit.MINUTE: civil.MINUTE,
@@ -211,8 +212,12 @@ def _checked_bin_size(name: str, size: Any) -> int:
 def _truncated(millis: int, size: int, unit: Unit, zone: TimeZone, first_weekday: int) -> int:
     """The start of a bin of ``size`` units; bins are counted from the start of the year 2000, local time."""
     if unit in DURATIONS:
+        if not fits_int64(size * DURATIONS[unit]):
+            raise CommandError(5439002, "dateTrunc overflowed")
         reference = zone.to_utc(_REFERENCE_DAYS * civil.DAY)
         return millis - (millis - reference) % (size * DURATIONS[unit])
+    if size > _MAX_BIN_SIZE:
+        raise CommandError(5439006, "dateTrunc unsupported binSize value")
     number = _unit_number(millis, unit, zone, first_weekday)
     if unit is Unit.WEEK:
         start = _first_week(first_weekday) + (number - number % size) * 7

@@ -36,13 +36,9 @@ def _year(year: int) -> str:
     return f"{year:04}"
 
 
-def _sign(offset: int) -> str:
-    return "-" if offset < 0 else "+"
-
-
 def _offset(offset: int) -> str:
     hours, minutes = divmod(abs(offset) // civil.MINUTE, 60)
-    return f"{_sign(offset)}{hours:02}{minutes:02}"
+    return f"{'-' if offset < 0 else '+'}{hours:02}{minutes:02}"
 
 
 _SPECIFIERS: Final[dict[str, Callable[[_Moment], str]]] = {
@@ -63,7 +59,7 @@ _SPECIFIERS: Final[dict[str, Callable[[_Moment], str]]] = {
     "w": lambda moment: str(civil.iso_weekday(moment.local.days) % 7 + 1),
     "Y": lambda moment: _year(moment.local.year),
     "z": lambda moment: _offset(moment.offset),
-    "Z": lambda moment: f"{_sign(moment.offset)}{abs(moment.offset) // civil.MINUTE}",
+    "Z": lambda moment: str(moment.offset // civil.MINUTE),
 }
 
 
@@ -91,6 +87,17 @@ def split_format(format_text: str, specifiers: frozenset[str]) -> tuple[tuple[st
 
 
 _SPECIFIER_NAMES: Final = frozenset(_SPECIFIERS)
+
+
+def check_format(name: str, format_text: Any, specifiers: frozenset[str], *, not_string: int) -> None:
+    """Refuse a malformed format; null is none."""
+    if is_nullish(format_text):
+        return
+    if not is_string(format_text):
+        raise CommandError(
+            not_string, f"{name} requires that 'format' be a string, found: {type_name(format_text)}"
+        )
+    split_format(format_text, specifiers)
 
 
 def format_date(millis: int, format_text: str, zone: TimeZone) -> str:
@@ -126,22 +133,18 @@ def _parse_date_to_string(name: str, spec: Any, scope: ExpressionScope) -> Expre
     on_null = scope.parse(specs.get("onNull"))
 
     def apply(env: Environment) -> Any:
-        value = source(env)
+        value, zone_name = source(env), zone_argument(env)
+        format_text = _ISO_LOCAL if format_argument is None else format_argument(env)
+        check_format(name, format_text, _SPECIFIER_NAMES, not_string=18533)
         if is_nullish(value):
             return on_null(env)
-        zone_name = zone_argument(env)
         if is_nullish(zone_name):
             return None
         zone = checked_zone(zone_name)
-        format_text = (
-            (_ISO_UTC if zone == UTC else _ISO_LOCAL) if format_argument is None else format_argument(env)
-        )
         if is_nullish(format_text):
             return None
-        if not is_string(format_text):
-            raise CommandError(
-                18533, f"{name} requires that 'format' be a string, found: {type_name(format_text)}"
-            )
+        if format_argument is None and zone == UTC:
+            format_text = _ISO_UTC
         return format_date(date_millis(value), format_text, zone)
 
     return apply

@@ -16,7 +16,7 @@ from tailrace.query.expressions.dates.date_arguments import (
     zone_or_none,
 )
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
-from tailrace.query.expressions.operands import is_nullish, type_name
+from tailrace.query.expressions.operands import is_nullish, is_string, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 _DURATION_OVERFLOW: Final = 159
@@ -37,7 +37,13 @@ def _part(read: Callable[[LocalTime], int]) -> OperatorParser:
             if is_nullish(value):
                 return None
             millis = date_millis(value)
-            zone = zone_or_none(zone_argument(env))
+            zone_name = zone_argument(env)
+            if not is_nullish(zone_name) and not is_string(zone_name):
+                kind = type_name(zone_name)
+                raise CommandError(
+                    40533, f"{name} requires a string for the timezone argument, found: {kind}"
+                )
+            zone = zone_or_none(zone_name)
             return None if zone is None else read(civil.local_time(millis + zone.offset(millis)))
 
         return apply

@@ -45,7 +45,7 @@ _DATES: Final = tuple(
         r"(?P<y>\d{4})-?W(?P<week>\d{2})(?:-?(?P<weekday>[0-7]))?(?!\d)",
         r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})(?!\d)",
         r"(?P<y>\d{4})/(?P<m>\d{1,2})/(?P<d>\d{1,2})(?!\d)",
-        r"(?P<y>\d{4})-?(?P<yday>\d{3})(?!\d)",
+        r"(?P<y>\d{4})(?P<yday>\d{3})(?!\d)",
         r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})(?!\d)",
         r"(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4}|\d{2})(?!\d)",
         r"(?P<d>\d{1,2})[-.](?P<m>\d{1,2})[-.](?P<y>\d{4})(?!\d)",
@@ -69,6 +69,7 @@ _TIMES: Final = tuple(
         r"(?P<word>noon|midnight|today)",
     )
 )
+_EPOCH_SECONDS: Final = re.compile(r"@(-?\d{1,15})")
 _ZONE_PATTERN: Final = re.compile(_ZONE, re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[\s,]+")
 
@@ -81,13 +82,13 @@ class _Reading:
     time: int | None = None
     offset: int | None = None
 
-    def millis(self, text: str, zone: TimeZone) -> int:
+    def millis(self, text: str, zone: TimeZone | None) -> int:
         if self.days is None:
             raise _failure(text, "an incomplete date/time string has been found, with elements missing")
         local = self.days * civil.DAY + (self.time or 0)
         if self.offset is None:
-            return zone.to_utc(local)
-        if zone != UTC:
+            return (zone or UTC).to_utc(local)
+        if zone is not None:
             raise _failure(text, "it has a time zone already, and a timezone argument was given")
         return local - self.offset * civil.MINUTE
 
@@ -96,12 +97,14 @@ def _failure(text: str, reason: str) -> CommandError:
     return CommandError(ErrorCode.ConversionFailure, f"Error parsing date string '{text}'; {reason}")
 
 
-def read_date(text: str, zone: TimeZone) -> int:
-    """The time of a text, in milliseconds; local to `zone` unless the text contains an offset.
+def read_date(text: str, zone: TimeZone | None = None) -> int:
+    """The time of a text, in milliseconds; local to `zone`, or with an offset in the text, but not both.
 
-    >>> read_date("1970-01-01T00:00:01.5Z", UTC), read_date("Jan 2nd, 1970 1am", UTC)
+    >>> read_date("1970-01-01T00:00:01.5Z"), read_date("Jan 2nd, 1970 1am")
     (1500, 90000000)
     """
+    if match := _EPOCH_SECONDS.fullmatch(text):
+        return int(match[1]) * 1000
     reading = _Reading()
     position = 0
     while position < len(text):
@@ -166,7 +169,7 @@ def _time(text: str, groups: dict[str, str | None]) -> int:
 
 
 def _checked_time(text: str, hour: int, minute: int, second: int, fraction: str) -> int:
-    if hour > 24 or minute > 59 or second > 60 or (hour == 24 and (minute or second)):
+    if hour > 23 or minute > 59 or second > 60:
         raise _failure(text, "the parsed time was invalid")
     millis = int((fraction + "000")[:3])
     return hour * civil.HOUR + minute * civil.MINUTE + second * civil.SECOND + millis
@@ -185,7 +188,7 @@ _NUMBERS: Final = {
     "Y": r"\d{1,4}", "G": r"\d{1,4}", "m": r"\d{1,2}", "d": r"\d{1,2}", "H": r"\d{1,2}", "M": r"\d{1,2}",
     "S": r"\d{1,2}", "L": r"\d{1,3}", "j": r"\d{1,3}", "V": r"\d{1,2}", "u": r"\d", "Z": r"[+-]?\d{1,4}",
 }  # fmt: skip
-_FORMAT_SPECIFIERS: Final = frozenset({*_NUMBERS, "b", "B", "z", "%"})
+FORMAT_SPECIFIERS: Final = frozenset({*_NUMBERS, "b", "B", "z", "%"})
 _PATTERNS: Final = {
     **{key: re.compile(pattern, re.ASCII) for key, pattern in _NUMBERS.items()},
     "b": re.compile(_MONTH, re.IGNORECASE),
@@ -195,16 +198,16 @@ _PATTERNS: Final = {
 }
 
 
-def read_date_by_format(text: str, format_text: str, zone: TimeZone) -> int:
+def read_date_by_format(text: str, format_text: str, zone: TimeZone | None = None) -> int:
     """The time of a text in a given format, in milliseconds.
 
-    >>> read_date_by_format("31.12.1969", "%d.%m.%Y", UTC)
+    >>> read_date_by_format("31.12.1969", "%d.%m.%Y")
     -86400000
     """
     found: dict[str, str] = {}
     offset: int | None = None
     position = 0
-    for literal, specifier in split_format(format_text, _FORMAT_SPECIFIERS):
+    for literal, specifier in split_format(format_text, FORMAT_SPECIFIERS):
         if not text.startswith(literal, position):
             raise _failure(text, f"'{literal}' of the format was not found at {position}")
         position += len(literal)

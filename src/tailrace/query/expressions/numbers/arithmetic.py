@@ -7,15 +7,15 @@ operands are checked from left to right: a wrong operand before the null raises 
 import math
 import operator
 import random
-from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from collections.abc import Callable, Iterable, Mapping
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final, NamedTuple
 
 from bson import DatetimeMS, Int64
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.arguments import binary, unary, variadic
+from tailrace.query.expressions.arguments import Law, binary, unary, variadic
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
     Kind,
@@ -59,17 +59,16 @@ def _combine(left: Number, right: Number, operation: _Operation) -> Number:
     return int32_or_int64(result) if kind is Kind.INT32 else Int64(result)
 
 
-def add(values: list[Any]) -> Any:
+def add(values: Iterable[Any]) -> Any:
     """Sum of numbers, and of at most one date."""
     total: Number = 0
     all_int32 = True
-    has_date = False
+    date: DatetimeMS | None = None
     for value in values:
         if isinstance(value, DatetimeMS):
-            if has_date:
+            if date is not None:
                 raise CommandError(16612, "only one date allowed in an $add expression")
-            has_date = True
-            total = _combine(total, Int64(int(value)), _ADDITION)
+            date = value
         elif is_number(value):
             all_int32 = all_int32 and kind_of(value) is Kind.INT32
             total = _combine(total, value, _ADDITION)
@@ -79,10 +78,12 @@ def add(values: list[Any]) -> Any:
             raise CommandError(
                 ErrorCode.TypeMismatch, f"$add only supports numeric or date types, not {type_name(value)}"
             )
-    return _date("$add", total) if has_date else _narrowed(total, all_int32)
+    if date is not None:
+        return _date("$add", int(date) + int(_date("$add", total)))
+    return _narrowed(total, all_int32)
 
 
-def multiply(values: list[Any]) -> Any:
+def multiply(values: Iterable[Any]) -> Any:
     total: Number = 1
     all_int32 = True
     for value in values:
@@ -118,9 +119,10 @@ def subtract(left: Any, right: Any) -> Any:
 
 
 def _date(name: str, millis: Number) -> DatetimeMS:
-    """The date of a number of milliseconds, which is rounded."""
+    """The date of a number of milliseconds, which is rounded: a half of a decimal to even, of a double up."""
     exact = Decimal(millis) if isinstance(millis, float) else to_decimal(millis)
-    if not (exact.is_finite() and fits_int64(rounded := int(exact.to_integral_value(ROUND_HALF_UP)))):
+    rounding = ROUND_HALF_UP if isinstance(millis, float) else ROUND_HALF_EVEN
+    if not (exact.is_finite() and fits_int64(rounded := int(exact.to_integral_value(rounding)))):
         raise CommandError(ErrorCode.Overflow, f"date overflow in {name}")
     return DatetimeMS(rounded)
 
@@ -149,9 +151,10 @@ def modulo(left: Any, right: Any) -> Any:
         raise CommandError(
             16611, f"$mod only supports numeric types, not {type_name(left)} and {type_name(right)}"
         )
+    is_decimal = max(kind_of(left), kind_of(right)) is Kind.DECIMAL
     if real(right) == 0:
-        raise CommandError(16610, "can't $mod by zero")
-    if max(kind_of(left), kind_of(right)) is Kind.DECIMAL:
+        raise CommandError(5733415 if is_decimal else 16610, "can't $mod by zero")
+    if is_decimal:
         return decimal128(_REMAINDER.remainder(to_decimal(left), to_decimal(right)))
     # An integer modulo a double that is a small integer stays an integer.
     divisor = int32_value(right) if isinstance(right, float) else right
@@ -188,7 +191,9 @@ def not_numeric(name: str, value: Any) -> CommandError:
 
 
 def _parse_rand(name: str, spec: Any, scope: ExpressionScope) -> Expression:
-    if spec not in ({}, []):
+    if not isinstance(spec, Mapping | list):
+        raise CommandError(10065, f"invalid parameter: expected an object ({name})")
+    if spec:
         raise CommandError(3040501, f"{name} does not currently accept arguments")
     scope.note_dependency()
 
@@ -200,10 +205,10 @@ def _parse_rand(name: str, spec: Any, scope: ExpressionScope) -> Expression:
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
     "$abs": unary(absolute),
-    "$add": variadic(add),
+    "$add": variadic(add, Law.COMMUTATIVE),
     "$divide": binary(divide),
     "$mod": binary(modulo),
-    "$multiply": variadic(multiply),
+    "$multiply": variadic(multiply, Law.COMMUTATIVE),
     "$rand": _parse_rand,
     "$subtract": binary(subtract),
 }

@@ -1,7 +1,7 @@
 """Bitwise operators on int32 and int64 in two's complement; the result is an int64 if an operand is."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bson import Int64
@@ -14,7 +14,7 @@ from tailrace.query.expressions.scope import OperatorParser
 
 
 def _bits(name: str, combine: Callable[[int, int], int], identity: int) -> OperatorParser:
-    def apply(values: list[Any]) -> int | None:
+    def apply(values: Iterable[Any]) -> int | None:
         result, wide = identity, False
         for value in values:
             if is_nullish(value):

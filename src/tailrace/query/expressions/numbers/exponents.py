@@ -59,10 +59,13 @@ def logarithm(value: Any, base: Any) -> Any:
     for operand, code, role in ((value, 28756, "argument"), (base, 28757, "base")):
         if not is_number(operand):
             raise CommandError(code, f"$log's {role} must be numeric, not {type_name(operand)}")
-    if real(value) <= 0:
+    number, radix = real(value), real(base)
+    if number == number and number <= 0:
         raise CommandError(28758, "$log's argument must be a positive number")
-    if real(base) <= 0 or real(base) == 1:
+    if radix == radix and (radix <= 0 or radix == 1):
         raise CommandError(28759, "$log's base must be a positive number not equal to 1")
+    if number != number or radix != radix:
+        return math.nan
     if max(kind_of(value), kind_of(base)) is Kind.DECIMAL:
         return decimal128(DECIMAL.divide(to_decimal(value).ln(DECIMAL), to_decimal(base).ln(DECIMAL)))
     return _quotient(math.log(to_double(value)), math.log(to_double(base)))
@@ -78,7 +81,7 @@ def power(base: Any, exponent: Any) -> Any:
     for operand, code, role in ((base, 28762, "base"), (exponent, 28763, "exponent")):
         if not is_number(operand):
             raise CommandError(code, f"$pow's {role} must be numeric, not {type_name(operand)}")
-    if real(base) == 0 and real(exponent) < 0:
+    if real(base) == 0 and real(exponent) == real(exponent) and real(exponent) < 0:
         raise CommandError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if max(kind_of(base), kind_of(exponent)) is Kind.DECIMAL:
         return decimal128(_decimal_power(to_decimal(base), to_decimal(exponent)))
@@ -88,10 +91,13 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def _decimal_power(base: Decimal, exponent: Decimal) -> Decimal:
-    if exponent == 0 or base == 1:
-        return Decimal(1)
-    result = DECIMAL.plus(_WIDE.power(base, exponent))
-    if not result.is_finite() or not result:
+    if exponent == 0 or base == 1 or (base == -1 and exponent.is_infinite()):
+        result = Decimal(1)
+    else:
+        result = DECIMAL.plus(_WIDE.power(base, exponent))
+    if not result:
+        return Decimal(0, DECIMAL).scaleb(DECIMAL.Etiny(), DECIMAL)
+    if not result.is_finite():
         return result
     # MongoDB's decimal library gives every computed power all of its 34 digits.
     return result.quantize(Decimal((0, (1,), result.adjusted() - _DIGITS + 1)), context=DECIMAL)
@@ -130,9 +136,11 @@ def sigmoid(value: Any) -> Any:
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
     "$exp": number_function("$exp", _exp, DECIMAL.exp),
-    "$ln": number_function("$ln", math.log, DECIMAL.ln, _positive("$ln", 28766)),
+    "$ln": number_function("$ln", math.log, DECIMAL.ln, _positive("$ln", 28766), double_nan=True),
     "$log": binary(logarithm),
-    "$log10": number_function("$log10", math.log10, DECIMAL.log10, _positive("$log10", 28761)),
+    "$log10": number_function(
+        "$log10", math.log10, DECIMAL.log10, _positive("$log10", 28761), double_nan=True
+    ),
     "$pow": binary(power),
     "$sigmoid": unary(sigmoid),
     "$sqrt": number_function("$sqrt", math.sqrt, DECIMAL.sqrt, _check_square),

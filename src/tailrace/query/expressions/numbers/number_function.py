@@ -1,5 +1,6 @@
 """Operators on one number that compute in doubles, or in decimals for a decimal."""
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -23,8 +24,10 @@ def number_function(
     on_double: Callable[[float], float],
     on_decimal: Callable[[Decimal], Decimal],
     check: DomainCheck = _anywhere,
+    *,
+    double_nan: bool = False,
 ) -> OperatorParser:
-    """An operator that returns null for null and NaN for NaN."""
+    """An operator that returns null for null and NaN for NaN, of the same type or always as a double."""
 
     def apply(value: Any) -> Any:
         if is_nullish(value):
@@ -33,7 +36,7 @@ def number_function(
             raise not_numeric(name, value)
         number = real(value)
         if number != number:
-            return value
+            return math.nan if double_nan else value
         check(number)
         return decimal128(on_decimal(number)) if isinstance(number, Decimal) else on_double(to_double(value))
 

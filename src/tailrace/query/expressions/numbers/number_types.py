@@ -75,8 +75,8 @@ def real(value: Number) -> int | float | Decimal:
 
 
 def decimal128(value: Decimal) -> Decimal128:
-    """Round to a decimal128."""
-    return Decimal128(DECIMAL.plus(value))
+    """Round to a decimal128; a zero keeps its sign."""
+    return Decimal128(DECIMAL.create_decimal(value))
 
 
 def fits_int32(value: int) -> bool:

@@ -19,30 +19,37 @@ from tailrace.query.expressions.numbers.number_types import (
     decimal128,
     fits_int64,
     int32_or_int64,
-    integral_value,
+    int32_value,
     kind_of,
     to_decimal,
 )
-from tailrace.query.expressions.operands import is_nullish, is_number, type_name
+from tailrace.query.expressions.operands import INT64_MAX, INT64_MIN, is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import OperatorParser
 
 _DIGITS: Final = 34
+_NAN: Final = Decimal("NaN")
 _MIN_PLACE, _MAX_PLACE = -20, 100
 
 
 def _to_place(name: str, rounding: str) -> Callable[..., Any]:
     def apply(value: Any, place: Any = 0) -> Any:
-        if is_nullish(value) or is_nullish(place):
+        if is_nullish(value):
             return None
         if not is_number(value):
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(value)}")
+        if is_nullish(place):
+            return None
         return _rounded(name, value, _checked_place(name, place), rounding)
 
     return apply
 
 
 def _checked_place(name: str, place: Any) -> int:
-    number = integral_value(place)
+    if not is_number(place):
+        raise CommandError(16004, f"can't convert from BSON type {type_name(place)} to long")
+    if isinstance(place, float) and not INT64_MIN <= place <= INT64_MAX:
+        raise CommandError(31109, f"Can't coerce out of range value {place} to long")
+    number = int32_value(place)
     if number is None:
         raise CommandError(51082, f"the place argument to {name} must be an integral value")
     if not _MIN_PLACE <= number <= _MAX_PLACE:
@@ -86,7 +93,9 @@ def _to_integer(name: str, on_double: Callable[[float], int], rounding: str) -> 
             return math.copysign(on_double(value), value) if math.isfinite(value) else value
         if isinstance(value, int):
             return value
-        return decimal128(_quantized(to_decimal(value), 0, rounding))
+        number = to_decimal(value)
+        # MongoDB has no integer for an infinite decimal, although it has one for an infinite double.
+        return decimal128(_NAN if number.is_infinite() else _quantized(number, 0, rounding))
 
     return apply
 

@@ -62,9 +62,9 @@ def _atanh(x: float) -> float:
 
 
 def _atan2(y: Any, x: Any) -> Any:
-    if is_nullish(y) or is_nullish(x):
-        return None
     for operand, code in ((y, 51044), (x, 51045)):
+        if is_nullish(operand):
+            return None
         if not is_number(operand):
             raise CommandError(code, f"$atan2 only supports numeric types, not {type_name(operand)}")
     if max(kind_of(y), kind_of(x)) is not Kind.DECIMAL:

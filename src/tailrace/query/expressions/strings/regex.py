@@ -33,6 +33,8 @@ def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
             not_object=51103,
             unknown=31024,
         )
+        # The text is checked only when there is a document.
+        scope.note_dependency()
         source, regex, options = named["input"], named["regex"], named.get("options", Constant(None))
         if isinstance(regex, Constant) and isinstance(options, Constant):
             _compiled(name, regex.value, options.value)
@@ -40,12 +42,12 @@ def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
         def apply(env: Environment) -> Any:
             text = source(env)
             pattern = _compiled(name, regex(env), options(env))
-            if is_nullish(text) or pattern is None:
-                return outcome(iter(()))
-            if not is_string(text):
+            if not is_nullish(text) and not is_string(text):
                 raise CommandError(
                     51104, f"{name} needs 'input' to be of type string, found: {type_name(text)}"
                 )
+            if is_nullish(text) or pattern is None:
+                return outcome(iter(()))
             return outcome(_matches(pattern, text))
 
         return apply
@@ -55,12 +57,17 @@ def _regex(outcome: Callable[[Iterator[re.Match[str]]], Any]) -> OperatorParser:
 
 def _compiled(name: str, regex: Any, options: Any) -> SearchPattern | None:
     """The pattern with the options of the regex or of the operator; None if the pattern is null."""
+    if not is_nullish(regex) and not isinstance(regex, Regex) and not is_string(regex):
+        raise CommandError(
+            51105, f"{name} needs 'regex' to be of type string or regex, found: {type_name(regex)}"
+        )
     if not is_nullish(options) and not is_string(options):
         raise CommandError(51106, f"{name} needs 'options' to be of type string, found: {type_name(options)}")
     letters = "" if is_nullish(options) else options
     if "\0" in letters:
         raise CommandError(51110, f"{name}: regex options cannot have an embedded null byte")
     if is_nullish(regex):
+        compile_pattern("", letters)
         return None
     if isinstance(regex, Regex):
         own = regex_options(regex)
@@ -69,14 +76,10 @@ def _compiled(name: str, regex: Any, options: Any) -> SearchPattern | None:
                 51107, f"{name} found regex option(s) specified in both 'regex' and 'options' fields"
             )
         text, letters = regex_pattern(regex), own or letters
-    elif is_string(regex):
+    else:
         text = regex
         if "\0" in text:
             raise CommandError(51109, f"{name}: regular expression cannot have an embedded null byte")
-    else:
-        raise CommandError(
-            51105, f"{name} needs 'regex' to be of type string or regex, found: {type_name(regex)}"
-        )
     try:
         return compile_pattern(text, letters)
     except CommandError as error:

@@ -3,11 +3,12 @@
 Upper and lower case are those of ASCII; collations have no effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import (
+    Law,
     between,
     binary,
     exactly,
@@ -27,14 +28,16 @@ _MAX_LENGTH: Final = 64 << 20
 _TOO_LONG: Final = 13548
 
 
-def concat(values: list[Any]) -> str | None:
+def concat(values: Iterable[Any]) -> str | None:
+    texts: list[str] = []
     for value in values:
         if is_nullish(value):
             return None
         if not is_string(value):
             raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
-    _check_length(sum(map(len, values)))
-    return "".join(values)
+        texts.append(value)
+    _check_length(sum(map(len, texts)))
+    return "".join(texts)
 
 
 def _check_length(length: int) -> None:
@@ -71,6 +74,8 @@ def _index_of(
             )
         units = encode(text)
         start, end = search_bounds(name, list(bounds), len(units))
+        if name == "$indexOfCP" and start == end < len(units):
+            return -1
         return int(units.find(encode(token), start, end))
 
     return between(2, 4, apply)
@@ -112,12 +117,15 @@ def _inside_code_point(data: bytes, position: int) -> bool:
 
 def substring_code_points(text: Any, start: Any, length: Any) -> str:
     characters = coerced_text(text)
-    first = _code_point_count("starting index", start, not_number=34450, not_int32=34451, negative=34455)
-    count = _code_point_count("length", length, not_number=34452, not_int32=34453, negative=34454)
+    first = _code_point_count("starting index", start, not_number=34450, not_int32=34451)
+    count = _code_point_count("length", length, not_number=34452, not_int32=34453)
+    for number, code, role in ((count, 34454, "length"), (first, 34455, "starting index")):
+        if number < 0:
+            raise CommandError(code, f"$substrCP: {role} must be a nonnegative integer, found: {number}")
     return characters[first : first + count]
 
 
-def _code_point_count(role: str, value: Any, *, not_number: int, not_int32: int, negative: int) -> int:
+def _code_point_count(role: str, value: Any, *, not_number: int, not_int32: int) -> int:
     if not is_number(value):
         raise CommandError(
             not_number, f"$substrCP: {role} must be a numeric type (is BSON type {type_name(value)})"
@@ -127,8 +135,6 @@ def _code_point_count(role: str, value: Any, *, not_number: int, not_int32: int,
         raise CommandError(
             not_int32, f"$substrCP: {role} cannot be represented as a 32-bit integral value: {value}"
         )
-    if number < 0:
-        raise CommandError(negative, f"$substrCP: {role} must be a nonnegative integer, found: {number}")
     return number
 
 
@@ -203,7 +209,7 @@ def _replace(limit: int) -> OperatorParser:
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
-    "$concat": variadic(concat),
+    "$concat": variadic(concat, Law.ASSOCIATIVE),
     "$indexOfBytes": _index_of("$indexOfBytes", str.encode, 40091, 40092),
     "$indexOfCP": _index_of("$indexOfCP", str, 40093, 40094),
     "$ltrim": _trim(str.lstrip),

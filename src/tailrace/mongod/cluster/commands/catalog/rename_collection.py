@@ -18,7 +18,11 @@ from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.catalog import rename_collection
-from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, namespace_argument
+from tailrace.mongod.server.dispatch.common_arguments import (
+    collection_uuid,
+    namespace_argument,
+    target_argument,
+)
 from tailrace.mongod.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ _PARTICIPANT: Final = "_shardsvrRenameCollectionParticipant"
 async def run(context: RouterContext) -> dict[str, Any]:
     arguments = context.arguments()
     source = ".".join(namespace_argument(arguments, context.name))
-    target = ".".join(namespace_argument(arguments, "to"))
+    target = ".".join(target_argument(arguments, "to"))
     drop_target = rename_collection.read_drop_target(arguments)
     arguments.boolean("stayTemp", False)
     expected = collection_uuid(arguments)

@@ -11,6 +11,13 @@ from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.chunk_splitting import hashed_chunks, sampled_chunks
 from tailrace.mongod.cluster.placement.shard_key import HASHED, ShardKey
 from tailrace.mongod.cluster.placement.shard_key_index import SIMPLE, check_unique_indexes
+from tailrace.mongod.cluster.placement.zones import (
+    ZoneMap,
+    ZoneRange,
+    check_no_overlap,
+    check_zone_exists,
+    replace_ranges,
+)
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -32,9 +39,8 @@ async def run(context: RouterContext) -> Reply:
     wanted_shards = _shards_argument(arguments)
     if arguments.boolean("unique", False):
         raise CommandError(ErrorCode.BadValue, "reshardCollection cannot make a shard key unique")
-    if arguments.array("zones", None):
-        raise CommandError(ErrorCode.NotImplemented, "this cluster has no zones")
-    arguments.ignore("demoMode", "performVerification", "reshardingUUID", "zones")
+    arguments.ignore("demoMode", "performVerification", "reshardingUUID")
+    zones = _zones_argument(arguments, ns, key)
     arguments.finish()
     if collation is not None and collation != SIMPLE:
         raise CommandError(
@@ -43,15 +49,26 @@ async def run(context: RouterContext) -> Reply:
     router = context.node
     _check(router, ns, key)
     _shards(router, wanted_shards)
+    for each in zones or ():
+        check_zone_exists(router.placement.shards, each.zone)
+    if zones is None and router.placement.zones(ns, router.placement.require(ns).key):
+        reason = "Must specify value for zones field: the collection has zones, which the new key needs, too"
+        raise CommandError(ErrorCode.BadValue, reason)
 
     async def move() -> None:
         known = router.placement.require(ns)
         if known.key == key and not is_forced:
             return
-        chunks = _chunks(router, ns, key, _shards(router, wanted_shards), number)
+        if zones:
+            placed = ZoneMap(key, zones, router.placement.shards)
+            chunks = placed.first_chunks(router.clock.tick())
+        else:
+            chunks = _chunks(router, ns, key, _shards(router, wanted_shards), number)
         await Resharding(
             router.moves, ns, NewPlacement(key, chunks, number=number, collation=collation)
         ).run()
+        if zones is not None:
+            await router.placement.change_config(lambda unit: replace_ranges(unit, ns, zones))
 
     await router.moves.run(move)
     return {}
@@ -68,6 +85,24 @@ def _shards_argument(arguments: Arguments) -> list[str] | None:
             "shardDistribution must be a list of {shard: name}; ranges are not supported",
         )
     return [one["shard"] for one in given]
+
+
+def _zones_argument(arguments: Arguments, ns: str, key: ShardKey) -> list[ZoneRange] | None:
+    """`zones: [{zone, min, max}]`: the ranges of the collection under the new key."""
+    given = arguments.array("zones", None)
+    if given is None:
+        return None
+    ranges: list[ZoneRange] = []
+    for number, one in enumerate(given):
+        if not isinstance(one, dict):
+            raise arguments.wrong_type(f"zones.{number}", one, "object")
+        fields = Arguments(f"zones.{number}", one)
+        low, high = key.full_bound(fields.document("min")), key.full_bound(fields.document("max"))
+        added = ZoneRange(ns, low, high, fields.text("zone"))
+        fields.finish()
+        check_no_overlap(key, ranges, added)
+        ranges.append(added)
+    return ranges
 
 
 def _shards(router: "Router", wanted: list[str] | None) -> list[str]:

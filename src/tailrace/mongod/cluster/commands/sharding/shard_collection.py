@@ -30,6 +30,7 @@ from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
+from tailrace.mongod.server.emulation.release import IGNORED_NUMBER_OF_CHUNKS
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
@@ -171,7 +172,8 @@ def _existing(home: Member, wanted: _Wanted) -> Collection | None:
 
 def _first_chunks(router: "Router", wanted: _Wanted, home: str, *, is_empty: bool) -> ChunkMap:
     spreads = is_empty and wanted.key.pattern[wanted.key.paths[0]] == HASHED
-    if wanted.number is not None and not (is_empty and wanted.key.is_hashed):
+    is_ignored = router.release.has(IGNORED_NUMBER_OF_CHUNKS)
+    if wanted.number is not None and not (is_empty and wanted.key.is_hashed) and not is_ignored:
         raise CommandError(
             ErrorCode.InvalidOptions,
             "numInitialChunks needs an empty collection and a hashed field in the shard key",
@@ -179,6 +181,9 @@ def _first_chunks(router: "Router", wanted: _Wanted, home: str, *, is_empty: boo
     if wanted.presplits_zones and not wanted.key.is_hashed:
         raise CommandError(ErrorCode.InvalidOptions, "presplitHashedZones needs a hashed field in the key")
     now = router.clock.tick()
+    zones = router.placement.zones(wanted.ns, wanted.key)
+    if zones and is_empty:
+        return zones.first_chunks(now)
     if not spreads:
         return ChunkMap.whole(wanted.key, home, now)
     shards = [name for name, shard in router.placement.shards.items() if not shard.is_draining]

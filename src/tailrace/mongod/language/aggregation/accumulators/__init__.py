@@ -51,9 +51,9 @@ def parse_accumulator(name: str, spec: Any, scope: StageScope) -> Accumulator:
         raise CommandError(
             ErrorCode.CommandNotSupported, f"{name} is not supported: no JavaScript can be run"
         )
+    if isinstance(spec, list):
+        raise CommandError(40237, f"The {name} accumulator is a unary operator")
     parser = ACCUMULATORS.get(name)
     if parser is None:
         raise CommandError(15952, f"unknown group operator '{name}'")
-    if isinstance(spec, list):
-        raise CommandError(40237, f"The {name} accumulator is a unary operator")
     return parser(name, spec, scope)

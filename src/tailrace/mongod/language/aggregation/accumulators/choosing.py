@@ -24,15 +24,15 @@ from tailrace.query.missing import MISSING
 class First:
     """``$first``."""
 
-    __slots__ = ("_is_empty", "_value")
+    __slots__ = ("_value", "has_value")
 
     def __init__(self) -> None:
-        self._is_empty = True
+        self.has_value = False
         self._value: Any = None
 
     def add(self, value: Any) -> None:
-        if self._is_empty:
-            self._is_empty = False
+        if not self.has_value:
+            self.has_value = True
             self._value = value
 
     def result(self) -> Any:

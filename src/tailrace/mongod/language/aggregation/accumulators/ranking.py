@@ -56,7 +56,7 @@ class _Single:
 
 def _parse(name: str, spec: Any, scope: StageScope) -> Accumulator:
     has_count = name.endswith("N")
-    required = {"sortBy": _NO_ORDER, "output": _NO_OUTPUT, **({"n": _NO_COUNT} if has_count else {})}
+    required = {**({"n": _NO_COUNT} if has_count else {}), "output": _NO_OUTPUT, "sortBy": _NO_ORDER}
     specs = named_specs(name, spec, required=required, not_object=5788001, unknown=5788002)
     if not isinstance(specs["sortBy"], Mapping):
         raise CommandError(

@@ -9,6 +9,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from tailrace.bson.compare import sort_key
+from tailrace.bson.values import Undefined
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, rows_of
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.missing import MISSING
@@ -68,11 +71,15 @@ class EqualityJoin:
         self._path = Path(path)
         self._string_key = scope.string_key
         self._null_is_missing = null_is_missing
+        self._undefined_is_null = scope.context.undefined_is_null
         self._table: dict[Any, list[int]] | None = None
         self._rows: list[Row] = []
 
     def rows(self, values: list[Any]) -> Rows:
         """The matching documents without duplicates, and pauses."""
+        for value in values:
+            if self._null_is_missing and isinstance(value, Undefined):
+                raise CommandError(ErrorCode.BadValue, "cannot compare to undefined")
         wanted = {self._key(value): value for value in values}
         if self._table is None and self._string_key is None and _NULL not in wanted:
             found = self._collection.indexed(self._path.text, wanted.values())
@@ -111,18 +118,16 @@ class EqualityJoin:
         self._table, self._rows = table, kept
 
     def _keys(self, document: Document) -> set[Any]:
-        keys = {
+        return {
             self._key(value)
             for value, _ in self._path.values(document)
             if self._null_is_missing or value is not MISSING
         }
-        if not keys and self._null_is_missing:
-            # The path ends at an array without documents inside.
-            keys.add(_NULL)
-        return keys
 
     def _key(self, value: Any) -> Any:
-        return _NULL if value is MISSING else sort_key(value, self._string_key)
+        if value is MISSING or (self._undefined_is_null and isinstance(value, Undefined)):
+            return _NULL
+        return sort_key(value, self._string_key)
 
 
 def values_at(document: Document, components: tuple[str, ...]) -> list[Any]:

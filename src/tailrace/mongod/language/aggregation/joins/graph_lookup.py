@@ -8,7 +8,7 @@ is found once, at its smallest depth; null does not match a missing field here.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from bson import Int64
+from bson import Int64, Regex
 
 from tailrace.bson.compare import sort_key
 from tailrace.error_codes import ErrorCode
@@ -16,9 +16,10 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, ForeignCollection, values_at
 from tailrace.mongod.language.aggregation.nested_fields import set_nested
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Pause, Row, Rows
-from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import checked_collection
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.query.dialect import Dialect
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_number, is_string, type_name
@@ -27,6 +28,11 @@ from tailrace.query.missing import MISSING
 
 _REQUIRED: Final = ("from", "as", "startWith", "connectFromField", "connectToField")
 _OPTIONS: Final = (*_REQUIRED, "maxDepth", "depthField", "restrictSearchWithMatch")
+
+
+def check_graph_lookup(name: str, spec: Any, _context: PipelineContext) -> None:
+    if not isinstance(spec, Mapping) or not is_string(spec.get("from")):
+        raise CommandError(ErrorCode.FailedToParse, f"the {name} stage must be an object with a text 'from'")
 
 
 def compile_graph_lookup(name: str, spec: Any, scope: StageScope) -> Stage:
@@ -57,15 +63,20 @@ class _Search:
     def __init__(self, name: str, spec: Mapping[str, Any], scope: StageScope) -> None:
         self._connect_from = split_path(spec["connectFromField"])
         split_path(spec["connectToField"])
-        collection = ForeignCollection(scope, spec["from"])
-        self._join = EqualityJoin(collection, spec["connectToField"], scope, null_is_missing=False)
+        self._connect_to = spec["connectToField"]
+        self._collation = scope.context.collation
+        self._collection = ForeignCollection(scope, spec["from"])
+        self._join = EqualityJoin(self._collection, spec["connectToField"], scope, null_is_missing=False)
         self._max_depth = _checked_depth(name, spec["maxDepth"]) if "maxDepth" in spec else None
         self._depth_field = split_path(spec["depthField"]) if "depthField" in spec else None
         self._string_key = scope.string_key
         self._matcher: Matcher | None = None
         if "restrictSearchWithMatch" in spec:
             self._matcher = compile_match(
-                spec["restrictSearchWithMatch"], variables=scope.variables, collation=scope.context.collation
+                spec["restrictSearchWithMatch"],
+                variables=scope.variables,
+                collation=scope.context.collation,
+                dialect=Dialect(undefined_is_null=scope.context.undefined_is_null),
             )
 
     def from_values(self, values: list[Any]) -> Iterator[Document | Pause]:
@@ -76,7 +87,7 @@ class _Search:
         frontier = self._new(values, asked)
         while frontier and (self._max_depth is None or depth <= self._max_depth):
             reached: list[Any] = []
-            for row in self._join.rows(frontier):
+            for row in self._search(frontier):
                 if row is PAUSE:
                     yield row
                     continue
@@ -93,6 +104,15 @@ class _Search:
                 yield document
             frontier = self._new(reached, asked)
             depth += 1
+
+    def _search(self, values: list[Any]) -> Rows:
+        """The documents whose field has one of the values, or is matched by one that is a regex."""
+        if any(isinstance(value, Regex) for value in values):
+            query = {self._connect_to: {"$in": values}}
+            matches = compile_match(query, collation=self._collation)
+            rows: Rows = self._collection.rows()
+            return (row for row in rows if row is PAUSE or matches(row.document))
+        return self._join.rows(values)
 
     def _new(self, values: list[Any], asked: set[Any]) -> list[Any]:
         """The values that have not been searched for yet."""
@@ -125,7 +145,7 @@ def _check(name: str, spec: Any) -> None:
     if "from" not in spec:
         raise CommandError(ErrorCode.FailedToParse, f"missing 'from' option to {name} stage specification")
     checked_collection("", spec["from"])
-    if any(option not in spec for option in _REQUIRED):
+    if any(spec.get(option, "") == "" for option in _REQUIRED):
         raise CommandError(40105, f"{name} requires {', '.join(_REQUIRED)} to be specified")
 
 

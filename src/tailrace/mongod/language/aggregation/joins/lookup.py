@@ -13,7 +13,7 @@ from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, For
 from tailrace.mongod.language.aggregation.nested_fields import set_nested
 from tailrace.mongod.language.aggregation.pipeline import Pipeline
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows
-from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import checked_collection
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions import Expression
@@ -25,6 +25,16 @@ _TEXTS: Final = ("from", "localField", "foreignField", "as")
 _OPTIONS: Final = (*_TEXTS, "let", "pipeline")
 # Pipelines with these have other results on every run.
 _UNREPEATABLE: Final = frozenset({"$rand", "$sample", "$sampleRate"})
+
+
+def check_lookup(name: str, spec: Any, _context: PipelineContext) -> None:
+    if not isinstance(spec, Mapping):
+        raise _failed(f"the {name} stage specification must be an object, but found {type_name(spec)}")
+    if "from" not in spec and not _brings_documents(spec.get("pipeline")):
+        raise _failed(f"must specify 'from' field for a {name}")
+    for option in ("from", "pipeline"):
+        if option in spec:
+            _check_type(name, option, spec[option])
 
 
 def compile_lookup(name: str, spec: Any, scope: StageScope) -> Stage:
@@ -102,20 +112,18 @@ def _parse_let(name: str, spec: Mapping[str, Any], scope: StageScope) -> dict[st
     return {variable: scope.parse(value) for variable, value in spec.items()}
 
 
-def _check(name: str, spec: Any) -> None:
-    if not isinstance(spec, Mapping):
-        raise _failed(f"the {name} stage specification must be an object, but found {type_name(spec)}")
+def _check(name: str, spec: Mapping[str, Any]) -> None:
     for option, value in spec.items():
         if option not in _OPTIONS:
             raise _failed(f"unknown argument to {name}: {option}")
         _check_type(name, option, value)
     pipeline = spec.get("pipeline")
-    if "as" not in spec:
+    if not spec.get("as"):
         raise _failed(f"must specify 'as' field for a {name}")
     if "from" in spec:
         checked_collection("", spec["from"])
-    elif not _brings_documents(pipeline):
-        raise _failed(f"must specify 'from' field for a {name}")
+    if "" in (spec.get("localField"), spec.get("foreignField")) and pipeline is None:
+        raise _failed(f"{name} requires either 'pipeline' or both 'localField' and 'foreignField'")
     if ("localField" in spec) != ("foreignField" in spec):
         raise _failed(f"{name} requires both or neither of 'localField' and 'foreignField' to be specified")
     if pipeline is None and "localField" not in spec:

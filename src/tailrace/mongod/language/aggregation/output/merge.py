@@ -8,7 +8,7 @@ from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.language.aggregation.output import MergeTarget
 from tailrace.mongod.language.aggregation.rows import Document
-from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import (
     checked_collection,
     checked_fields,
@@ -22,18 +22,26 @@ from tailrace.query.expressions.scope import check_variable_write
 _WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
 _ONLY_WITH_INSERT: Final = ("keepExisting", "fail")
+_OPTIONS: Final = ("on", "let", "whenMatched", "whenNotMatched")
 _NEW: Final = "new"
+
+
+def check_merge(name: str, spec: Any, _context: PipelineContext) -> None:
+    if is_string(spec):
+        return
+    fields = checked_fields(
+        name, spec, required=("into",), optional=_OPTIONS, not_object=ErrorCode.TypeMismatch
+    )
+    _checked_when_matched(name, fields.get("whenMatched", "merge"))
+    _checked_mode(name, "whenNotMatched", fields.get("whenNotMatched", "insert"))
+    _check_into(name, fields["into"])
 
 
 def parse_merge(name: str, spec: Any, scope: StageScope) -> MergeTarget:
     """The target; a string is the name of the collection, with defaults for all options."""
     if is_string(spec):
         spec = {"into": spec}
-    if not isinstance(spec, Mapping):
-        raise CommandError(51182, f"{name} only supports a string or object argument, not {type_name(spec)}")
-    fields = checked_fields(
-        name, spec, required=("into",), optional=("on", "let", "whenMatched", "whenNotMatched")
-    )
+    fields = checked_fields(name, spec, required=("into",), optional=_OPTIONS)
     database, collection = _checked_target(name, fields["into"], scope)
     when_matched = _checked_when_matched(name, fields.get("whenMatched", "merge"))
     when_not_matched = _checked_mode(name, "whenNotMatched", fields.get("whenNotMatched", "insert"))
@@ -50,6 +58,18 @@ def parse_merge(name: str, spec: Any, scope: StageScope) -> MergeTarget:
     return MergeTarget(database, collection, on, when_matched, when_not_matched, variables_for)
 
 
+def _check_into(name: str, into: Any) -> None:
+    if isinstance(into, Mapping):
+        if into.get("coll") in (None, ""):
+            raise CommandError(5786801, f"{name} 'into' field must specify a 'coll' that is not empty")
+    elif not is_string(into):
+        raise CommandError(
+            51178, f"{name} 'into' field must be either a string or an object, but found {type_name(into)}"
+        )
+    elif not into:
+        raise CommandError(5786800, f"{name} 'into' field cannot be an empty string")
+
+
 def _checked_target(name: str, into: Any, scope: StageScope) -> tuple[str, str]:
     database = scope.context.database
     if isinstance(into, Mapping):
@@ -57,12 +77,8 @@ def _checked_target(name: str, into: Any, scope: StageScope) -> tuple[str, str]:
         collection = checked_text(f"{name}.into.coll", fields["coll"])
         if "db" in fields:
             database = checked_text(f"{name}.into.db", fields["db"])
-    elif is_string(into):
-        collection = into
     else:
-        raise CommandError(
-            51178, f"{name} 'into' field must be either a string or an object, but found {type_name(into)}"
-        )
+        collection = into
     checked_collection(database, collection)
     if collection.startswith("system."):
         raise CommandError(31319, f"Cannot {name} to special collection: {collection}")

@@ -6,7 +6,7 @@ from typing import Any
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.language.aggregation.output import OutTarget
-from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import (
     checked_collection,
     checked_fields,
@@ -16,14 +16,27 @@ from tailrace.mongod.language.aggregation.specification import (
 from tailrace.query.expressions.operands import is_string, type_name
 
 
+def check_out(name: str, spec: Any, _context: PipelineContext) -> None:
+    if is_string(spec):
+        checked_collection("", spec)
+    elif not isinstance(spec, Mapping):
+        raise CommandError(
+            16990, f"{name} only supports a string or object argument, but found {type_name(spec)}"
+        )
+    elif "db" not in spec or "coll" not in spec:
+        raise CommandError(16994, f"If an object is passed to {name} it must have the fields 'db' and 'coll'")
+    else:
+        for field in ("db", "coll"):
+            if not is_string(spec[field]):
+                raise CommandError(
+                    13111, f"wrong type for field ({field}) {type_name(spec[field])} != string"
+                )
+
+
 def parse_out(name: str, spec: Any, scope: StageScope) -> OutTarget:
     """The target: a collection of the same database by name, or a document with both names."""
     if is_string(spec):
         return _checked(name, OutTarget(scope.context.database, spec))
-    if not isinstance(spec, Mapping):
-        raise CommandError(
-            16990, f"{name} only supports a string or object argument, but found {type_name(spec)}"
-        )
     fields = checked_fields(name, spec, required=("db", "coll"), optional=("timeseries",))
     database = checked_text(f"{name}.db", fields["db"])
     collection = checked_text(f"{name}.coll", fields["coll"])

@@ -68,7 +68,7 @@ def compile_bucket(name: str, spec: Any, scope: StageScope) -> Stage:
 
 def check_group_by(name: str, spec: Any, code: int) -> None:
     """Refuse a ``groupBy`` that is neither a path nor an expression."""
-    if isinstance(spec, Mapping):
+    if isinstance(spec, Mapping) and next(iter(spec), "").startswith("$"):
         return
     if not is_string(spec) or not spec.startswith("$"):
         raise CommandError(

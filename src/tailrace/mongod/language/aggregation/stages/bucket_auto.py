@@ -69,9 +69,14 @@ class _Bucket(NamedTuple):
     entries: list[_Entry]
 
 
+def _average_size(entries: int, count: int) -> int:
+    """The average number of entries, with a half rounded up."""
+    return max((2 * entries + count) // (2 * count), 1)
+
+
 def _buckets(entries: list[_Entry], count: int) -> Iterator[_Bucket]:
     """Divide between different values, after at least the average number of entries."""
-    size = max(round(len(entries) / count), 1)
+    size = _average_size(len(entries), count)
     start = 0
     made = 0
     while start < len(entries):
@@ -89,14 +94,16 @@ def _series_buckets(entries: list[_Entry], count: int, series: Granularity) -> I
     """Divide at numbers of a series: each bucket ends at the next number above its last value."""
     if not entries:
         return
-    size = max(round(len(entries) / count), 1)
-    lower: Any = series.round_down(to_double(entries[0].value))
+    size = _average_size(len(entries), count)
+    first = entries[0].value
+    lower: Any = series.round_down(to_double(first)) if to_double(first) else first
     start = 0
     made = 0
     while start < len(entries):
         made += 1
         end = len(entries) if made == count else min(start + size, len(entries))
-        upper = series.round_up(to_double(entries[end - 1].value))
+        greatest = entries[end - 1].value
+        upper = series.round_up(to_double(greatest)) if to_double(greatest) else greatest
         while end < len(entries) and (
             to_double(entries[end].value) < upper or entries[end].key == entries[end - 1].key
         ):

@@ -30,7 +30,7 @@ from tailrace.query.expressions.dates.date_arithmetic import shifted
 from tailrace.query.expressions.dates.timezones import UTC
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.arithmetic import add
-from tailrace.query.expressions.numbers.number_types import integral_value, to_double
+from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number, is_string
 from tailrace.query.missing import MISSING
 from tailrace.query.sorting import compile_sort
@@ -71,7 +71,7 @@ def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
     components = split_path(path)
     partition_paths = _checked_partitions(name, fields.get("partitionByFields", []), path)
     span = _parse_range(name, fields["range"], has_partitions=bool(partition_paths))
-    order = dict.fromkeys((*partition_paths, path) if span.bounds == _PARTITION else (path,), 1)
+    order = dict.fromkeys((path,) if span.bounds == _FULL else (*partition_paths, path), 1)
     ordering = compile_sort(order, scope.context.collation)
 
     def run(rows: Rows) -> Rows:
@@ -115,7 +115,7 @@ class _Densifier:
             yield document
         if self.span.bounds == _PARTITION:
             return
-        if not documents and isinstance(self.span.bounds, list) and not self.partition_components:
+        if not self.partitions and isinstance(self.span.bounds, list) and not self.partition_components:
             self.partitions[()] = _PartitionState({}, lower)
         for state in self.partitions.values():
             yield from self._rest(state, upper, includes_upper)
@@ -200,7 +200,10 @@ def _parse_range(name: str, spec: Any, *, has_partitions: bool) -> _Range:
         step = integral_value(step)
         if step is None:
             raise CommandError(6586400, "the step of a range of dates must be a whole number")
-    return _Range(step, _checked_bounds(fields["bounds"], unit, has_partitions), unit)
+    bounds = _checked_bounds(fields["bounds"], unit, has_partitions)
+    if isinstance(bounds, list) and unit is None and len({kind_of(item) for item in (*bounds, step)}) > 1:
+        raise CommandError(5876900, "Upper bound, lower bound, and step must all have the same type")
+    return _Range(step, bounds, unit)
 
 
 def _checked_bounds(bounds: Any, unit: Unit | None, has_partitions: bool) -> Any:
@@ -213,7 +216,7 @@ def _checked_bounds(bounds: Any, unit: Unit | None, has_partitions: bool) -> Any
             )
         return bounds
     if not isinstance(bounds, list):
-        raise CommandError(5733402, "bounds must be 'full', 'partition' or an ascending array of two values")
+        raise CommandError(5733404, "bounds must be 'full', 'partition' or an ascending array of two values")
     if len(bounds) != 2:
         raise CommandError(5733403, "an array of bounds must have exactly two elements")
     lower, upper = bounds

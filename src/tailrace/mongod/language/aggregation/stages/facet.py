@@ -5,23 +5,29 @@ from typing import Any
 
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
-from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions.field_path import check_field_name
 from tailrace.query.expressions.operands import type_name
 
 
-def compile_facet(name: str, spec: Any, scope: StageScope) -> Stage:
-    """The documents are held in memory while each pipeline reads them."""
+def check_facet(name: str, spec: Any, _context: PipelineContext) -> None:
     if not isinstance(spec, Mapping) or not spec:
         raise CommandError(40169, f"the {name} specification must be a non-empty object")
-    pipelines = {}
     for field, stages in spec.items():
         check_field_name(field)
         if not isinstance(stages, list):
             raise CommandError(
                 40170, f"arguments to {name} must be arrays, {field} is type {type_name(stages)}"
             )
+        if not all(isinstance(stage, Mapping) and stage for stage in stages):
+            raise CommandError(40171, f"elements of arrays in {name} spec must be non-empty objects: {field}")
+
+
+def compile_facet(name: str, spec: Any, scope: StageScope) -> Stage:
+    """The documents are held in memory while each pipeline reads them."""
+    pipelines = {}
+    for field, stages in spec.items():
         pipelines[field] = scope.subpipeline(name, stages, collection=scope.context.collection)
 
     def run(rows: Rows) -> Rows:

@@ -32,6 +32,8 @@ def compile_fill(name: str, spec: Any, scope: StageScope) -> Stage:
     output = checked_object(f"{name}.output", fields["output"])
     if not output:
         raise CommandError(6050203, f"The output field of {name} must contain at least one field")
+    for filling in output.values():
+        _parse_filling(name, filling)
     partition_by = _partition_by(name, fields)
     ordering = None
     if "sortBy" in fields:

@@ -40,31 +40,35 @@ class Granularity(Protocol):
 class _PreferredNumbers:
     def __init__(self, mantissas: list[Decimal]) -> None:
         self._mantissas = sorted(mantissas)
+        self._digits = max(len(mantissa.as_tuple().digits) for mantissa in mantissas)
 
     def round_up(self, value: float) -> float:
         if value == 0:
             return 0.0
-        number, exponent = _scaled(value)
-        position = bisect_right(self._mantissas, number)
-        if position == len(self._mantissas):
-            return float(self._mantissas[0].scaleb(exponent + 1))
-        return float(self._mantissas[position].scaleb(exponent))
+        exponent = _power_of_ten(value)
+        numbers = self._decade(exponent)
+        position = bisect_right(numbers, value)
+        return numbers[position] if position < len(numbers) else self._decade(exponent + 1)[0]
 
     def round_down(self, value: float) -> float:
         if value == 0:
             return 0.0
-        number, exponent = _scaled(value)
-        position = bisect_left(self._mantissas, number)
-        if position == 0:
-            return float(self._mantissas[-1].scaleb(exponent - 1))
-        return float(self._mantissas[position - 1].scaleb(exponent))
+        exponent = _power_of_ten(value)
+        numbers = self._decade(exponent)
+        position = bisect_left(numbers, value)
+        return numbers[position - 1] if position else self._decade(exponent - 1)[-1]
+
+    def _decade(self, exponent: int) -> list[float]:
+        return [self._number(mantissa, exponent) for mantissa in self._mantissas]
+
+    def _number(self, mantissa: Decimal, exponent: int) -> float:
+        """A number of the series as a mongod computes it, with the rounding error of a product."""
+        return float(mantissa.scaleb(self._digits - 1)) * 10.0 ** (exponent - self._digits + 1)
 
 
-def _scaled(value: float) -> tuple[Decimal, int]:
-    """A value as a number from 1 up to 10, and its power of ten."""
-    number = Decimal(repr(value))
-    exponent = number.adjusted()
-    return number.scaleb(-exponent), exponent
+def _power_of_ten(value: float) -> int:
+    """The greatest power of ten that is not above a value."""
+    return Decimal(repr(value)).adjusted()
 
 
 class _PowersOfTwo:

@@ -7,13 +7,16 @@ of equal values: ``1`` and ``1.0`` are one group.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from bson import Decimal128
+
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators import Accumulator, State, parse_accumulated_field
 from tailrace.mongod.language.aggregation.accumulators.accumulator import value_key
+from tailrace.mongod.language.aggregation.accumulators.choosing import First
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
-from tailrace.query.expressions import Expression
+from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
 
 Accumulators: TypeAlias = Mapping[str, Accumulator]
@@ -22,10 +25,31 @@ Accumulators: TypeAlias = Mapping[str, Accumulator]
 def compile_group(_name: str, spec: Any, scope: StageScope) -> Stage:
     if not isinstance(spec, Mapping):
         raise CommandError(15947, "a group's fields must be specified in an object")
+    group_id = parse_group_id(spec.get("_id"), scope)
+    accumulators = parse_accumulators(spec, scope, besides=("_id",))
     if "_id" not in spec:
         raise CommandError(15955, "a group specification must include an _id")
-    accumulators = parse_accumulators(spec, scope, besides=("_id",))
-    return group_stage(scope.parse(spec["_id"]), accumulators, scope)
+    return group_stage(group_id, accumulators, scope)
+
+
+def parse_group_id(spec: Any, scope: StageScope) -> Expression:
+    """The expression of a group's ``_id``.
+
+    In a document of exactly one field, null and a missing value are one group; with more fields they differ.
+    """
+    if not isinstance(spec, Mapping) or next(iter(spec), "$").startswith("$"):
+        return scope.parse(spec)
+    if any(isinstance(value, int | float | Decimal128) for value in spec.values()):
+        raise CommandError(17390, "$group does not support inclusion-style expressions")
+    group_id = scope.parse(spec)
+    if len(spec) > 1:
+        return group_id
+    (field,) = spec
+
+    def with_null(env: Environment) -> Any:
+        return group_id(env) or {field: None}
+
+    return with_null
 
 
 def parse_accumulators(
@@ -59,7 +83,9 @@ def group_stage(group_id: Expression, accumulators: Accumulators, scope: StageSc
             if group is None:
                 group = groups[key] = value, start_states(accumulators, value, scope)
             for argument, state in zip(arguments, group[1], strict=True):
-                state.add(argument(env))
+                # After its first document, `$first` is not evaluated.
+                if state.__class__ is not First or not state.has_value:
+                    state.add(argument(env))
         yield from paced(_results(groups.values(), tuple(accumulators)))
 
     return run

@@ -46,6 +46,6 @@ def _checked_size(name: str, spec: Any) -> int:
     if "size" not in spec:
         raise CommandError(28749, f"{name} stage must specify a size")
     number = to_double(spec["size"])
-    if not 1 <= number < 2**63:
-        raise CommandError(28747, f"size argument to {name} must be a positive integer")
+    if not 0 <= number < 2**63:
+        raise CommandError(28747, f"size argument to {name} must not be negative")
     return int(number)

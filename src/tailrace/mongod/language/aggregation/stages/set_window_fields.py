@@ -75,9 +75,7 @@ def _with_fields(
     partition: Partition, columns: Mapping[str, list[Any]], setter: ComputedFields
 ) -> Iterator[Row]:
     for position, document in enumerate(partition.documents):
-        result = dict(document)
-        setter.set_in(result, {path: values[position] for path, values in columns.items()})
-        yield Row(result)
+        yield Row(setter.set_in(document, {path: values[position] for path, values in columns.items()}))
 
 
 def _setter(name: str, paths: Mapping[str, Any]) -> ComputedFields:

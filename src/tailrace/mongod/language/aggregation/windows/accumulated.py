@@ -14,11 +14,10 @@ from tailrace.mongod.language.aggregation.windows.function import (
     FunctionParser,
     WindowCall,
     WindowFunction,
-    failed,
 )
 from tailrace.mongod.language.aggregation.windows.partition import Partition
 from tailrace.query.expressions import Environment
-from tailrace.query.expressions.numbers.number_types import to_double
+from tailrace.query.expressions.numbers.number_types import int32_or_int64, to_double
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.missing import MISSING
 
@@ -54,10 +53,21 @@ def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
                 result = state.result()
                 if result is MISSING:
                     result = None
+                elif bounds.moves:
+                    result = _narrowed(call.name, result, arguments[first:end])
             results.append(result)
         return results
 
     return values
+
+
+def _narrowed(name: str, result: Any, arguments: list[Any]) -> Any:
+    """The result as a mongod types it over a window that values leave: as narrow as possible."""
+    if name in ("$sum", "$count") and isinstance(result, int):
+        return int32_or_int64(result)
+    if name == "$stdDevPop" and result == 0 and sum(map(is_number, arguments)) == 1:
+        return 0
+    return result
 
 
 class _Covariance:
@@ -89,12 +99,12 @@ class _Covariance:
 
 def _covariance(fewer: int) -> FunctionParser:
     def parse(call: WindowCall) -> WindowFunction:
-        if not isinstance(call.argument, list) or len(call.argument) != 2:
-            raise failed(f"{call.name} expects an array of two expressions as its argument")
-        x, y = (call.scope.parse(item) for item in call.argument)
+        argument = call.scope.parse(call.argument)
 
         def pair(env: Environment) -> tuple[Any, Any]:
-            return x(env), y(env)
+            """The two values of the argument; anything else is no pair of numbers, and ignored."""
+            found = argument(env)
+            return (found[0], found[1]) if isinstance(found, list) and len(found) == 2 else (None, None)
 
         return over_windows(call, Accumulator(pair, lambda _env: _Covariance(fewer)))
 
@@ -102,7 +112,7 @@ def _covariance(fewer: int) -> FunctionParser:
 
 
 FUNCTIONS: Final[Mapping[str, FunctionParser]] = {
-    **dict.fromkeys(ACCUMULATORS, parse_accumulated),
+    **{name: parse_accumulated for name in ACCUMULATORS if name != "$mergeObjects"},
     "$covariancePop": _covariance(0),
     "$covarianceSamp": _covariance(1),
 }

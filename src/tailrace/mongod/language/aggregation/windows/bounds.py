@@ -36,6 +36,10 @@ Span: TypeAlias = tuple[int, int]
 class Bounds(Protocol):
     """The windows of all documents."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether the window of a later document begins later."""
+
     def spans(self, partition: Partition) -> Iterable[Span]:
         """The window of each document; an empty one has equal ends."""
 
@@ -47,6 +51,10 @@ class DocumentBounds:
     lower: int | None = None
     """None for unbounded"""
     upper: int | None = None
+
+    @property
+    def moves(self) -> bool:
+        return self.lower is not None
 
     def spans(self, partition: Partition) -> Iterator[Span]:
         count = len(partition)
@@ -63,6 +71,10 @@ class RangeBounds:
     lower: Bound
     upper: Bound
     unit: Unit | None = None
+
+    @property
+    def moves(self) -> bool:
+        return bool(self.lower != UNBOUNDED)
 
     def spans(self, partition: Partition) -> Iterator[Span]:
         for value in partition.sort_values:

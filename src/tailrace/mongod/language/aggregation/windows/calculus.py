@@ -59,9 +59,11 @@ def _parse_derivative(call: WindowCall) -> WindowFunction:
             _check_place(call.name, places[end - 1], unit)
             run = subtract(places[end - 1], places[first])
             rise = subtract(inputs[end - 1], inputs[first])
-            if rise is not None and unit is not None:
-                rise = multiply([rise, unit])
-            results.append(None if rise is None or real(run) == 0 else divide(rise, run))
+            if rise is None or real(run) == 0:
+                results.append(None)
+                continue
+            slope = divide(rise, run)
+            results.append(slope if unit is None else multiply([slope, unit]))
         return results
 
     return values
@@ -87,13 +89,16 @@ def _parse_integral(call: WindowCall) -> WindowFunction:
 
     def values(partition: Partition) -> list[Any]:
         places, inputs = partition.sort_values, partition.evaluate(source)
+        spans = list(bounds.spans(partition))
         for place, value in zip(places, inputs, strict=True):
             _check_point(call.name, place, value, unit)
         points = list(zip(places, inputs, strict=True))
-        areas = [_trapezoid(*left, *right, unit) for left, right in pairwise(points)]
-        return [
-            _sum(areas[first : end - 1]) if first < end else None for first, end in bounds.spans(partition)
-        ]
+        areas = [_trapezoid(*left, *right) for left, right in pairwise(points)]
+        results: list[Any] = []
+        for first, end in spans:
+            area = _sum(areas[first : end - 1]) if first < end else None
+            results.append(area if unit is None else divide(area, unit))
+        return results
 
     return values
 
@@ -112,9 +117,8 @@ def _check_point(name: str, place: Any, value: Any, unit: int | None) -> None:
         raise CommandError(5423902, f"{name} without 'unit' expects the sortBy field to be numeric")
 
 
-def _trapezoid(x: Any, y: Any, next_x: Any, next_y: Any, unit: int | None) -> Any:
-    area = divide(multiply([add([y, next_y]), subtract(next_x, x)]), 2)
-    return area if unit is None else divide(area, unit)
+def _trapezoid(x: Any, y: Any, next_x: Any, next_y: Any) -> Any:
+    return divide(multiply([add([y, next_y]), subtract(next_x, x)]), 2)
 
 
 def _sum(areas: list[Any]) -> Any:

@@ -36,9 +36,11 @@ def _parse_exponential(call: WindowCall) -> WindowFunction:
         results: list[Any] = []
         for value in partition.evaluate(source):
             if not is_number(value):
-                results.append(None)
+                results.append(average)
                 continue
-            if average is not None:
+            if average is None:
+                value = value if isinstance(value, Decimal128) else to_double(value)
+            else:
                 value = add([_weighted(value, weight), _weighted(average, rest)])
             average = value
             results.append(value)

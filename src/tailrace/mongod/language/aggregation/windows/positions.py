@@ -18,9 +18,11 @@ from tailrace.query.missing import MISSING
 
 def _parse_rank(call: WindowCall) -> WindowFunction:
     call.refuse_window(5371601)
-    call.require_order(5371602)
     if not isinstance(call.argument, Mapping) or call.argument:
         raise CommandError(5371603, f"{call.name} must be specified with '{{}}' as the value")
+    call.require_order(5371602)
+    if call.ordering is not None and len(call.ordering.paths) > 1:
+        raise CommandError(5371602, f"{call.name} must be specified with a sortBy of exactly one field")
     return _RANKS[call.name]
 
 

@@ -3,21 +3,24 @@
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
 
 
 async def run(context: Context) -> Reply:
     """Set the mode of one fail point; the reply has how often it was entered so far."""
     arguments = context.arguments()
-    name = arguments.text(context.name)
-    mode = arguments.value("mode", None)
-    data = arguments.value("data", {})
-    arguments.finish()
+    name = arguments.value(context.name)
+    mode = arguments.given("mode")
+    data = arguments.given("data")
     context.node.fail_points.get(name)
-    if mode is None:
-        raise CommandError(ErrorCode.BadValue, "the field 'mode' is missing")
+    if mode is NOT_GIVEN:
+        raise CommandError(ErrorCode.IllegalOperation, "the field 'mode' is missing")
+    if data is NOT_GIVEN or isinstance(data, list):
+        data = {}
     if not isinstance(data, dict):
         reason = f"the field 'data' must be an object, not {type_name(data)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
@@ -26,10 +29,14 @@ async def run(context: Context) -> Reply:
     return {"count": point.times_entered}
 
 
+_FIELDS = old_command({})
+
 COMMAND = Command(
     "configureFailPoint",
     run,
     help="Set a fail point.",
+    fields=_FIELDS,
+    has_no_session=True,
     admin_only=True,
     is_test_command=True,
     same_on_router=True,

@@ -3,9 +3,9 @@
 from typing import Final
 
 from tailrace.mongod.server.admin.current_operations import all_operations
-from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import is_generic, old_command
 from tailrace.query.match import compile_match
 
 _OPTIONS: Final = frozenset({"$all", "$ownOps", "$local", "$truncateOps"})
@@ -18,7 +18,7 @@ async def run(context: Context) -> Reply:
     filter_fields = {
         name: value
         for name, value in command.items()
-        if name != context.name and name not in _OPTIONS and name not in GENERIC_ARGUMENTS
+        if name != context.name and name not in _OPTIONS and not is_generic(name, context.node.release)
     }
     matches = compile_match(filter_fields)
     operations = all_operations(
@@ -31,4 +31,8 @@ async def run(context: Context) -> Reply:
     return {"inprog": [operation for operation in operations if matches(operation)]}
 
 
-COMMAND = Command("currentOp", run, help="Show running operations.", admin_only=True, same_on_router=True)
+_FIELDS = old_command({})
+
+COMMAND = Command(
+    "currentOp", run, help="Show running operations.", fields=_FIELDS, admin_only=True, same_on_router=True
+)

@@ -5,12 +5,13 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.cluster_parameters import NAMES
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
 
 
 async def run(context: Context) -> Reply:
     """One by its name, several by an array of names, all with `*`."""
     arguments = context.arguments()
-    wanted = arguments.value(context.name)
+    wanted = arguments.given(context.name)
     arguments.ignore("omitInFTDC")
     arguments.finish()
     if wanted == "*":
@@ -24,6 +25,13 @@ async def run(context: Context) -> Reply:
     return {"clusterParameters": [context.node.cluster_parameters.describe(name) for name in wanted]}
 
 
+_FIELDS = old_command({})
+
 COMMAND = Command(
-    "getClusterParameter", run, help="Show cluster parameters.", admin_only=True, same_on_router=True
+    "getClusterParameter",
+    run,
+    help="Show cluster parameters.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

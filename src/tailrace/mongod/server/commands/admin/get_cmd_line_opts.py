@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
 
 
 async def run(context: Context) -> Reply:
@@ -21,6 +22,13 @@ async def run(context: Context) -> Reply:
     return {"argv": ["tailrace", *options.arguments], "parsed": parsed}
 
 
+_FIELDS = command({})
+
 COMMAND = Command(
-    "getCmdLineOpts", run, help="Show how the server was started.", admin_only=True, same_on_router=True
+    "getCmdLineOpts",
+    run,
+    help="Show how the server was started.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

@@ -6,6 +6,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import TEXT
 
 
 async def run(context: Context) -> Reply:
@@ -27,6 +29,13 @@ def _lines(total: int, lines: list[str]) -> dict[str, Any]:
     return {"totalLinesWritten": total, "log": lines}
 
 
+_FIELDS = command({"getLog": TEXT}, required=("getLog",), late=True)
+
 COMMAND = Command(
-    "getLog", run, help="Show the newest lines of the log.", admin_only=True, same_on_router=True
+    "getLog",
+    run,
+    help="Show the newest lines of the log.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

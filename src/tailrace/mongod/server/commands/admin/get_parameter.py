@@ -2,14 +2,15 @@
 
 from typing import Any, Final
 
-from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.parameters import PARAMETERS, Parameters
-from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS, Arguments
+from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import is_generic, old_command
 
 _FAIL_POINT: Final = "failpoint."
+_NO_CODE: Final = 0
 
 
 async def run(context: Context) -> Reply:
@@ -27,14 +28,14 @@ async def run(context: Context) -> Reply:
         return {name: _shown(parameters, name, details=details) for name in parameters.all()}
     found = {}
     for name in command:
-        if name == context.name or name in GENERIC_ARGUMENTS:
+        if name == context.name or is_generic(name, context.node.release):
             continue
         if name.startswith(_FAIL_POINT) and name.removeprefix(_FAIL_POINT) in context.node.fail_points.all():
             found[name] = context.node.fail_points[name.removeprefix(_FAIL_POINT)].to_document()
         elif parameters.get(name) is not None:
             found[name] = _shown(parameters, name, details=details)
     if not found:
-        raise CommandError(ErrorCode.InvalidOptions, "no option found to get")
+        raise CommandError(_NO_CODE, "no option found to get")
     return found
 
 
@@ -50,4 +51,8 @@ def _shown(parameters: Parameters, name: str, *, details: bool) -> Any:
     }
 
 
-COMMAND = Command("getParameter", run, help="Show server parameters.", admin_only=True, same_on_router=True)
+_FIELDS = old_command({})
+
+COMMAND = Command(
+    "getParameter", run, help="Show server parameters.", fields=_FIELDS, admin_only=True, same_on_router=True
+)

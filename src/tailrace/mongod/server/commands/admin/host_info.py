@@ -5,6 +5,7 @@ from bson import DatetimeMS
 from tailrace.mongod.server.admin import process_info
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
 
 
 async def run(context: Context) -> Reply:
@@ -17,4 +18,8 @@ async def run(context: Context) -> Reply:
     }
 
 
-COMMAND = Command("hostInfo", run, help="Describe the machine this server runs on.", same_on_router=True)
+_FIELDS = command({})
+
+COMMAND = Command(
+    "hostInfo", run, help="Describe the machine this server runs on.", fields=_FIELDS, same_on_router=True
+)

@@ -1,16 +1,40 @@
 """`logRotate`: accepted without effect, because the log is a stream."""
 
+from typing import Final
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import Kind
+from tailrace.query.expressions.operands import is_number, is_string
+
+_SERVER_LOG: Final = "server"
 
 
 async def run(context: Context) -> Reply:
     """Write a line to the log, which marks the moment."""
     arguments = context.arguments()
+    which = arguments.value("logRotate")
+    if is_string(which) and which != _SERVER_LOG:
+        raise CommandError(ErrorCode.NoSuchKey, f"there is no log '{which}' to rotate")
     comment = arguments.value("comment", None)
     arguments.finish()
     context.node.log.info("CONTROL", "Log rotation requested", context.client.name, comment=comment)
     return {}
 
 
-COMMAND = Command("logRotate", run, help="Mark the log.", admin_only=True, same_on_router=True)
+_FIELDS = command(
+    {
+        "logRotate": Kind(
+            lambda value: isinstance(value, bool) or is_number(value) or is_string(value),
+            "[bool, string]",
+            null_code=ErrorCode.TypeMismatch,
+        )
+    }
+)
+
+COMMAND = Command(
+    "logRotate", run, help="Mark the log.", fields=_FIELDS, admin_only=True, same_on_router=True
+)

@@ -4,6 +4,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import OBJECT
 
 
 async def run(context: MemberContext) -> Reply:
@@ -12,13 +14,20 @@ async def run(context: MemberContext) -> Reply:
     arguments.finish()
     if len(given) != 1:
         reason = f"setClusterParameter sets exactly one parameter, not {len(given)}"
-        raise CommandError(ErrorCode.InvalidOptions, reason)
+        raise CommandError(ErrorCode.IllegalOperation, reason)
     ((name, value),) = given.items()
     await context.node.cluster_parameters.set(context.node.store, name, value)
     context.node.log.info("COMMAND", "Cluster parameter changed", context.client.name, parameter=name)
     return {}
 
 
+_FIELDS = old_command({"setClusterParameter": OBJECT}, required=("setClusterParameter",))
+
 COMMAND = Command(
-    "setClusterParameter", run, help="Change a cluster parameter.", admin_only=True, is_write=True
+    "setClusterParameter",
+    run,
+    help="Change a cluster parameter.",
+    fields=_FIELDS,
+    admin_only=True,
+    is_write=True,
 )

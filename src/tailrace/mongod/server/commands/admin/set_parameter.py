@@ -1,19 +1,23 @@
 """`setParameter`: change server parameters while the server runs."""
 
-from tailrace.error_codes import ErrorCode
+from typing import Final
+
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.arguments import GENERIC_ARGUMENTS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import is_generic, old_command
+
+_NO_CODE: Final = 0
 
 
 async def run(context: Context) -> Reply:
     """Set the named parameters; all are checked before one is set."""
-    own = {name: value for name, value in context.command.items() if name not in GENERIC_ARGUMENTS}
+    release = context.node.release
+    own = {name: value for name, value in context.command.items() if not is_generic(name, release)}
     own.pop(context.name)
     if not own:
         reason = "no option found to set, use help:true to see options "
-        raise CommandError(ErrorCode.InvalidOptions, reason)
+        raise CommandError(_NO_CODE, reason)
     parameters = context.parameters
     for name, value in own.items():
         parameters.check(name, value)
@@ -22,4 +26,13 @@ async def run(context: Context) -> Reply:
     return {"was": was[0]}
 
 
-COMMAND = Command("setParameter", run, help="Change server parameters.", admin_only=True, same_on_router=True)
+_FIELDS = old_command({})
+
+COMMAND = Command(
+    "setParameter",
+    run,
+    help="Change server parameters.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
+)

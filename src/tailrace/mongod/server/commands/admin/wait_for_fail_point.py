@@ -8,7 +8,7 @@ async def run(context: Context) -> Reply:
     """`maxTimeMS` limits the wait."""
     arguments = context.arguments()
     name = arguments.text(context.name)
-    times = arguments.integer("timesEntered", 1, minimum=0)
+    times = arguments.integer("timesEntered", minimum=0)
     arguments.finish()
     await context.node.fail_points.wait_entered(name, times)
     return {}

@@ -2,13 +2,28 @@
 
 from typing import Any, Final
 
+from tailrace.error_codes import ErrorCode
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, images_option
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import LATER, Fields, command
+from tailrace.mongod.server.dispatch.kinds import (
+    COLLECTION,
+    FLAG,
+    LOOSE_FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    UUID,
+    Kind,
+    array_of,
+    struct,
+)  # fmt: skip
 from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.coll_mod import CollectionChanges, coll_mod
 from tailrace.mongod.store.ddl.coll_mod_index import IndexChange
+from tailrace.mongod.store.ddl.collection_options import MAX_CAPPED_SIZE, NO_CAPPED_MAX
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -21,12 +36,13 @@ async def run(context: MemberContext) -> dict[str, Any]:
     changes = CollectionChanges(
         index=_index_change(arguments),
         view_on=arguments.text("viewOn", None),
-        pipeline=arguments.array("pipeline", None),
+        pipeline=arguments.documents("pipeline"),
         expire_after_seconds=_expire_after_seconds(arguments),
-        capped_size=arguments.integer("cappedSize", None),
-        capped_max=arguments.integer("cappedMax", None),
-        timeseries=arguments.document("timeseries", None),
+        capped_size=arguments.integer("cappedSize", None, minimum=1, maximum=MAX_CAPPED_SIZE),
+        capped_max=arguments.integer("cappedMax", None, maximum=NO_CAPPED_MAX),
+        timeseries=_timeseries(arguments),
         options=_options(arguments),
+        dry_run=arguments.boolean("dryRun", False),
     )
     expected = collection_uuid(arguments)
     arguments.ignore("isTimeseriesNamespace", "rawData")
@@ -42,13 +58,23 @@ async def run(context: MemberContext) -> dict[str, Any]:
 def _options(arguments: Arguments) -> dict[str, Any]:
     options: dict[str, Any] = {"validator": arguments.document("validator", None)}
     options |= {option: arguments.text(option, None) for option in _TEXTS}
+    options["recordPreImages"] = arguments.boolean("recordPreImages", None)
     options["changeStreamPreAndPostImages"] = images_option(arguments)
     return {option: value for option, value in options.items() if value is not None}
 
 
 def _expire_after_seconds(arguments: Arguments) -> int | str | None:
     value = arguments.value("expireAfterSeconds", None)
+    arguments.refuse_null("expireAfterSeconds", "[string, long, int, decimal, double]")
     return value if isinstance(value, str) else arguments.integer("expireAfterSeconds", None)
+
+
+def _timeseries(arguments: Arguments) -> dict[str, Any] | None:
+    nested = arguments.nested("timeseries")
+    if nested is not None:
+        nested.ignore("granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds")
+        nested.finish()
+    return arguments.document("timeseries", None)
 
 
 def _index_change(arguments: Arguments) -> IndexChange | None:
@@ -67,6 +93,37 @@ def _index_change(arguments: Arguments) -> IndexChange | None:
     return change
 
 
+_IMAGES = Fields({"enabled": FLAG}, required=("enabled",))
+_INDEX = Fields(
+    {
+        "name": TEXT, "keyPattern": OBJECT, "expireAfterSeconds": NUMBER, "hidden": LOOSE_FLAG,
+        "unique": LOOSE_FLAG, "prepareUnique": LOOSE_FLAG, "forceNonUnique": LOOSE_FLAG,
+    }
+)  # fmt: skip
+_TIME_SERIES = Fields({"granularity": TEXT}, is_open=True)
+_FIELDS: Final = command(
+    {
+        "collMod": COLLECTION, "index": struct(_INDEX), "viewOn": TEXT, "pipeline": array_of(OBJECT),
+        "validator": OBJECT, "validationLevel": TEXT, "validationAction": TEXT,
+        "expireAfterSeconds": Kind(
+            lambda value: type(value) is str or NUMBER.accepts(value),
+            "[string, long]",
+            null_code=ErrorCode.TypeMismatch,
+        ),
+        "cappedSize": NUMBER, "cappedMax": NUMBER, "timeseries": struct(_TIME_SERIES),
+        "recordPreImages": LOOSE_FLAG,
+        "changeStreamPreAndPostImages": struct(_IMAGES), "dryRun": LOOSE_FLAG, "isTimeseriesNamespace": FLAG,
+        "collectionUUID": UUID, "rawData": FLAG,
+    },
+    since={"rawData": LATER},
+    until={"recordPreImages": LATER},
+    late=True,
+)  # fmt: skip
+
 COMMAND = Command(
-    "collMod", run, help="Change the options of a collection, an index or a view.", is_write=True
+    "collMod",
+    run,
+    help="Change the options of a collection, an index or a view.",
+    fields=_FIELDS,
+    is_write=True,
 )

@@ -9,6 +9,8 @@ from bson import Int64
 
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import OLD_COLLECTION
 from tailrace.mongod.store.ddl.lookup import existing_collection
 
 
@@ -16,11 +18,14 @@ async def run(context: MemberContext) -> dict[str, Any]:
     """Report zero freed bytes for an existing collection."""
     name = context.collection_name()
     arguments = context.arguments()
-    arguments.boolean("force", False)
     arguments.ignore("freeSpaceTargetMB", "dryRun")
     arguments.finish()
     existing_collection(context.node.store.catalog, context.database, name)
     return {"bytesFreed": Int64(0)}
 
 
-COMMAND = Command("compact", run, help="Free space of a collection; has no effect.", is_write=True)
+_FIELDS = old_command({"compact": OLD_COLLECTION})
+
+COMMAND = Command(
+    "compact", run, help="Free space of a collection; has no effect.", fields=_FIELDS, is_write=True
+)

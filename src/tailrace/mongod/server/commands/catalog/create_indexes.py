@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from bson import Decimal128
+
 from tailrace.bson.compare import type_name
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
@@ -9,21 +11,26 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import LATER, command
+from tailrace.mongod.server.dispatch.kinds import ANY, COLLECTION, FLAG, LOOSE_FLAG, OBJECT, UUID, array_of
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
 
+_MOST_MEMBERS: Final = 50
 _QUORUMS: Final = ("votingMembers", "majority")
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
     """Create indexes, except those that exist."""
-    database, name = context.database, context.collection_name()
     arguments = context.arguments()
     arguments.ignore("indexes", "indexUUID", "rawData")
+    if arguments.is_null("indexes"):
+        raise CommandError(10065, "invalid parameter: expected an object (indexes)")
     specs = [decode(raw) for raw in context.documents("indexes")]
     ignore_unknown = arguments.boolean("ignoreUnknownIndexOptions", False)
     quorum = _commit_quorum(arguments)
     arguments.finish()
+    database, name = context.database, context.collection_name()
     if not specs:
         raise CommandError(ErrorCode.BadValue, "Must specify at least one index to create")
     created = await run_write(
@@ -31,35 +38,40 @@ async def run(context: MemberContext) -> dict[str, Any]:
     )
     if created.failure is not None:
         raise _with_place(created.failure, database, name)
-    reply: dict[str, Any] = {
-        "numIndexesBefore": created.before,
-        "numIndexesAfter": created.after,
-        "createdCollectionAutomatically": created.created_collection,
-    }
-    if created.before == created.after:
-        reply["note"] = "all indexes already exist"
-    else:
-        reply["commitQuorum"] = quorum
+    reply: dict[str, Any] = {"numIndexesBefore": created.before, "numIndexesAfter": created.after}
+    is_changed = created.before != created.after
+    if is_changed or created.created_collection:
+        reply |= {"createdCollectionAutomatically": created.created_collection, "commitQuorum": quorum}
+    if created.some_exist:
+        reply["note"] = "index already exists" if is_changed else "all indexes already exist"
     return reply
 
 
 def _commit_quorum(arguments: Arguments) -> Any:
     value = arguments.value("commitQuorum", "votingMembers")
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal128):
         raise CommandError(
             ErrorCode.TypeMismatch,
             f"commitQuorum has to be a string or a number, but found: {type_name(value)}",
         )
-    if isinstance(value, str) and value not in _QUORUMS:
+    if isinstance(value, str):
+        if not value:
+            raise CommandError(ErrorCode.FailedToParse, "commitQuorum can't be an empty string")
+        if value not in _QUORUMS:
+            reason = f"No write concern mode named '{value}' found in replica set"
+            raise CommandError(ErrorCode.UnknownReplWriteConcern, reason)
+        return value
+    number = arguments.integer("commitQuorum")
+    if not 0 <= number <= _MOST_MEMBERS:
         raise CommandError(
-            ErrorCode.UnknownReplWriteConcern, f"No write concern mode named '{value}' found in replica set"
+            ErrorCode.FailedToParse,
+            f"commitQuorum has to be a non-negative number and not greater than {_MOST_MEMBERS}",
         )
-    if not isinstance(value, str) and not 0 <= value <= 1:
+    if number > 1:
         raise CommandError(
-            ErrorCode.UnsatisfiableWriteConcern,
-            "Commit quorum cannot be satisfied with the current replica set configuration",
+            ErrorCode.UnsatisfiableCommitQuorum, "Not enough data-bearing nodes to satisfy commit quorum"
         )
-    return value
+    return number
 
 
 def _with_place(error: CommandError, database: str, name: str) -> CommandError:
@@ -68,10 +80,19 @@ def _with_place(error: CommandError, database: str, name: str) -> CommandError:
     return failed
 
 
+_FIELDS: Final = command(
+    {
+        "createIndexes": COLLECTION, "indexes": array_of(OBJECT), "ignoreUnknownIndexOptions": LOOSE_FLAG,
+        "commitQuorum": ANY, "isTimeseriesNamespace": FLAG, "indexUUID": UUID, "rawData": FLAG,
+    },
+    since={"indexUUID": LATER, "rawData": LATER},
+)  # fmt: skip
+
 COMMAND = Command(
     "createIndexes",
     run,
     help="Create indexes, and the collection if necessary.",
+    fields=_FIELDS,
     is_write=True,
     in_transaction=True,
 )

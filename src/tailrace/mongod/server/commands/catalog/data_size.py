@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bson import Int64
-
 from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN, Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import COLLECTION, as_whole
 from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.ddl.lookup import existing_collection
 
@@ -26,14 +26,15 @@ async def run(context: Context) -> dict[str, Any]:
     arguments = context.arguments()
     database, name = namespace_argument(arguments, context.name)
     is_in_range = _range(arguments)
-    max_size = arguments.integer("maxSize", _NO_LIMIT, minimum=0)
-    max_objects = arguments.integer("maxObjects", _NO_LIMIT, minimum=0)
-    estimate = arguments.boolean("estimate", False)
+    max_size = as_whole(arguments.value("maxSize", None)) or _NO_LIMIT
+    max_objects = as_whole(arguments.value("maxObjects", None)) or _NO_LIMIT
+    estimate = arguments.truth("estimate")
     arguments.finish()
     size = number = 0
     is_cut = False
     with context.reader() as reader:
-        if reader.catalog.collection(f"{database}.{name}") is not None:
+        exists = reader.catalog.collection(f"{database}.{name}") is not None
+        if exists:
             collection = existing_collection(reader.catalog, database, name)
             if is_in_range is None and not max_size and not max_objects:
                 number, size = reader.count(collection)
@@ -46,17 +47,18 @@ async def run(context: Context) -> dict[str, Any]:
                     if (max_size and size > max_size) or (max_objects and number > max_objects):
                         is_cut = True
                         break
-    reply: dict[str, Any] = {"estimate": estimate, "size": Int64(size), "numObjects": Int64(number)}
+    reply: dict[str, Any] = {"estimate": estimate} if exists else {}
+    reply |= {"size": size, "numObjects": number}
     if is_cut:
         reply["maxReached"] = True
-    return {**reply, "millis": Int64(int((time.monotonic() - started) * 1000))}
+    return {**reply, "millis": int((time.monotonic() - started) * 1000)}
 
 
 def _range(arguments: Arguments) -> Callable[[bytes], bool] | None:
     """Whether a document is between `min` and `max` by the fields of `keyPattern`; None if all count."""
-    lower, upper = arguments.document("min", None), arguments.document("max", None)
-    pattern = arguments.document("keyPattern", None)
-    if not lower and not upper:
+    lower, upper = _object(arguments, "min"), _object(arguments, "max")
+    pattern = _object(arguments, "keyPattern") or None
+    if arguments.given("min") is NOT_GIVEN and arguments.given("max") is NOT_GIVEN:
         return None
     if not lower or not upper or list(lower) != list(upper):
         raise CommandError(ErrorCode.BadValue, "max must be set if min is set, both with the same fields")
@@ -73,6 +75,12 @@ def _range(arguments: Arguments) -> Callable[[bytes], bool] | None:
     return is_in_range
 
 
+def _object(arguments: Arguments, name: str) -> dict[str, Any]:
+    """A document; what is none counts as empty."""
+    value = arguments.value(name, None)
+    return value if isinstance(value, dict) else {}
+
+
 def _value(document: Mapping[str, Any], path: str) -> Any:
     value: Any = document
     for part in path.split("."):
@@ -80,10 +88,13 @@ def _value(document: Mapping[str, Any], path: str) -> Any:
     return value
 
 
+_FIELDS = old_command({"dataSize": COLLECTION, "datasize": COLLECTION})
+
 COMMAND = Command(
     "dataSize",
     run,
     help="Add up the bytes of documents.",
+    fields=_FIELDS,
     aliases=("datasize",),
     is_read=True,
     same_on_router=True,

@@ -1,23 +1,24 @@
 """`dbStats`: show the sums of sizes and counts of all collections of a database."""
 
 import shutil
-from typing import Any
+from typing import Any, Final
 
-from bson import Int64
+from bson import Decimal128
 
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.store.statistics import collection_statistics
 
 MAX_SCALE = 2**31 - 1
+_NO_CODE: Final = 0
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
     arguments = context.arguments()
-    arguments.value(context.name)
-    scale = arguments.integer("scale", 1, minimum=1, maximum=MAX_SCALE)
-    arguments.ignore("freeStorage")
-    arguments.finish()
+    scale = _scale(arguments)
     with context.reader() as reader:
         catalog = reader.catalog
         collections = list(catalog.collections(context.database))
@@ -29,23 +30,43 @@ async def run(context: MemberContext) -> dict[str, Any]:
     index_size = sum(each.total_index_size for each in found)
     reply: dict[str, Any] = {
         "db": context.database,
-        "collections": Int64(len(collections)),
-        "views": Int64(views),
-        "objects": Int64(objects),
+        "collections": len(collections),
+        "views": views,
+        "objects": objects,
         "avgObjSize": size / objects if objects else 0.0,
         "dataSize": size / scale,
         "storageSize": storage_size / scale,
-        "indexes": Int64(sum(len(collection.indexes) for collection in collections)),
+        "indexes": sum(len(collection.indexes) for collection in collections),
         "indexSize": index_size / scale,
         "totalSize": (storage_size + index_size) / scale,
-        "scaleFactor": Int64(scale),
+        "scaleFactor": float(scale),
     }
-    if collections:
-        disk = shutil.disk_usage(context.node.store.tables.path)
-        reply |= {"fsUsedSize": disk.used / scale, "fsTotalSize": disk.total / scale}
-    return reply
+    if not collections:
+        # Of a database that does not exist, a real server has whole numbers.
+        empty = {name: 0 if isinstance(value, float) else value for name, value in reply.items()}
+        return {**empty, "scaleFactor": scale, "fsUsedSize": 0, "fsTotalSize": 0}
+    disk = shutil.disk_usage(context.node.store.tables.path)
+    return {**reply, "fsUsedSize": disk.used / scale, "fsTotalSize": disk.total / scale}
 
+
+def _scale(arguments: Arguments) -> int:
+    """A positive number; its errors have no codes."""
+    value = arguments.value("scale", 1)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal128):
+        raise CommandError(0, "scale has to be a number > 0")
+    scale = arguments.integer("scale", 1)
+    if scale <= 0:
+        raise CommandError(0, "scale has to be > 0")
+    return min(scale, MAX_SCALE)
+
+
+_FIELDS = old_command({})
 
 COMMAND = Command(
-    "dbStats", run, help="Show sizes and counts of a database.", aliases=("dbstats",), is_read=True
+    "dbStats",
+    run,
+    help="Show sizes and counts of a database.",
+    fields=_FIELDS,
+    aliases=("dbstats",),
+    is_read=True,
 )

@@ -5,6 +5,8 @@ from typing import Any
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import COLLECTION, UUID
 from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.drop import drop
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -25,4 +27,6 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return await run_catalog_change(context, work)
 
 
-COMMAND = Command("drop", run, help="Drop a collection or a view.", is_write=True)
+_FIELDS = command({"drop": COLLECTION, "collectionUUID": UUID})
+
+COMMAND = Command("drop", run, help="Drop a collection or a view.", fields=_FIELDS, is_write=True)

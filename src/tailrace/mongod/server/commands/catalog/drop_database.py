@@ -6,6 +6,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import LATER, command
+from tailrace.mongod.server.dispatch.kinds import ANY, NUMBER
 from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.drop import drop_database
 
@@ -18,7 +20,14 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments.finish()
     if context.database == "$external":
         raise CommandError(ErrorCode.InvalidNamespace, "there is no database $external to drop")
-    return await run_catalog_change(context, lambda unit: drop_database(unit, context.database))
+    await run_catalog_change(context, lambda unit: drop_database(unit, context.database))
+    return {}
 
 
-COMMAND = Command("dropDatabase", run, help="Drop a database with all its collections.", is_write=True)
+_FIELDS = command(
+    {"dropDatabase": NUMBER, "dropPending": ANY}, required=("dropDatabase",), since={"dropPending": LATER}
+)
+
+COMMAND = Command(
+    "dropDatabase", run, help="Drop a database with all its collections.", fields=_FIELDS, is_write=True
+)

@@ -1,18 +1,22 @@
 """`dropIndexes`: drop indexes of a collection."""
 
-from typing import Any
+from typing import Any, Final
 
+from tailrace.error_codes import ErrorCode
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import LATER, command
+from tailrace.mongod.server.dispatch.kinds import COLLECTION, FLAG, Kind
 from tailrace.mongod.server.writes.unit import run_catalog_change
-from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes
+from tailrace.mongod.store.ddl.create_and_drop_indexes import drop_indexes, is_all
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
     """Drop indexes by name, by a list of names, by key, or all except the one on `_id`."""
     database, name = context.database, context.collection_name()
     arguments = context.arguments()
+    arguments.refuse_null("index", "[string, object]")
     which = arguments.value("index", REQUIRED)
     if isinstance(which, list):
         for item in which:
@@ -24,11 +28,30 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments.finish()
     before = await run_catalog_change(context, lambda unit: drop_indexes(unit, database, name, which))
     reply: dict[str, Any] = {"nIndexesWas": before}
-    if which == "*":
+    if is_all(which):
         reply["msg"] = "non-_id indexes dropped for collection"
     return reply
 
 
+_WHICH: Final = Kind(
+    lambda value: type(value) is str or isinstance(value, dict | list),
+    "[string, object, array]",
+    null_code=ErrorCode.TypeMismatch,
+)
+_FIELDS: Final = command(
+    {
+        "dropIndexes": COLLECTION, "deleteIndexes": COLLECTION, "index": _WHICH,
+        "isTimeseriesNamespace": FLAG, "rawData": FLAG,
+    },
+    required=("index",),
+    since={"rawData": LATER},
+)  # fmt: skip
+
 COMMAND = Command(
-    "dropIndexes", run, help="Drop indexes of a collection.", aliases=("deleteIndexes",), is_write=True
+    "dropIndexes",
+    run,
+    help="Drop indexes of a collection.",
+    fields=_FIELDS,
+    aliases=("deleteIndexes",),
+    is_write=True,
 )

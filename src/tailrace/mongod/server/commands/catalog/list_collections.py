@@ -1,28 +1,32 @@
 """`listCollections`: list the collections and views of a database."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from bson import Binary, Int64
 
 from tailrace.bson.documents import encode
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import CURSOR, LATER, command
+from tailrace.mongod.server.dispatch.kinds import FLAG, LOOSE_FLAG, OBJECT
 from tailrace.mongod.server.reads.listing import batch_size, listing_reply
 from tailrace.mongod.store.catalog import OPLOG_NS, Catalog, Collection, View
 from tailrace.query.match import compile_match
 
+_OF_BUCKETS: Final = frozenset({"validator", "clusteredIndex"})
+
 
 async def run(context: Context) -> bytes:
     arguments = context.arguments()
-    arguments.value(context.name)
     matches = compile_match(arguments.document("filter", {}))
-    name_only = arguments.boolean("nameOnly", False)
+    name_only = arguments.boolean("nameOnly", False, strict=True)
     size = batch_size(arguments)
-    arguments.ignore("authorizedCollections", "includePendingDrops", "rawData")
+    arguments.boolean("authorizedCollections", False, strict=True)
+    arguments.ignore("includePendingDrops", "rawData")
     arguments.finish()
     with context.reader() as reader:
-        entries = list(_entries(reader.catalog, context.database, context.node.options.oplog_bytes))
+        entries = list(_entries(reader.catalog, context.database, context.node.oplog_size))
     found = [entry for entry in entries if matches(entry)]
     if name_only:
         found = [{"name": entry["name"], "type": entry["type"]} for entry in found]
@@ -31,28 +35,34 @@ async def run(context: Context) -> bytes:
 
 
 def _entries(catalog: Catalog, database: str, oplog_size: int) -> Iterator[dict[str, Any]]:
-    collections = {collection.name: collection for collection in catalog.collections(database)}
-    views = {view.name: view for view in catalog.views(database)}
-    for name in sorted({*collections, *views}):
-        yield _view(views[name]) if name in views else _collection(collections[name], oplog_size)
+    for collection in catalog.collections(database):
+        yield _collection(collection, oplog_size)
+        if collection.is_timeseries:
+            yield _timeseries(collection)
+    for view in catalog.views(database):
+        yield _view(view)
 
 
 def _collection(collection: Collection, oplog_size: int) -> dict[str, Any]:
     options = dict(collection.options)
     if collection.ns == OPLOG_NS:
         options = {"capped": True, "size": Int64(oplog_size), "autoIndexId": False}
-    if collection.is_timeseries:
-        # The clustered index of the buckets is internal, and no option that the user gave.
-        del options["clusteredIndex"]
     entry: dict[str, Any] = {
         "name": collection.name,
-        "type": "timeseries" if collection.is_timeseries else "collection",
+        "type": "collection",
         "options": options,
         "info": {"readOnly": False, "uuid": Binary(collection.uuid, 4)},
     }
     if collection.id_index is not None:
         entry["idIndex"] = dict(collection.id_index.spec)
     return entry
+
+
+def _timeseries(collection: Collection) -> dict[str, Any]:
+    """The view on the buckets, with the options that the user gave."""
+    options = {name: value for name, value in collection.options.items() if name not in _OF_BUCKETS}
+    name = collection.shown_name
+    return {"name": name, "type": "timeseries", "options": options, "info": {"readOnly": False}}
 
 
 def _view(view: View) -> dict[str, Any]:
@@ -62,10 +72,19 @@ def _view(view: View) -> dict[str, Any]:
     return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 
 
+_FIELDS = command(
+    {
+        "filter": OBJECT, "cursor": CURSOR, "nameOnly": FLAG, "authorizedCollections": FLAG,
+        "includePendingDrops": LOOSE_FLAG, "rawData": FLAG,
+    },
+    since={"rawData": LATER},
+)  # fmt: skip
+
 COMMAND = Command(
     "listCollections",
     run,
     help="List the collections and views of a database.",
+    fields=_FIELDS,
     is_read=True,
     same_on_router=True,
 )

@@ -7,11 +7,15 @@ from bson import Int64
 
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import FLAG, LOOSE_FLAG, OBJECT
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.statistics import collection_statistics
 from tailrace.query.match import compile_match
 
 _MEGABYTE = 1024 * 1024
+_ALWAYS = ("admin",)
+"""A replica set has its own documents there from the start."""
 
 
 async def run(context: Context) -> dict[str, Any]:
@@ -21,20 +25,19 @@ async def run(context: Context) -> dict[str, Any]:
 def list_databases(context: Context, entry_of: Callable[[Reader, str], dict[str, Any]]) -> dict[str, Any]:
     """The reply with all databases that match the filter; ``entry_of`` builds the document of one."""
     arguments = context.arguments()
-    arguments.value(context.name)
     matches = compile_match(arguments.document("filter", {}))
     name_only = arguments.boolean("nameOnly", False)
-    arguments.ignore("authorizedDatabases")
+    arguments.boolean("authorizedDatabases", False, strict=True)
     arguments.finish()
     with context.reader() as reader:
-        if name_only:
-            entries: list[dict[str, Any]] = [{"name": name} for name in reader.catalog.databases()]
-        else:
-            entries = [entry_of(reader, name) for name in reader.catalog.databases()]
+        names = sorted({*reader.catalog.databases(), *_ALWAYS})
+        entries: list[dict[str, Any]] = [
+            {"name": name} if name_only else entry_of(reader, name) for name in names
+        ]
     found = [entry for entry in entries if matches(entry)]
     if name_only:
         return {"databases": found}
-    total = sum(entry["sizeOnDisk"] for entry in found)
+    total = sum(int(entry["sizeOnDisk"]) for entry in found)
     return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total // _MEGABYTE)}
 
 
@@ -47,6 +50,13 @@ def _entry(reader: Reader, database: str) -> dict[str, Any]:
     return {"name": database, "sizeOnDisk": Int64(size), "empty": False}
 
 
+_FIELDS = command({"filter": OBJECT, "nameOnly": LOOSE_FLAG, "authorizedDatabases": FLAG})
+
 COMMAND = Command(
-    "listDatabases", run, help="List the databases and their sizes.", admin_only=True, is_read=True
+    "listDatabases",
+    run,
+    help="List the databases and their sizes.",
+    fields=_FIELDS,
+    admin_only=True,
+    is_read=True,
 )

@@ -1,7 +1,7 @@
 """`listIndexes`: list the indexes of a collection."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from bson import Binary
 
@@ -10,23 +10,26 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import CURSOR, LATER, command
+from tailrace.mongod.server.dispatch.kinds import COLLECTION_OR_UUID, FLAG, LOOSE_FLAG
 from tailrace.mongod.server.reads.listing import batch_size, listing_reply
 from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.ddl.listed_index import listed_spec
 from tailrace.mongod.store.ddl.lookup import existing_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import shown_spec
 
+_OF_CLUSTERED: Final = ("expireAfterSeconds", "collation")
+
 
 async def run(context: Context) -> bytes:
-
     arguments = context.arguments()
-    arguments.value(context.name)
     size = batch_size(arguments)
     arguments.ignore("includeBuildUUIDs", "includeIndexBuildInfo", "isTimeseriesNamespace", "rawData")
     arguments.finish()
     with context.reader() as reader:
         collection = _collection(context, reader.catalog)
     specs = [encode(spec) for spec in _specs(collection)]
-    return listing_reply(context, collection.ns, specs, size)
+    return listing_reply(context, f"{collection.database}.{collection.shown_name}", specs, size)
 
 
 def _collection(context: Context, catalog: Catalog) -> Collection:
@@ -42,11 +45,25 @@ def _collection(context: Context, catalog: Catalog) -> Collection:
 def _specs(collection: Collection) -> Iterator[dict[str, Any]]:
     clustered = collection.options.get("clusteredIndex")
     if isinstance(clustered, Mapping):
-        yield {**clustered, "clustered": True}
+        shown = {name: collection.options[name] for name in _OF_CLUSTERED if name in collection.options}
+        yield listed_spec({**clustered, **shown, "clustered": True})
     for index in collection.indexes:
-        yield shown_spec(index)
+        yield listed_spec(shown_spec(collection, index))
 
+
+_FIELDS = command(
+    {
+        "listIndexes": COLLECTION_OR_UUID, "cursor": CURSOR, "includeBuildUUIDs": LOOSE_FLAG,
+        "includeIndexBuildInfo": LOOSE_FLAG, "isTimeseriesNamespace": FLAG, "rawData": FLAG,
+    },
+    since={"rawData": LATER},
+)  # fmt: skip
 
 COMMAND = Command(
-    "listIndexes", run, help="List the indexes of a collection.", is_read=True, same_on_router=True
+    "listIndexes",
+    run,
+    help="List the indexes of a collection.",
+    fields=_FIELDS,
+    is_read=True,
+    same_on_router=True,
 )

@@ -4,10 +4,18 @@ from typing import Any
 
 from bson import Binary
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
-from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, namespace_argument
+from tailrace.mongod.server.dispatch.common_arguments import (
+    collection_uuid,
+    namespace_argument,
+    target_argument,
+)
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import COLLECTION, FLAG, TEXT, UUID, Kind
 from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.ddl.rename import rename_collection
@@ -16,10 +24,11 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 async def run(context: MemberContext) -> dict[str, Any]:
     arguments = context.arguments()
+    context.collection_name()  # refuses other types
     source = namespace_argument(arguments, context.name)
-    target = namespace_argument(arguments, "to")
+    target = target_argument(arguments, "to")
     drop_target = read_drop_target(arguments)
-    stay_temp = arguments.boolean("stayTemp", False)
+    stay_temp = arguments.boolean("stayTemp", False, strict=True)
     expected = collection_uuid(arguments)
     arguments.finish()
 
@@ -34,9 +43,26 @@ async def run(context: MemberContext) -> dict[str, Any]:
 def read_drop_target(arguments: Arguments) -> bool | bytes:
     """`dropTarget`: whether an existing collection may be dropped, or its UUID."""
     value = arguments.value("dropTarget", None)
+    arguments.refuse_null("dropTarget", "[bool, binData]")
     if isinstance(value, Binary) and value.subtype == 4:
         return bytes(value)
-    return arguments.boolean("dropTarget", False)
+    if isinstance(value, bytes):
+        raise CommandError(ErrorCode.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
+    return arguments.boolean("dropTarget", False, strict=True)
 
 
-COMMAND = Command("renameCollection", run, help="Rename a collection.", admin_only=True, is_write=True)
+_DROP_TARGET = Kind(
+    lambda value: isinstance(value, bool | bytes), "[bool, binData]", null_code=ErrorCode.TypeMismatch
+)
+_FIELDS = command(
+    {
+        "renameCollection": COLLECTION, "to": TEXT, "dropTarget": _DROP_TARGET, "stayTemp": FLAG,
+        "collectionUUID": UUID,
+    },
+    required=("to",),
+    late=True,
+)  # fmt: skip
+
+COMMAND = Command(
+    "renameCollection", run, help="Rename a collection.", fields=_FIELDS, admin_only=True, is_write=True
+)

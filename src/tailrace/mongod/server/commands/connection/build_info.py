@@ -7,6 +7,7 @@ from tailrace import __version__
 from tailrace.bson.raw import MAX_USER_SIZE
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.emulation.version import GIT_VERSION
 
 
@@ -35,10 +36,14 @@ async def run(context: Context) -> Reply:
     }
 
 
+_FIELDS = old_command({})
+
 COMMAND = Command(
     "buildInfo",
     run,
     help="Show the version of this server.",
+    fields=_FIELDS,
+    has_no_session=True,
     aliases=("buildinfo",),
     is_always_allowed=True,
     same_on_router=True,

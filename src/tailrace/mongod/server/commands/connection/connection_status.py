@@ -4,6 +4,8 @@ from typing import Any
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import LOOSE_FLAG
 
 
 async def run(context: Context) -> Reply:
@@ -16,6 +18,13 @@ async def run(context: Context) -> Reply:
     return {"authInfo": info}
 
 
+_FIELDS = command({"showPrivileges": LOOSE_FLAG})
+
 COMMAND = Command(
-    "connectionStatus", run, help="Show who is authenticated on this connection.", same_on_router=True
+    "connectionStatus",
+    run,
+    help="Show who is authenticated on this connection.",
+    fields=_FIELDS,
+    has_no_session=True,
+    same_on_router=True,
 )

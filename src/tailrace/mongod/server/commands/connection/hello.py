@@ -16,6 +16,21 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import Fields, old_command
+from tailrace.mongod.server.dispatch.kinds import (
+    FLAG,
+    GIVEN_OBJECT,
+    LONG,
+    LOOSE_FLAG,
+    NUMBER,
+    OBJECT_ID,
+    TEXT,
+    Kind,
+    array_of,
+    at_least,
+    is_given,
+    struct,
+)  # fmt: skip
 from tailrace.mongod.server.emulation.release import CONNECTION_IDS, STREAMING_HELLO
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION
@@ -34,11 +49,6 @@ async def run(context: Context) -> Reply:
     compressors = arguments.array("compression", None)
     knows_hello = arguments.boolean("helloOk", False)
     known, max_await_ms = _awaited(context, arguments)
-    arguments.ignore(
-        "loadBalanced", "backpressure", "speculativeAuthenticate", "saslSupportedMechs", "internalClient",
-        "hostInfo", "hangUpOnStepDown", "forShell", "shardingTaskExecutor",
-    )  # fmt: skip
-    arguments.finish()
     replication = context.node.replication
     if metadata is not None:
         context.client.set_metadata(metadata)
@@ -48,9 +58,9 @@ async def run(context: Context) -> Reply:
             raise CommandError(ErrorCode.ShutdownInProgress, "the server is shutting down")
     reply = _describe(context, knows_hello=knows_hello)
     if compressors is not None:
-        names = [name for name in compressors if type(name) is str]
+        names = [name for name in compressors if is_given(name)]
         if agreed := negotiate(names, COMPRESSORS):
-            reply["compression"] = agreed
+            reply = {"compression": agreed, **reply}
     if known is not None:
         context.repeat({"topologyVersion": reply["topologyVersion"]})
     return reply
@@ -71,14 +81,7 @@ def _known_topology(arguments: Arguments) -> tuple[ObjectId, int] | None:
     fields = arguments.nested("topologyVersion")
     if fields is None:
         return None
-    process_id = fields.value("processId")
-    if not isinstance(process_id, ObjectId):
-        raise fields.wrong_type("processId", process_id, "objectId")
-    counter = fields.value("counter")
-    if not isinstance(counter, Int64):
-        raise fields.wrong_type("counter", counter, "long")
-    fields.finish()
-    return process_id, int(counter)
+    return fields.value("processId"), int(fields.value("counter"))
 
 
 def _check_awaitable(context: Context, known: tuple[ObjectId, int] | None, max_await_ms: int | None) -> None:
@@ -166,10 +169,31 @@ def _last_write(cluster_time: int, date: int, term: int) -> dict[str, Any]:
     }
 
 
+_USER = Kind(
+    lambda value: type(value) is str or isinstance(value, dict),
+    "[string, object]",
+    null_code=ErrorCode.TypeMismatch,
+)
+_FIELDS: Final = old_command(
+    {
+        "client": GIVEN_OBJECT, "compression": array_of(TEXT), "helloOk": LOOSE_FLAG, "forShell": LOOSE_FLAG,
+        "hangUpOnStepDown": LOOSE_FLAG, "loadBalanced": FLAG, "hostInfo": TEXT, "saslSupportedMechs": _USER,
+        "internalClient": struct(
+            Fields({"minWireVersion": NUMBER, "maxWireVersion": NUMBER}, required=("maxWireVersion",))
+        ),
+        "topologyVersion": struct(
+            Fields({"processId": OBJECT_ID, "counter": LONG}, required=("processId", "counter"))
+        ),
+        "maxAwaitTimeMS": at_least(0),
+    }
+)  # fmt: skip
+
 COMMAND = Command(
     "hello",
     run,
     help="Describe this server; with a topology version, wait until it changes.",
+    fields=_FIELDS,
+    has_no_session=True,
     aliases=("isMaster", "ismaster"),
     is_always_allowed=True,
     same_on_router=True,

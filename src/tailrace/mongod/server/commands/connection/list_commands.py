@@ -3,6 +3,7 @@
 from tailrace.mongod.server.dispatch.api_versions import API_VERSION_1
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
 
 
 async def run(context: Context) -> Reply:
@@ -24,4 +25,8 @@ def _described(command: Command) -> dict[str, object]:
     }
 
 
-COMMAND = Command("listCommands", run, help="List all commands.", same_on_router=True)
+_FIELDS = old_command({})
+
+COMMAND = Command(
+    "listCommands", run, help="List all commands.", fields=_FIELDS, has_no_session=True, same_on_router=True
+)

@@ -2,6 +2,7 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
 
 
 async def run(context: Context) -> Reply:
@@ -9,4 +10,8 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("logout", run, help="End the authentication of this connection.", same_on_router=True)
+_FIELDS = command({})
+
+COMMAND = Command(
+    "logout", run, help="End the authentication of this connection.", fields=_FIELDS, same_on_router=True
+)

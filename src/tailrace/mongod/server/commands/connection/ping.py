@@ -2,6 +2,7 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
 
 
 async def run(context: Context) -> Reply:
@@ -9,6 +10,14 @@ async def run(context: Context) -> Reply:
     return {}
 
 
+_FIELDS = command({})
+
 COMMAND = Command(
-    "ping", run, help="Check that the server answers.", is_always_allowed=True, same_on_router=True
+    "ping",
+    run,
+    help="Check that the server answers.",
+    fields=_FIELDS,
+    has_no_session=True,
+    is_always_allowed=True,
+    same_on_router=True,
 )

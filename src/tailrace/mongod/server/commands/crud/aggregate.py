@@ -6,9 +6,9 @@ from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggr
 from tailrace.mongod.server.reads.batches import cursor_reply
 from tailrace.mongod.server.reads.cursors import CursorBatch
 from tailrace.mongod.server.reads.explain import QUERY_PLANNER, explain_aggregate
-from tailrace.mongod.server.reads.opening import open_cursor
+from tailrace.mongod.server.reads.opening import open_cursor, shown_time
 from tailrace.mongod.server.reads.read_state import ReadState
-from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
+from tailrace.mongod.server.reads.requests.aggregate_request import AGGREGATE_FIELDS, AggregateRequest
 from tailrace.mongod.server.reads.requests.stable_api import check_pipeline_is_stable
 from tailrace.mongod.server.reads.requests.variables import read_variables
 from tailrace.mongod.server.streams.change_streams import is_change_stream, open_change_stream
@@ -17,9 +17,8 @@ from tailrace.mongod.server.streams.stream_place import check_whole_deployment
 
 async def run(context: Context) -> Reply:
     """Open a cursor and return its first batch, or write the results (`$out`, `$merge`)."""
-    pipeline = context.command.get("pipeline")
-    if isinstance(pipeline, list) and is_change_stream(pipeline):
-        return await open_change_stream(context, pipeline)
+    if is_change_stream(context.command.get("pipeline")):
+        return await open_change_stream(context)
     arguments = context.arguments()
     check_whole_deployment(context.node, arguments)
     request = AggregateRequest.parse(arguments)
@@ -38,15 +37,17 @@ async def run(context: Context) -> Reply:
         with state.batch():
             planned = plan(state)
             await planned.write(context, state)
+        shown = shown_time(state)
     finally:
         state.close()
-    return cursor_reply("firstBatch", CursorBatch([]), 0, planned.ns)
+    return cursor_reply("firstBatch", CursorBatch([]), 0, planned.ns, **shown)
 
 
 COMMAND = Command(
     "aggregate",
     run,
     help="Run a pipeline on a collection, or watch changes.",
+    fields=AGGREGATE_FIELDS,
     is_read=True,
     in_transaction=True,
     same_on_router=True,

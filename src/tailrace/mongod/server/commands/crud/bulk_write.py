@@ -12,12 +12,12 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
-from tailrace.mongod.server.reads.listing import batch_size, listing_reply
+from tailrace.mongod.server.reads.listing import batch_size, results_reply
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_retryable
-from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_update
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_hint, read_update
 from tailrace.mongod.server.writes.unit import run_write
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
@@ -47,7 +47,7 @@ async def run(context: MemberContext) -> Reply:
     if is_retryable(context) and any(_is_multi(operation) for operation in operations):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
     result = await run_write(context, lambda unit: run_bulk(unit, context, spec))
-    cursor = listing_reply(context, _NAMESPACE, result.replies, size)
+    cursor = results_reply(context, _NAMESPACE, result.replies, size)
     sums: dict[str, Any] = result.summary()
     if result.retried:
         sums["retriedStmtIds"] = result.retried
@@ -104,7 +104,7 @@ def _read_delete(arguments: Arguments, _raw: bytes) -> DeleteSpec:
         query=arguments.document("filter"),
         multi=arguments.boolean("multi", False),
         collation=arguments.document("collation", None),
-        hint=arguments.value("hint", None),
+        hint=read_hint(arguments),
     )
     arguments.ignore("sampleId")
     return spec

@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.opening import count_index_use
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.reading import plan_find
-from tailrace.mongod.server.reads.requests.count_request import CountRequest
+from tailrace.mongod.server.reads.requests.count_request import COUNT_FIELDS, CountRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
 from tailrace.query.expressions.numbers.number_types import int32_or_int64
 
@@ -41,5 +41,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "count", run, help="Count the documents that match a filter.", is_read=True, same_on_router=True
+    "count",
+    run,
+    help="Count the documents that match a filter.",
+    fields=COUNT_FIELDS,
+    is_read=True,
+    same_on_router=True,
 )

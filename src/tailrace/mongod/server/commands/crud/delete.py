@@ -5,12 +5,14 @@ from typing import Any, Final
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN, Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.kinds import as_number
+from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.writes.batch import Batch
-from tailrace.mongod.server.writes.retries import is_retryable
-from tailrace.mongod.server.writes.specs import DeleteSpec
+from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
+from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
@@ -18,29 +20,32 @@ _PATH: Final = "delete.deletes"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw)) for raw in context.documents("deletes")]
+    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("deletes")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    arguments.ignore("deletes")
-    arguments.finish()
-    if is_retryable(context) and any(spec.multi for spec in specs):
-        raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with limit=0")
     return await run_write(context, lambda unit: _delete(unit, batch, specs))
 
 
-def read_statement(fields: dict[str, Any]) -> DeleteSpec:
+def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> DeleteSpec:
     """Read a statement."""
-    arguments = Arguments(_PATH, fields)
+    arguments = Arguments.checked(_PATH, fields, DELETE_STATEMENT, release)
     query = arguments.document("q")
-    limit = arguments.number("limit")
-    collation = arguments.document("collation", None)
-    hint = arguments.value("hint", None)
-    arguments.ignore("sampleId")
-    arguments.finish()
+    limit = _limit(arguments)
+    collation = arguments.collation()
+    hint = read_hint(arguments)
     if limit not in (0, 1):
         reason = f"The limit field in delete objects must be 0 or 1. Got {limit}"
         raise CommandError(ErrorCode.FailedToParse, reason)
     return DeleteSpec(query, limit == 0, collation, hint)
+
+
+def _limit(arguments: Arguments) -> int | float:
+    """The limit; what is no number counts as 0."""
+    value = arguments.given("limit")
+    if value is NOT_GIVEN:
+        reason = f"BSON field '{_PATH}.limit' is missing but a required field"
+        raise CommandError(ErrorCode.IDLFailedToParse, reason)
+    return as_number(value) or 0
 
 
 def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
@@ -59,6 +64,7 @@ COMMAND = Command(
     "delete",
     run,
     help="Delete documents of a collection.",
+    fields=DELETE_FIELDS,
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,

@@ -9,11 +9,13 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import OBJECT, TEXT, is_text_or_symbol, is_uuid
 from tailrace.mongod.server.reads.explain import VERBOSITIES, explain_aggregate, explain_find
-from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
-from tailrace.mongod.server.reads.requests.count_request import CountRequest
-from tailrace.mongod.server.reads.requests.distinct_request import DistinctRequest
-from tailrace.mongod.server.reads.requests.find_request import FindRequest
+from tailrace.mongod.server.reads.requests.aggregate_request import AGGREGATE_FIELDS, AggregateRequest
+from tailrace.mongod.server.reads.requests.count_request import COUNT_FIELDS, CountRequest
+from tailrace.mongod.server.reads.requests.distinct_request import DISTINCT_FIELDS, DistinctRequest
+from tailrace.mongod.server.reads.requests.find_request import FIND_FIELDS, FindRequest
 from tailrace.mongod.server.streams.change_streams import is_change_stream, open_change_stream
 from tailrace.mongod.server.streams.stream_place import check_whole_deployment
 
@@ -35,35 +37,39 @@ async def run(context: Context) -> Reply:
     if "$db" in inner and inner["$db"] != context.database:
         reason = f"Mismatched $db in explain command. Expected {context.database} but got {inner['$db']}"
         raise CommandError(ErrorCode.InvalidNamespace, reason)
+    if not (is_text_or_symbol(inner[name]) or is_uuid(inner[name]) or name == "aggregate"):
+        raise CommandError(ErrorCode.InvalidNamespace, f"collection name has invalid type: {name}")
     return await explained(context, inner, verbosity)
 
 
 async def _find(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
-    request = FindRequest.parse(Arguments("find", inner))
+    request = FindRequest.parse(Arguments.checked("find", inner, FIND_FIELDS, context.node.release))
     return await explain_find(context, inner["find"], request, verbosity)
 
 
 async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
-    pipeline = inner.get("pipeline")
-    if isinstance(pipeline, list) and is_change_stream(pipeline):
+    if is_change_stream(inner.get("pipeline")):
+        AGGREGATE_FIELDS.check("aggregate", inner, context.node.release)
         stream = copy.copy(context)
         stream.name = "aggregate"
-        stream.command = {**inner, "explain": True}
-        return await open_change_stream(stream, pipeline)
-    arguments = Arguments("aggregate", inner)
+        stream.command = inner
+        return await open_change_stream(stream, is_explained=True)
+    arguments = Arguments.checked("aggregate", inner, AGGREGATE_FIELDS, context.node.release)
     check_whole_deployment(context.node, arguments)
     request = AggregateRequest.parse(arguments, is_explained=True)
     return await explain_aggregate(context, request, verbosity)
 
 
 async def _count(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
-    request = CountRequest.parse(Arguments("count", inner))
+    request = CountRequest.parse(Arguments.checked("count", inner, COUNT_FIELDS, context.node.release))
     stage = {"stage": "RECORD_STORE_FAST_COUNT" if request.is_fast else "COUNT"}
     return await explain_find(context, inner["count"], request.find, verbosity, stage)
 
 
 async def _distinct(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
-    request = DistinctRequest.parse(Arguments("distinct", inner))
+    request = DistinctRequest.parse(
+        Arguments.checked("distinct", inner, DISTINCT_FIELDS, context.node.release)
+    )
     return await explain_find(context, inner["distinct"], request.find, verbosity)
 
 
@@ -119,4 +125,8 @@ _EXPLAINED: Final[dict[str, _Explained]] = {
     "findandmodify": _find_and_modify,
 }
 
-COMMAND = Command("explain", run, help="Show how a command would be run.", is_read=True, same_on_router=True)
+_FIELDS = command({"explain": OBJECT, "verbosity": TEXT}, required=("explain",))
+
+COMMAND = Command(
+    "explain", run, help="Show how a command would be run.", fields=_FIELDS, is_read=True, same_on_router=True
+)

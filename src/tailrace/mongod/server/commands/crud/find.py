@@ -5,7 +5,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.opening import open_cursor
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.reading import PlannedFind, plan_find
-from tailrace.mongod.server.reads.requests.find_request import FindRequest
+from tailrace.mongod.server.reads.requests.find_request import FIND_FIELDS, FindRequest
 from tailrace.mongod.server.reads.requests.stable_api import check_find_is_stable
 from tailrace.mongod.server.reads.requests.variables import read_variables
 
@@ -31,6 +31,7 @@ COMMAND = Command(
     "find",
     run,
     help="Find the documents that match a filter.",
+    fields=FIND_FIELDS,
     is_read=True,
     in_transaction=True,
     same_on_router=True,

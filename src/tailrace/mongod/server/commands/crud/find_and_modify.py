@@ -10,10 +10,13 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, find_and_modify
+from tailrace.mongod.server.writes.batch import ends_command
+from tailrace.mongod.server.writes.fields import FIND_AND_MODIFY_FIELDS
+from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, Modified, find_and_modify
 from tailrace.mongod.server.writes.namespaces import Namespace
-from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
+from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_array_filters, read_hint
 from tailrace.mongod.server.writes.unit import run_write
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 
 async def run(context: MemberContext) -> Reply:
@@ -22,14 +25,9 @@ async def run(context: MemberContext) -> Reply:
     name = context.collection_name()
     namespace = Namespace(context.database, name, collection_uuid(arguments))
     spec = read_change(arguments)
-    arguments.ignore(
-        context.name,
-        "encryptionInformation",
-        "sampleId",
-        "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
-    )
-    arguments.finish()
-    modified = await run_write(context, lambda unit: find_and_modify(unit, context, namespace, spec))
+    modified = await run_write(context, lambda unit: _modify(unit, context, namespace, spec))
+    if isinstance(modified, CommandError):
+        raise modified
     if modified.value is None:
         value = rawbson.element(rawbson.NULL, b"value", b"")
     else:
@@ -39,17 +37,31 @@ async def run(context: MemberContext) -> Reply:
     return rawbson.document(facts, value, rawbson.body(encode(retried)))
 
 
+def _modify(
+    unit: UnitOfWork, context: MemberContext, namespace: Namespace, spec: FindAndModifySpec
+) -> Modified | CommandError:
+    """Execute the command; an upsert that fails leaves the collection that it has created."""
+    is_missing = unit.catalog.collection(str(namespace)) is None
+    try:
+        return find_and_modify(unit, context, namespace, spec)
+    except CommandError as error:
+        is_created = is_missing and unit.catalog.collection(str(namespace)) is not None
+        if not is_created or ends_command(error):
+            raise
+        return error
+
+
 def read_change(arguments: Arguments) -> FindAndModifySpec:
     """Read the arguments."""
     removes = arguments.boolean("remove", False)
     update = arguments.value("update", None)
     upserts = arguments.boolean("upsert", False)
     returns_new = arguments.boolean("new", False)
-    array_filters = arguments.array("arrayFilters", None)
+    array_filters = read_array_filters(arguments)
     _check(removes, update, upserts, returns_new, array_filters)
     query = arguments.document("query", {})
-    collation = arguments.document("collation", None)
-    hint = arguments.value("hint", None)
+    collation = arguments.collation()
+    hint = read_hint(arguments)
     sort = arguments.document("sort", None)
     change: UpdateSpec | DeleteSpec
     if removes:
@@ -102,6 +114,7 @@ COMMAND = Command(
     "findAndModify",
     run,
     help="Change or remove one document and return it.",
+    fields=FIND_AND_MODIFY_FIELDS,
     aliases=("findandmodify",),
     is_write=True,
     in_transaction=True,

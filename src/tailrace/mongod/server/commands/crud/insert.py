@@ -6,6 +6,7 @@ from typing import Any
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.fields import INSERT_FIELDS
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
@@ -14,8 +15,6 @@ async def run(context: MemberContext) -> Reply:
     documents = context.documents("documents")
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(documents))
-    arguments.ignore("documents")
-    arguments.finish()
     return await run_write(context, lambda unit: _insert(unit, batch, documents))
 
 
@@ -36,6 +35,7 @@ COMMAND = Command(
     "insert",
     run,
     help="Insert documents into a collection.",
+    fields=INSERT_FIELDS,
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,

@@ -3,13 +3,12 @@
 from typing import Any, Final
 
 from tailrace.bson.documents import decode
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.writes.batch import Batch
-from tailrace.mongod.server.writes.retries import is_retryable
+from tailrace.mongod.server.writes.fields import UPDATE_FIELDS, UPDATE_STATEMENT
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.unit_of_work import UnitOfWork
@@ -18,22 +17,16 @@ _PATH: Final = "update.updates"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw)) for raw in context.documents("updates")]
+    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("updates")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    arguments.ignore("updates")
-    arguments.finish()
-    if is_retryable(context) and any(spec.multi for spec in specs):
-        raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
     return await run_write(context, lambda unit: _update(unit, batch, specs))
 
 
-def read_statement(fields: dict[str, Any]) -> UpdateSpec:
+def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> UpdateSpec:
     """Read a statement."""
-    arguments = Arguments(_PATH, fields)
-    spec = read_update(arguments, query="q", update="u", constants="c")
-    arguments.finish()
-    return spec
+    arguments = Arguments.checked(_PATH, fields, UPDATE_STATEMENT, release)
+    return read_update(arguments, query="q", update="u", constants="c")
 
 
 def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str, Any]:
@@ -50,17 +43,20 @@ def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str
             upserted.append({"index": index, "_id": outcome.upserted_id})
 
     errors = batch.run(specs, execute)
-    reply: dict[str, Any] = {"n": matched + len(upserted)}
+    reply = batch.reply({"n": matched + len(upserted)}, errors, runner)
+    if runner.is_unacknowledged:
+        return {**reply, "nModified": 0}
     if upserted:
         reply["upserted"] = upserted
     reply["nModified"] = modified
-    return batch.reply(reply, errors, runner)
+    return reply
 
 
 COMMAND = Command(
     "update",
     run,
     help="Update documents of a collection.",
+    fields=UPDATE_FIELDS,
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,

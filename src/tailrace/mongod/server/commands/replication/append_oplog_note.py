@@ -5,6 +5,8 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, in_words
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import GIVEN_OBJECT, GIVEN_TIMESTAMP
 from tailrace.mongod.server.replica_set.no_ops import write_no_op
 
 
@@ -28,4 +30,17 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("appendOplogNote", run, help="Write a note into the oplog.", admin_only=True, is_write=True)
+_FIELDS = old_command(
+    {"data": GIVEN_OBJECT, "maxClusterTime": GIVEN_TIMESTAMP},
+    required=("data",),
+    missing_code=ErrorCode.NoSuchKey,
+)
+
+COMMAND = Command(
+    "appendOplogNote",
+    run,
+    help="Write a note into the oplog.",
+    fields=_FIELDS,
+    admin_only=True,
+    is_write=True,
+)

@@ -2,6 +2,8 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import GIVEN_LOOSE_FLAG
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set, configuration
 
 
@@ -15,4 +17,8 @@ async def run(context: MemberContext) -> Reply:
     return {**reply, "commitmentStatus": True} if show_status else reply
 
 
-COMMAND = Command("replSetGetConfig", run, help="Show the set's configuration.", admin_only=True)
+_FIELDS = old_command({"commitmentStatus": GIVEN_LOOSE_FLAG, "$_internalIncludeNewlyAdded": GIVEN_LOOSE_FLAG})
+
+COMMAND = Command(
+    "replSetGetConfig", run, help="Show the set's configuration.", fields=_FIELDS, admin_only=True
+)

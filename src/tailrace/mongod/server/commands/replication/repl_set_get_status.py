@@ -8,6 +8,9 @@ from bson import DatetimeMS, Int64
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.fields import old_command
+from tailrace.mongod.server.dispatch.kinds import GIVEN_LOOSE_FLAG
+from tailrace.mongod.server.emulation.release import WRITTEN_TIMES
 from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION, check_replica_set
 
 if TYPE_CHECKING:
@@ -29,6 +32,11 @@ async def run(context: MemberContext) -> Reply:
     majority = count // 2 + 1
     position = {"ts": to_timestamp(node.last_write_time()), "t": Int64(replication.term)}
     date = DatetimeMS(node.last_write_date())
+    elected_at = DatetimeMS(int(replication.elected_at * 1000))
+    before_election = {
+        "ts": to_timestamp(int(replication.elected_at) << 32 | 1),
+        "t": Int64(replication.term - 1 or -1),
+    }
     return {
         "set": replication.set_name,
         "date": DatetimeMS(node.wall.milliseconds()),
@@ -46,22 +54,31 @@ async def run(context: MemberContext) -> Reply:
             "readConcernMajorityOpTime": position,
             "appliedOpTime": position,
             "durableOpTime": position,
-            "writtenOpTime": position,
+            **_if_written({"writtenOpTime": position}, node),
             "lastAppliedWallTime": date,
             "lastDurableWallTime": date,
-            "lastWrittenWallTime": date,
+            **_if_written({"lastWrittenWallTime": date}, node),
         },
         "lastStableRecoveryTimestamp": position["ts"],
         "electionCandidateMetrics": {
             "lastElectionReason": "electionTimeout",
-            "lastElectionDate": DatetimeMS(int(replication.elected_at * 1000)),
+            "lastElectionDate": elected_at,
             "electionTerm": Int64(replication.term),
+            "lastCommittedOpTimeAtElection": before_election,
+            "lastSeenOpTimeAtElection": before_election,
             "numVotesNeeded": majority,
             "priorityAtElection": 1.0,
             "electionTimeoutMillis": Int64(10000),
+            "newTermStartDate": elected_at,
+            "wMajorityWriteAvailabilityDate": elected_at,
         },
         "members": [_member(node, number, position, date) for number in range(count)],
     }
+
+
+def _if_written(fields: dict[str, Any], node: "Member") -> dict[str, Any]:
+    """Fields on entries that are written but not applied, for releases that distinguish the two."""
+    return fields if node.release.has(WRITTEN_TIMES) else {}
 
 
 def _sync_source(node: "Member", member: "Member") -> dict[str, Any]:
@@ -86,11 +103,10 @@ def _member(node: "Member", number: int, position: dict[str, Any], date: Datetim
         "uptime": 0 if is_lost else int(time.monotonic() - described.started),
         "optime": position,
         "optimeDate": date,
-        "optimeWritten": position,
-        "optimeWrittenDate": date,
+        **_if_written({"optimeWritten": position, "optimeWrittenDate": date}, node),
         "lastAppliedWallTime": date,
         "lastDurableWallTime": date,
-        "lastWrittenWallTime": date,
+        **_if_written({"lastWrittenWallTime": date}, node),
         **_sync_source(node, described),
         "infoMessage": "",
     }
@@ -106,4 +122,6 @@ def _member(node: "Member", number: int, position: dict[str, Any], date: Datetim
     return member | {"lastHeartbeatMessage": ""}
 
 
-COMMAND = Command("replSetGetStatus", run, help="Show the state of the set.", admin_only=True)
+_FIELDS = old_command({"initialSync": GIVEN_LOOSE_FLAG})
+
+COMMAND = Command("replSetGetStatus", run, help="Show the state of the set.", fields=_FIELDS, admin_only=True)

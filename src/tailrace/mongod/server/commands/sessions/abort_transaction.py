@@ -4,6 +4,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import OBJECT
 
 
 async def run(context: Context) -> Reply:
@@ -16,10 +18,13 @@ async def run(context: Context) -> Reply:
     return {}
 
 
+_FIELDS = command({"recoveryToken": OBJECT})
+
 COMMAND = Command(
     "abortTransaction",
     run,
     help="Abort a transaction.",
+    fields=_FIELDS,
     admin_only=True,
     is_write=True,
     in_transaction=True,

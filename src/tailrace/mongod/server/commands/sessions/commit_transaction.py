@@ -5,6 +5,9 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import command
+from tailrace.mongod.server.dispatch.kinds import OBJECT, TIMESTAMP
+from tailrace.mongod.server.emulation.write_fault import WriteFault
 
 
 async def run(context: Context) -> Reply:
@@ -16,16 +19,22 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     if context.transaction is None:
         raise CommandError(ErrorCode.CommandFailed, "commitTransaction must be run within a transaction")
+    fault = WriteFault.of(context)
+    if fault is not None:
+        fault.before_commit()
     await context.node.transactions.commit(
         context.transaction, None if commit_time is None else from_timestamp(commit_time)
     )
     return {}
 
 
+_FIELDS = command({"recoveryToken": OBJECT, "commitTimestamp": TIMESTAMP})
+
 COMMAND = Command(
     "commitTransaction",
     run,
     help="Commit a transaction.",
+    fields=_FIELDS,
     admin_only=True,
     is_write=True,
     in_transaction=True,

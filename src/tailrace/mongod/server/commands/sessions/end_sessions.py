@@ -2,6 +2,8 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import SESSION_ID, command
+from tailrace.mongod.server.dispatch.kinds import array_of, struct
 from tailrace.mongod.server.sessions.session_ids import session_ids
 
 
@@ -12,6 +14,13 @@ async def run(context: Context) -> Reply:
     return {}
 
 
+_FIELDS = command({"endSessions": array_of(struct(SESSION_ID))}, required=("endSessions",))
+
 COMMAND = Command(
-    "endSessions", run, help="End logical sessions.", is_always_allowed=True, same_on_router=True
+    "endSessions",
+    run,
+    help="End logical sessions.",
+    fields=_FIELDS,
+    is_always_allowed=True,
+    same_on_router=True,
 )

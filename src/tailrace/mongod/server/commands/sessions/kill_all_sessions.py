@@ -1,29 +1,36 @@
 """`killAllSessions`: kill all sessions, or those of some users."""
 
-from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import Fields, old_command
+from tailrace.mongod.server.dispatch.kinds import TEXT, array_of, is_given, struct
 from tailrace.mongod.server.sessions.session_ids import kill_session
 
 
 async def run(context: Context) -> Reply:
     """Without authentication sessions have no users: naming users kills none, naming none kills all."""
     arguments = context.arguments()
-    users = arguments.array(context.name)
-    arguments.finish()
-    for user in users:
-        fields = Arguments(context.name, user if isinstance(user, dict) else {})
-        if not isinstance(user, dict):
-            raise arguments.wrong_type(context.name, user, "object")
-        fields.text("user")
-        fields.text("db")
-        fields.finish()
+    users = [user for user in arguments.array(context.name) if is_given(user)]
+    if users:
+        name = f"{users[0]['user']}@{users[0]['db']}"
+        raise CommandError(ErrorCode.UserNotFound, f"Could not find user {name}")
     if not users:
         for session in context.node.sessions:
             kill_session(context, session.lsid)
     return {}
 
 
+_USER = Fields({"user": TEXT, "db": TEXT}, required=("user", "db"))
+_FIELDS = old_command({"killAllSessions": array_of(struct(_USER))}, required=("killAllSessions",))
+
 COMMAND = Command(
-    "killAllSessions", run, help="Kill all logical sessions.", admin_only=False, same_on_router=True
+    "killAllSessions",
+    run,
+    help="Kill all logical sessions.",
+    fields=_FIELDS,
+    ignores_transactions=True,
+    admin_only=False,
+    same_on_router=True,
 )

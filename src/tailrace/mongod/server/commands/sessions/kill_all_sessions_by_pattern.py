@@ -4,6 +4,8 @@ from tailrace.bson.documents import decode
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import FULL_SESSION_ID, Fields, old_command
+from tailrace.mongod.server.dispatch.kinds import ARRAY, DIGEST, array_of, is_given, struct
 from tailrace.mongod.server.sessions.session_ids import kill_session
 from tailrace.mongod.server.sessions.sessions import Session, parse_session_id
 
@@ -11,11 +13,7 @@ from tailrace.mongod.server.sessions.sessions import Session, parse_session_id
 async def run(context: Context) -> Reply:
     """Without patterns all sessions are killed."""
     arguments = context.arguments()
-    patterns = arguments.array(context.name)
-    arguments.finish()
-    for pattern in patterns:
-        if not isinstance(pattern, dict):
-            raise arguments.wrong_type(context.name, pattern, "object")
+    patterns = [pattern for pattern in arguments.array(context.name) if is_given(pattern)]
     checked = [_Pattern(pattern) for pattern in patterns]
     for session in context.node.sessions:
         if not checked or any(pattern.matches(session) for pattern in checked):
@@ -40,6 +38,16 @@ class _Pattern:
         return self._user is None or decode(session.lsid)["uid"] == self._user
 
 
+_PATTERN = Fields({"lsid": struct(FULL_SESSION_ID), "uid": DIGEST, "users": ARRAY, "roles": ARRAY})
+_FIELDS = old_command(
+    {"killAllSessionsByPattern": array_of(struct(_PATTERN))}, required=("killAllSessionsByPattern",)
+)
+
 COMMAND = Command(
-    "killAllSessionsByPattern", run, help="Kill logical sessions by pattern.", same_on_router=True
+    "killAllSessionsByPattern",
+    run,
+    help="Kill logical sessions by pattern.",
+    fields=_FIELDS,
+    ignores_transactions=True,
+    same_on_router=True,
 )

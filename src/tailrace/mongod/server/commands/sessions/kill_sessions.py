@@ -2,6 +2,8 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import SESSION_ID, old_command
+from tailrace.mongod.server.dispatch.kinds import array_of, struct
 from tailrace.mongod.server.sessions.session_ids import kill_session, session_ids
 
 
@@ -13,4 +15,13 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("killSessions", run, help="Kill logical sessions.", same_on_router=True)
+_FIELDS = old_command({"killSessions": array_of(struct(SESSION_ID))}, required=("killSessions",))
+
+COMMAND = Command(
+    "killSessions",
+    run,
+    help="Kill logical sessions.",
+    fields=_FIELDS,
+    ignores_transactions=True,
+    same_on_router=True,
+)

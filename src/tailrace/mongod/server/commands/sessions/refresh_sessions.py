@@ -2,6 +2,8 @@
 
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import SESSION_ID, command
+from tailrace.mongod.server.dispatch.kinds import array_of, struct
 from tailrace.mongod.server.sessions.session_ids import session_ids
 
 
@@ -12,4 +14,8 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-COMMAND = Command("refreshSessions", run, help="Keep logical sessions alive.", same_on_router=True)
+_FIELDS = command({"refreshSessions": array_of(struct(SESSION_ID))}, required=("refreshSessions",))
+
+COMMAND = Command(
+    "refreshSessions", run, help="Keep logical sessions alive.", fields=_FIELDS, same_on_router=True
+)

@@ -3,6 +3,7 @@
 from tailrace.bson.documents import decode
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.sessions.sessions import new_session_id
 
 
@@ -13,4 +14,6 @@ async def run(context: Context) -> Reply:
     return {"id": {"id": decode(session.lsid)["id"]}, "timeoutMinutes": sessions.timeout_minutes}
 
 
-COMMAND = Command("startSession", run, help="Start a logical session.", same_on_router=True)
+_FIELDS = old_command({})
+
+COMMAND = Command("startSession", run, help="Start a logical session.", fields=_FIELDS, same_on_router=True)

@@ -255,6 +255,11 @@ class IndexScan(AccessPath):
         self._has_arrays = _array_finder([path for path, _ in index.key])
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether it reads only a part of the index."""
+        return bool(self._bounds)
+
+    @property
     def index_used(self) -> Index | None:
         return self.index
 

@@ -1,15 +1,18 @@
 """Choose the access path of a query.
 
 There are no trial runs and no cache: a look-up by `_id` is best, then the index whose first fields have the
-tightest bounds, then one that makes a sort unnecessary, then a scan. The choice affects only speed:
-conditions that an index cannot decide are checked on the documents.
+tightest bounds, then one that makes a sort unnecessary, then one with any bounds (`wide_conditions`), then a
+scan. The choice affects speed, and the order of results without a sort; conditions that an index cannot
+decide are checked on the documents.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tailrace.bson.compare import compare, type_bracket
 from tailrace.bson.documents import encode_value
+from tailrace.bson.repeated import repeated_field
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.reads.access.access_paths import (
@@ -33,17 +36,21 @@ from tailrace.mongod.server.reads.access.intervals import (
 )
 from tailrace.mongod.server.reads.access.key_bounds import key_bounds
 from tailrace.mongod.server.reads.access.record_bounds import record_bounds
+from tailrace.mongod.server.reads.access.wide_conditions import one_of, widely_bounded_paths
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.indexes.index_keys import is_descending
 from tailrace.mongod.store.reader import Reader
 from tailrace.query.collation import Collation
+from tailrace.query.expressions.numbers.number_types import real
+from tailrace.query.expressions.operands import is_number
 from tailrace.query.match import compile_match
 from tailrace.query.match.conditions import Condition
 from tailrace.query.match.scope import is_operator_document
-from tailrace.query.sorting import Ordering
+from tailrace.query.sorting import Ordering, whole_direction
 
 NATURAL: Final = "$natural"
+_RANGES: Final = frozenset({"$lt", "$lte", "$gt", "$gte"})
 _MOST_RANGES: Final = 1000
 
 
@@ -77,11 +84,13 @@ def choose_read(
 def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> AccessPath:
     """The best path to the stored documents of a query."""
     conditions = comparisons_of(wanted.query)
+    for path, condition in one_of(wanted.query):
+        conditions.setdefault(path, []).append(condition)
     direction = _natural_direction(wanted)
     index = None if direction is not None else hinted_index(collection, wanted.hint)
     if index is not None:
         return _hinted_scan(reader, collection, index, wanted, conditions)
-    if wanted.min_key is not None or wanted.max_key is not None:
+    if wanted.min_key or wanted.max_key:
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
     scan = _scan(collection, wanted, conditions, direction)
     if direction is not None or isinstance(scan, NoAccess):
@@ -98,7 +107,22 @@ def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> Acc
         and (candidate.bounds or (candidate.serves_sort and not scan.is_ordered))
     ]
     best = max(candidates, key=lambda candidate: candidate.score, default=None)
+    if best is None:
+        best = _widely_bounded(reader, collection, wanted, conditions)
     return scan if best is None else best.scan(collection, wanted)
+
+
+def _widely_bounded(
+    reader: Reader, collection: Collection, wanted: Wanted, conditions: Mapping[str, list[Condition]]
+) -> "_Candidate | None":
+    """An index without useful bounds that a mongod would read nevertheless, in its order."""
+    paths = widely_bounded_paths(wanted.query)
+    for index in collection.indexes:
+        if next(iter(index.key))[0] in paths and not index.spec.get("sparse"):
+            candidate = _Candidate.of(reader, index, wanted, conditions)
+            if candidate is not None and candidate.keys.has_strings:
+                return candidate
+    return None
 
 
 def hinted_index(collection: Collection, hint: Any) -> Index | None:
@@ -106,7 +130,7 @@ def hinted_index(collection: Collection, hint: Any) -> Index | None:
     if hint is None:
         return None
     for index in collection.indexes:
-        if not index.spec.get("hidden") and (index.name == hint or list(index.key) == _fields(hint)):
+        if not index.spec.get("hidden") and (index.name == hint or _describes(hint, index)):
             return index
     if collection.is_clustered:
         spec = collection.options["clusteredIndex"]
@@ -120,22 +144,29 @@ def hinted_index(collection: Collection, hint: Any) -> Index | None:
     raise CommandError(ErrorCode.BadValue, reason)
 
 
-def _fields(hint: Any) -> list[tuple[str, Any]]:
-    return list(hint.items()) if isinstance(hint, Mapping) else []
+def _describes(hint: Any, index: Index) -> bool:
+    """Whether a hint is the key pattern of an index; numbers of all types are equal, booleans are none."""
+    key = list(index.key)
+    if not isinstance(hint, Mapping) or len(hint) != len(key) or repeated_field(hint) is not None:
+        return False
+    return all(
+        name == path and compare(given, direction) == 0
+        for (name, given), (path, direction) in zip(hint.items(), key, strict=True)
+    )
 
 
 def check_hint(hint: Any) -> None:
     """Refuse an invalid hint, even if the collection does not exist."""
     if hint is not None and not isinstance(hint, str | Mapping):
         raise CommandError(ErrorCode.FailedToParse, "Hint must be a string or an object")
-    if isinstance(hint, Mapping) and NATURAL in hint and (len(hint) > 1 or hint[NATURAL] not in (1, -1)):
-        raise CommandError(ErrorCode.BadValue, "$natural hint must be 1 or -1, and stand alone")
+    if isinstance(hint, Mapping) and NATURAL in hint and (len(hint) > 1 or not is_number(hint[NATURAL])):
+        raise CommandError(ErrorCode.BadValue, "$natural hint must be a number, and stand alone")
 
 
 def _natural_direction(wanted: Wanted) -> int | None:
     for spec in (wanted.sort, wanted.hint):
         if isinstance(spec, Mapping) and NATURAL in spec:
-            return -1 if spec[NATURAL] < 0 else 1
+            return -1 if real(spec[NATURAL]) < 0 else 1
     return None
 
 
@@ -152,7 +183,7 @@ def _scan(
         first = next(iter(wanted.sort), None)
         if first == bounds.path and direction is None and wanted.collation is None:
             is_ordered = len(wanted.sort) == 1
-            reverse = is_ordered and wanted.sort[first] < 0
+            reverse = is_ordered and whole_direction(wanted.sort[first]) < 0
     kind = CappedScan if collection.is_capped or collection.table == "oplog" else CollectionScan
     if bounds is None:
         return kind(collection, reverse=reverse)
@@ -353,7 +384,7 @@ def _order_of(index: Index, fixed: set[str], sort: Mapping[str, Any]) -> bool | 
             if path in fixed:
                 continue
             return None
-        turned = (direction < 0) != is_descending(fields[position][1])
+        turned = (whole_direction(direction) < 0) != is_descending(fields[position][1])
         if is_backward is not None and turned != is_backward:
             return None
         is_backward = turned
@@ -361,6 +392,21 @@ def _order_of(index: Index, fixed: set[str], sort: Mapping[str, Any]) -> bool | 
         if path == "_id":
             break  # no two documents are equal up to here
     return bool(is_backward)
+
+
+def _is_within(given: Condition, wanted: Condition) -> bool:
+    """Whether a condition is the wanted one, or a narrower range in the same direction."""
+    if given == wanted:
+        return True
+    (name, value), (wanted_name, limit) = given, wanted
+    if name[:3] != wanted_name[:3] or name not in _RANGES or wanted_name not in _RANGES:
+        return False
+    if type_bracket(value) != type_bracket(limit):
+        return False
+    order = compare(value, limit)
+    if order == 0:
+        return name == wanted_name or not name.endswith("e")
+    return order < 0 if name in ("$lt", "$lte") else order > 0
 
 
 def _implies(
@@ -372,7 +418,7 @@ def _implies(
             return False
         wanted = list(condition.items()) if is_operator_document(condition) else [("$eq", condition)]
         given = conditions.get(path, [])
-        if all(condition in given for condition in wanted):
+        if all(any(_is_within(one, condition) for one in given) for condition in wanted):
             continue
         values = [value for operator, value in given if operator == "$eq"]
         holds = compile_match({"value": condition}, collation=collation)

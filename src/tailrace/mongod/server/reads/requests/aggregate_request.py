@@ -7,12 +7,63 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
+from tailrace.mongod.server.dispatch.fields import (
+    CONSTANTS,
+    CURSOR_FIELDS,
+    ENCRYPTION,
+    LATER,
+    Fields,
+    command,
+)
+from tailrace.mongod.server.dispatch.kinds import (
+    ARRAY,
+    FLAG,
+    GIVEN_ARRAY,
+    GIVEN_FLAG,
+    GIVEN_OBJECT,
+    HINT,
+    INT,
+    LOOSE_FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    UUID,
+    Kind,
+    at_least,
+    given_struct,
+    struct,
+)  # fmt: skip
 from tailrace.mongod.server.reads.access.planner import check_hint
-from tailrace.query.expressions.operands import is_string
+from tailrace.mongod.server.reads.requests.find_request import hint_argument
+from tailrace.query.expressions.numbers.number_types import integral_value
+from tailrace.query.expressions.operands import is_number, is_string
 
-_WITHOUT_EFFECT: Final = (
-    "allowDiskUse", "runtimeConstants", "legacyRuntimeConstants", "querySettings", "isMapReduceCommand",
-    "includeQueryStatsMetrics",
+_EXCHANGE: Final = Fields(
+    {
+        "policy": TEXT, "consumers": INT, "orderPreserving": FLAG, "bufferSize": NUMBER, "key": OBJECT,
+        "boundaries": ARRAY, "consumerIds": ARRAY,
+    },
+    required=("policy", "consumers"),
+)  # fmt: skip
+AGGREGATE_FIELDS: Final = command(
+    {
+        "aggregate": Kind(
+            lambda value: type(value) is str or is_number(value),
+            "[string, number]",
+            null_code=ErrorCode.TypeMismatch,
+        ),
+        "pipeline": GIVEN_ARRAY, "explain": GIVEN_FLAG, "allowDiskUse": GIVEN_FLAG,
+        "cursor": given_struct(CURSOR_FIELDS), "bypassDocumentValidation": LOOSE_FLAG, "hint": HINT,
+        "collation": OBJECT, "let": OBJECT, "needsMerge": GIVEN_FLAG, "fromMongos": GIVEN_FLAG,
+        "isMapReduceCommand": GIVEN_FLAG, "runtimeConstants": CONSTANTS, "legacyRuntimeConstants": CONSTANTS,
+        "exchange": struct(_EXCHANGE), "collectionUUID": UUID, "encryptionInformation": ENCRYPTION,
+        "$_requestReshardingResumeToken": GIVEN_FLAG, "$_passthroughToShard": OBJECT, "querySettings": OBJECT,
+        "includeQueryStatsMetrics": FLAG, "rawData": FLAG, "allowPartialResults": FLAG,
+        "maxTimeMS": at_least(0), "readConcern": OBJECT, "$queryOptions": GIVEN_OBJECT,
+    },
+    required=("pipeline",),
+    since=dict.fromkeys(("legacyRuntimeConstants", "querySettings", "includeQueryStatsMetrics"), LATER)
+    | dict.fromkeys(("rawData", "allowPartialResults"), ((7, 0, 0),)),
 )  # fmt: skip
 
 
@@ -53,31 +104,31 @@ class AggregateRequest:
             batch_size=batch_size,
             explain=explain,
             bypasses_validation=arguments.boolean("bypassDocumentValidation", False),
-            hint=arguments.value("hint", None) or None,
-            collation=arguments.document("collation", None),
+            hint=hint_argument(arguments),
+            collation=arguments.collation(),
             let=arguments.document("let", None),
             collection_uuid=collection_uuid(arguments),
             raw_data=arguments.boolean("rawData", False),
         )
-        arguments.ignore(*_WITHOUT_EFFECT)
-        arguments.finish()
         check_hint(request.hint)
         if not has_cursor and not explain:
             raise CommandError(
                 ErrorCode.FailedToParse,
                 "The 'cursor' option is required, except for aggregate with the explain argument",
             )
+        if arguments.boolean("needsMerge", None) is not None and not arguments.has("fromMongos"):
+            raise CommandError(ErrorCode.FailedToParse, "Cannot specify 'needsMerge' without 'fromMongos'")
         return request
 
 
 def _checked_name(named: Any) -> str | None:
     if is_string(named):
         return named
-    if isinstance(named, int | float) and not isinstance(named, bool):
-        if named == 1:
+    if is_number(named):
+        if integral_value(named) == 1:
             return None
         raise CommandError(
-            ErrorCode.BadValue,
+            ErrorCode.FailedToParse,
             "Invalid command format: the 'aggregate' field must specify a collection name or 1",
         )
     raise CommandError(ErrorCode.TypeMismatch, "collection name has invalid type")

@@ -8,11 +8,43 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
+from tailrace.mongod.server.dispatch.fields import BATCH_SIZE, CONSTANTS, LATER, command
+from tailrace.mongod.server.dispatch.kinds import (
+    COLLECTION_OR_UUID,
+    FLAG,
+    GIVEN_FLAG,
+    GIVEN_OBJECT,
+    HINT,
+    NUMBER,
+    OBJECT,
+    UUID,
+    at_least,
+)  # fmt: skip
 from tailrace.mongod.server.reads.access.planner import NATURAL, check_hint
+from tailrace.query.expressions.operands import is_number
 
-_WITHOUT_EFFECT: Final = (
-    "allowDiskUse", "allowPartialResults", "oplogReplay", "readOnce", "term", "runtimeConstants",
-    "legacyRuntimeConstants", "querySettings", "includeQueryStatsMetrics", "isClusterQueryWithoutShardKeyCmd",
+FIND_FIELDS: Final = command(
+    {
+        "find": COLLECTION_OR_UUID, "filter": GIVEN_OBJECT, "sort": GIVEN_OBJECT, "projection": GIVEN_OBJECT,
+        "hint": HINT, "skip": at_least(0), "limit": at_least(0), "batchSize": BATCH_SIZE,
+        "ntoreturn": at_least(0), "singleBatch": GIVEN_FLAG, "max": GIVEN_OBJECT, "min": GIVEN_OBJECT,
+        "returnKey": GIVEN_FLAG, "showRecordId": GIVEN_FLAG, "tailable": GIVEN_FLAG,
+        "oplogReplay": GIVEN_FLAG,
+        "noCursorTimeout": GIVEN_FLAG, "awaitData": GIVEN_FLAG, "allowPartialResults": GIVEN_FLAG,
+        "collation": GIVEN_OBJECT, "allowDiskUse": GIVEN_FLAG, "let": OBJECT, "readOnce": GIVEN_FLAG,
+        "options": OBJECT, "term": NUMBER, "allowSpeculativeMajorityRead": GIVEN_FLAG,
+        "runtimeConstants": CONSTANTS, "legacyRuntimeConstants": CONSTANTS, "collectionUUID": UUID,
+        "rawData": FLAG, "querySettings": OBJECT, "includeQueryStatsMetrics": FLAG,
+        "isClusterQueryWithoutShardKeyCmd": FLAG, "$queryOptions": GIVEN_OBJECT,
+    },
+    since=dict.fromkeys(
+        (
+            "legacyRuntimeConstants", "rawData", "querySettings",
+            "includeQueryStatsMetrics", "isClusterQueryWithoutShardKeyCmd",
+        ),
+        LATER,
+    ),
+    late=True,
 )  # fmt: skip
 
 
@@ -46,7 +78,7 @@ class FindRequest:
             query=arguments.document("filter", {}),
             sort=arguments.document("sort", {}),
             projection=arguments.document("projection", {}),
-            hint=arguments.value("hint", None) or None,
+            hint=hint_argument(arguments),
             skip=arguments.integer("skip", 0, minimum=0),
             limit=arguments.integer("limit", 0, minimum=0),
             batch_size=arguments.integer("batchSize", None, minimum=0),
@@ -58,13 +90,14 @@ class FindRequest:
             tailable=arguments.boolean("tailable", False),
             await_data=arguments.boolean("awaitData", False),
             no_cursor_timeout=arguments.boolean("noCursorTimeout", False),
-            collation=arguments.document("collation", None),
+            collation=arguments.collation(),
             let=arguments.document("let", None),
             collection_uuid=collection_uuid(arguments),
             raw_data=arguments.boolean("rawData", False),
         )
-        arguments.ignore("find", *_WITHOUT_EFFECT)
-        arguments.finish()
+        if arguments.has("ntoreturn"):
+            reason = "the ntoreturn find command parameter is not supported when FCV >= 5.1"
+            raise CommandError(5746102, reason)
         request._check()
         return request
 
@@ -73,8 +106,8 @@ class FindRequest:
         """The find for the documents of a `count` or `distinct`."""
         return cls(
             query=arguments.document("query", {}),
-            hint=arguments.value("hint", None) or None,
-            collation=arguments.document("collation", None),
+            hint=hint_argument(arguments),
+            collation=arguments.collation(),
             collection_uuid=collection_uuid(arguments),
             raw_data=arguments.boolean("rawData", False),
         )
@@ -93,12 +126,16 @@ class FindRequest:
                 raise _bad("cannot use tailable option with the 'singleBatch' option")
 
 
+def hint_argument(arguments: Arguments) -> Any:
+    """A hint; an empty document is none."""
+    hint = arguments.value("hint", None)
+    return None if hint == {} else hint
+
+
 def check_natural_sort(sort: Mapping[str, Any]) -> None:
-    """Refuse `$natural` together with other fields, or with a value other than 1 and -1."""
-    if NATURAL in sort and (len(sort) > 1 or sort[NATURAL] not in (1, -1)):
-        raise _bad(
-            "$natural sort cannot be set to a value other than -1 or 1, nor combined with other fields"
-        )
+    """Refuse `$natural` together with other fields, or with a value that is no number."""
+    if NATURAL in sort and (len(sort) > 1 or not is_number(sort[NATURAL])):
+        raise _bad("$natural sort must be a number, and cannot be combined with other fields")
 
 
 def _bad(reason: str) -> CommandError:

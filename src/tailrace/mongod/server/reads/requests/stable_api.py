@@ -12,8 +12,13 @@ _UNSTABLE_FIND_OPTIONS: Final = (
 )  # fmt: skip
 _UNSTABLE_STAGES: Final = frozenset(
     {
-        "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats", "$search",
-        "$searchMeta", "$vectorSearch", "$listSearchIndexes",
+        "$changeStreamSplitLargeEvent", "$currentOp", "$fill", "$indexStats", "$listCachedAndActiveUsers",
+        "$listCatalog", "$listLocalSessions", "$listSearchIndexes", "$listSessions", "$operationMetrics",
+        "$planCacheStats", "$queryStats", "$search", "$searchMeta", "$vectorSearch",
+        "$_internalAllCollectionStats", "$_internalApplyOplogUpdate", "$_internalBoundedSort",
+        "$_internalComputeGeoNearDistance", "$_internalConvertBucketIndexStats",
+        "$_internalInhibitOptimization", "$_internalShardServerInfo", "$_internalShredDocuments",
+        "$_internalSplitPipeline",
     }
 )  # fmt: skip
 _UNSTABLE_STATISTICS: Final = ("latencyStats", "storageStats", "queryExecStats")

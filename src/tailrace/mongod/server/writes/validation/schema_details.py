@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tailrace.bson.compare import type_name
+from bson import Int64
+
+from tailrace.bson.compare import equal, type_name
 from tailrace.query.match.json_schema import compile_schema
 from tailrace.query.pcre import compile_pattern
 
@@ -30,6 +32,25 @@ _WITH_NEIGHBOURS: Final = {
     "additionalItems": ("items",),
 }
 """Keywords that depend on other keywords of the same schema."""
+_ON_NUMBERS: Final = ("multipleOf", "maximum", "minimum")
+_ON_STRINGS: Final = ("pattern", "maxLength", "minLength")
+_ON_ARRAYS: Final = ("minItems", "maxItems", "uniqueItems", "items", "additionalItems")
+_ON_OBJECTS: Final = (
+    "properties", "additionalProperties", "patternProperties", "required", "minProperties", "maxProperties",
+    "dependencies",
+)  # fmt: skip
+_KINDS: Final = (
+    (_ON_NUMBERS, frozenset({"number", "int", "long", "double", "decimal"})),
+    (_ON_STRINGS, frozenset({"string"})),
+    (_ON_ARRAYS, frozenset({"array"})),
+    (_ON_OBJECTS, frozenset({"object"})),
+)
+"""Keywords on values of some types"""
+_ORDER: Final = (
+    *_ON_NUMBERS, *_ON_STRINGS, *_ON_ARRAYS, *_ON_OBJECTS,
+    "allOf", "anyOf", "oneOf", "not", "enum", "type", "bsonType",
+)  # fmt: skip
+"""The order in which a server shows keywords"""
 _NO_RULE: Final = frozenset(
     {"exclusiveMinimum", "exclusiveMaximum", "title", "description", "encryptMetadata"}
 )
@@ -43,10 +64,23 @@ def schema_details(schema: Mapping[str, Any], value: Any) -> list[dict[str, Any]
     [{'operatorName': 'required', 'specifiedAs': {'required': ['a', 'b']}, 'missingProperties': ['b']}]
     """
     return [
-        _details(name, argument, schema, value)
-        for name, argument in schema.items()
-        if name not in _NO_RULE and not _holds(name, argument, schema, value)
+        _details(name, schema[name], schema, value)
+        for name in sorted(schema, key=_place)
+        if name not in _NO_RULE and _applies(name, schema) and not _holds(name, schema[name], schema, value)
     ]
+
+
+def _place(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+def _applies(name: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a keyword has an effect: one on other types than the schema allows has none."""
+    declared = schema.get("bsonType", schema.get("type"))
+    kinds = next((kinds for names, kinds in _KINDS if name in names), None)
+    if declared is None or kinds is None:
+        return True
+    return not kinds.isdisjoint([declared] if isinstance(declared, str) else declared)
 
 
 def _holds(name: str, argument: Any, schema: Mapping[str, Any], value: Any) -> bool:
@@ -73,6 +107,14 @@ def _details(name: str, argument: Any, schema: Mapping[str, Any], value: Any) ->
         return _combination(name, argument, value)
     if name == "items":
         return _items(argument, value)
+    if name == "not":
+        return {"operatorName": name, "reason": _REASONS[name]}
+    if name == "dependencies":
+        return {"operatorName": name, "failingDependencies": _failing_dependencies(argument, value)}
+    if name == "patternProperties":
+        return {"operatorName": name, "details": _pattern_properties(argument, value)}
+    if isinstance(argument, Mapping) and name in ("additionalProperties", "additionalItems"):
+        return _first_additional(name, argument, schema, value)
     details: dict[str, Any] = {"operatorName": name, "specifiedAs": {name: argument}}
     for neighbour in ("exclusiveMinimum", "exclusiveMaximum"):
         if neighbour in schema and neighbour in _WITH_NEIGHBOURS.get(name, ()):
@@ -84,14 +126,39 @@ def _details(name: str, argument: Any, schema: Mapping[str, Any], value: Any) ->
     if name in ("minProperties", "maxProperties"):
         reason = "specified number of properties was not satisfied"
         return {**details, "reason": reason, "numberOfProperties": len(value)}
-    if name == "dependencies":
-        return {**details, "failingDependencies": _failing_dependencies(argument, value)}
-    if name == "patternProperties":
-        return {"operatorName": name, "propertiesNotSatisfied": _pattern_properties(argument, value)}
+    if name == "additionalItems":
+        return {
+            **details,
+            "reason": "found additional items",
+            "additionalItems": value[len(schema["items"]) :],
+        }
     details |= {"reason": _REASONS.get(name, "schema did not match"), "consideredValue": value}
     if name in ("type", "bsonType"):
         details["consideredType"] = type_name(value)
+    elif name in ("minItems", "maxItems"):
+        details["numberOfItems"] = len(value)
+    elif name == "uniqueItems":
+        details["duplicatedValue"] = next(
+            item for index, item in enumerate(value) if any(equal(item, other) for other in value[:index])
+        )
     return details
+
+
+def _first_additional(
+    name: str, argument: Mapping[str, Any], schema: Mapping[str, Any], value: Any
+) -> dict[str, Any]:
+    """The first property or item that is additional and does not fit its schema."""
+    if name == "additionalProperties":
+        place: Any = _additional(argument, schema, value)[0]
+        shown = {
+            "reason": "at least one additional property did not match the subschema",
+            "failingProperty": place,
+        }
+    else:
+        fits, start = compile_schema(argument), len(schema["items"])
+        place = next(index for index in range(start, len(value)) if not fits(value[index]))
+        shown = {"reason": "At least one additional item did not match the sub-schema", "itemIndex": place}
+    return {"operatorName": name, **shown, "details": schema_details(argument, value[place])}
 
 
 def _property(name: str, schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
@@ -109,7 +176,7 @@ def _properties(schemas: Mapping[str, Any], value: Mapping[str, Any]) -> list[di
 
 def _pattern_properties(schemas: Mapping[str, Any], value: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
-        {**_property(name, schema, value[name]), "regexMatched": pattern}
+        {"propertyName": name, "regexMatched": pattern, "details": schema_details(schema, value[name])}
         for pattern, schema in schemas.items()
         for name in value
         if compile_pattern(pattern, "").search(name) and not compile_schema(schema)(value[name])
@@ -159,12 +226,16 @@ def _combination(name: str, schemas: list[Mapping[str, Any]], value: Any) -> dic
 
 def _items(argument: Any, value: list[Any]) -> dict[str, Any]:
     schemas = [argument] * len(value) if isinstance(argument, Mapping) else argument
-    for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
-        if not compile_schema(schema)(item):
-            return {
-                "operatorName": "items",
-                "reason": "At least one item did not match the sub-schema",
-                "itemIndex": index,
-                "details": schema_details(schema, item),
-            }
-    return {"operatorName": "items"}
+    failed: list[dict[str, Any]] = [
+        {"itemIndex": index, "details": schema_details(schema, item)}
+        for index, (schema, item) in enumerate(zip(schemas, value, strict=False))
+        if not compile_schema(schema)(item)
+    ]
+    if not isinstance(argument, Mapping):
+        numbered = [{**details, "itemIndex": Int64(details["itemIndex"])} for details in failed]
+        return {"operatorName": "items", "details": numbered}
+    return {
+        "operatorName": "items",
+        "reason": "At least one item did not match the sub-schema",
+        **failed[0],
+    }

@@ -37,7 +37,8 @@ class Validator:
         ``variables`` are those that its expressions can use with `$$`.
         """
         rules = collection.options.get("validator")
-        if not rules or collection.options.get("validationLevel") == "off":
+        # The validator of a time series is for its buckets, which are made here.
+        if not rules or collection.is_timeseries or collection.options.get("validationLevel") == "off":
             return None
         return cls(collection, rules, log, variables)
 

@@ -1,0 +1,1 @@
+"""The user's first `$match`, rewritten onto oplog entries."""

@@ -1,0 +1,1 @@
+"""Zones: which shards may own which ranges."""

@@ -1,0 +1,1 @@
+"""What tools and drivers ask about a server."""

@@ -1,0 +1,1 @@
+"""Plan caches and index filters."""

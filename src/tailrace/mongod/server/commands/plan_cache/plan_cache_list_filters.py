@@ -1,0 +1,13 @@
+"""`planCacheListFilters`: show the index filters of a collection."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import MemberContext
+
+
+async def run(context: MemberContext) -> Reply:
+    name = context.collection_name()
+    collection = context.node.store.catalog.collection(f"{context.database}.{name}")
+    return {"filters": [] if collection is None else context.node.index_filters.of(collection.uuid)}
+
+
+COMMAND = Command("planCacheListFilters", run, help="Show the index filters of a collection.")

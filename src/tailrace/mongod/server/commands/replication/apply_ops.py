@@ -1,0 +1,93 @@
+"""`applyOps`: apply operations as the oplog has them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tailrace.bson.compare import type_name
+from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.server.dispatch.arguments import Arguments
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.apply_ops.operations import check_operations
+from tailrace.mongod.server.writes.apply_ops.run import Application, OperationFailedError, Options
+from tailrace.query.match import compile_match
+
+_MODES: Final = ("InitialSync", "Recovering", "Secondary", "ApplyOps")
+_NO_OBJECT: Final = 10065
+
+
+async def run(context: MemberContext) -> Reply:
+    """The reply counts the operations that were tried, the one that failed included."""
+    check_operations(context.command[context.name])
+    arguments = context.arguments()
+    options, conditions = _options(arguments)
+    for condition in conditions:
+        failure = _failed_condition(context, condition)
+        if failure is not None:
+            return failure
+    try:
+        results = await Application(context, context.database, context.command, options).run()
+    except OperationFailedError as failed:
+        error = failed.error
+        return {
+            "applied": len(failed.results),
+            "code": error.code,
+            "codeName": error.code_name,
+            "errmsg": error.message,
+            "results": failed.results,
+            "ok": 0.0,
+            **error.details,
+        }
+    return {"applied": len(results), "results": results}
+
+
+def _options(arguments: Arguments) -> tuple[Options, Sequence[dict[str, Any]]]:
+    mode = arguments.value("oplogApplicationMode", "ApplyOps")
+    if type(mode) is not str:
+        reason = f'"oplogApplicationMode" had the wrong type. Expected string, found {type_name(mode)}'
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    if mode not in _MODES:
+        raise CommandError(ErrorCode.FailedToParse, f"Invalid oplog application mode provided: {mode}")
+    conditions = arguments.array("preCondition", [])
+    for number, condition in enumerate(conditions):
+        if not isinstance(condition, dict):
+            raise arguments.wrong_type(f"preCondition.{number}", condition, "object")
+    options = Options(
+        allow_atomic=arguments.boolean("allowAtomic", True, strict=True),
+        always_upsert=arguments.boolean("alwaysUpsert", True, strict=True),
+        bypasses_validation=arguments.boolean("bypassDocumentValidation", False),
+    )
+    return options, conditions
+
+
+def _failed_condition(context: MemberContext, condition: dict[str, Any]) -> Reply | None:
+    """The reply if a document is not as it must be."""
+    ns = condition.get("ns")
+    if type(ns) is not str:
+        reason = f"ns in preCondition must be a string, but found type: {type_name(ns)}"
+        raise CommandError(ErrorCode.InvalidNamespace, reason)
+    for field in ("q", "res"):
+        if not isinstance(condition.get(field), dict):
+            raise CommandError(_NO_OBJECT, f"invalid parameter: expected an object ({field})")
+    is_wanted, is_right = compile_match(condition["q"]), compile_match(condition["res"])
+    with context.reader() as reader:
+        collection = reader.catalog.collection(ns)
+        if collection is None:
+            raise CommandError(ErrorCode.NamespaceNotFound, f"collection in ns does not exist: {ns}")
+        documents = (decode(raw) for _, raw in reader.records(collection))
+        found: dict[str, Any] = next((document for document in documents if is_wanted(document)), {})
+    if is_right(found):
+        return None
+    return {
+        "got": found,
+        "whatFailed": condition,
+        "ok": 0.0,
+        "errmsg": "preCondition failed",
+        "code": int(ErrorCode.BadValue),
+        "codeName": ErrorCode.BadValue.name,
+    }
+
+
+COMMAND = Command("applyOps", run, help="Apply operations as the oplog has them.", is_write=True)

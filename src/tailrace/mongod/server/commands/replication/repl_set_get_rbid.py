@@ -1,0 +1,12 @@
+"""`replSetGetRBID`: show how often this member has rolled back, counted from one."""
+
+from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.context import MemberContext
+
+
+async def run(_context: MemberContext) -> Reply:
+    """Members share one store, so nothing is ever rolled back."""
+    return {"rbid": 1}
+
+
+COMMAND = Command("replSetGetRBID", run, help="Show the number of rollbacks.", admin_only=True)

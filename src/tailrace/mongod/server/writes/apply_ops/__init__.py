@@ -1,0 +1,1 @@
+"""`applyOps`: apply operations as the oplog has them."""

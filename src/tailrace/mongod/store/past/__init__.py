@@ -1,0 +1,1 @@
+"""Earlier states of the store: what changes leave in the table `undo`, and snapshots that read it."""

@@ -1,0 +1,221 @@
+"""The rights that docs/rights.md grants, on a real server with access control: enough, and each is needed."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from pymongo import MongoClient
+from pyspark.sql import SparkSession
+
+from tailrace.errors import UsageError
+from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark.dataframes import change_stream
+from tailrace.spark.history_job import HistoryJob
+from tests.cli.console import Here
+from tests.oracle.real_server import RealReplicaSet, missing_mongod
+from tests.spark.pipeline_runs import RunningJob, build_all, holds, newest_time, wait_until
+
+Document = dict[str, Any]
+PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
+SECONDS = 120
+
+
+class Guarded:
+    """A real replica set with access control, its administrator, and the users of docs/rights.md."""
+
+    def __init__(self, replica_set: RealReplicaSet, root: MongoClient[Document]) -> None:
+        self._set = replica_set
+        self.root = root
+        shown = re.findall(r"```javascript\ndb\.adminCommand\((.*?)\)\n```", PAGE.read_text(), re.DOTALL)
+        commands = [json.loads(text) for text in shown]
+        self._roles = {
+            found["createRole"]: found["privileges"] for found in commands if "createRole" in found
+        }
+        self._passwords = {found["createUser"]: found["pwd"] for found in commands if "createUser" in found}
+        for command in commands:
+            if "grantPrivilegesToRole" not in command:  # for clusters
+                root.admin.command(command)
+
+    def uri(self, user: str, password: str | None = None) -> str:
+        secret = quote_plus(self._passwords[user] if password is None else password)
+        return self._set.uri.replace("://", f"://{user}:{secret}@")
+
+    @property
+    def uri_without_user(self) -> str:
+        return self._set.uri
+
+    def remove(self, role: str, action: str, place: str) -> None:
+        """Take one action away from a role, on the resource whose description contains ``place``."""
+        privileges = []
+        for privilege in self._roles[role]:
+            is_meant = place in json.dumps(privilege["resource"])
+            actions = [name for name in privilege["actions"] if not is_meant or name != action]
+            if actions:
+                privileges.append({**privilege, "actions": actions})
+        assert privileges != self._roles[role]
+        self.root.admin.command("updateRole", role, privileges=privileges)
+
+    def restore(self) -> None:
+        for role, privileges in self._roles.items():
+            self.root.admin.command("updateRole", role, privileges=privileges)
+
+
+@pytest.fixture(scope="module")
+def real_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    reason = missing_mongod()
+    if reason is not None:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("guarded")
+    key = folder / "key"
+    key.write_text("shared by the members\n")
+    key.chmod(0o400)
+    replica_set = RealReplicaSet(folder, "--auth", "--keyFile", str(key))
+    try:
+        replica_set.start()
+        with replica_set.client() as client:
+            client.admin.command("createUser", "root", pwd="root", roles=["root"])
+        with replica_set.client(username="root", password="root") as root:
+            root.shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+            root.shop.orders.insert_one({"_id": 1, "qty": 1})
+            root.shop.orders.update_one({"_id": 1}, {"$set": {"qty": 2}})
+            with root.start_session() as session, session.start_transaction():
+                root.shop.orders.update_one({"_id": 1}, {"$set": {"qty": 3}}, session=session)
+            yield Guarded(replica_set, root)
+    finally:
+        replica_set.stop()
+
+
+@pytest.fixture
+def guarded(real_guarded: Guarded) -> Iterator[Guarded]:
+    yield real_guarded
+    real_guarded.restore()
+
+
+def quantities(spark: SparkSession, source: str) -> list[tuple[int, ...]]:
+    options = {"fullDocument": "updateLookup", "fullDocumentBeforeChange": "required"}
+    stages = [{"$match": {"operationType": "update"}}]
+    rows = change_stream(spark, source, "shop.orders", options, stages, documentsAs="json").collect()
+    return [
+        tuple(int(json.loads(document)["qty"]["$numberInt"]) for document in found)
+        for found in ((row.fullDocumentBeforeChange, row.fullDocument) for row in rows)
+    ]
+
+
+def test_the_documented_rights_are_enough(
+    guarded: Guarded, spark: SparkSession, here: Here, tmp_path: Path
+) -> None:
+    uri, history = guarded.uri("pipeline"), tmp_path / "history"
+    with DeploymentSource(uri) as source:
+        table = build_all(spark, source, history)
+    images = [image for batch in table.read(0) for image in batch.column("pre_image").to_pylist() if image]
+    assert len(images) == 2
+    # The current document is the same for both updates.
+    assert quantities(spark, uri) == [(1, 3), (2, 3)]
+    entries = spark.read.format("tailrace.oplog").option("uri", uri).load()
+    assert entries.where("op = 'u' and ns = 'shop.orders'").count() == 1
+    first = guarded.root.local["oplog.rs"].find_one({"ns": "shop.orders"})
+    assert first is not None
+    start = json.dumps({"$timestamp": {"t": first["ts"].time, "i": first["ts"].inc}})
+    watched = ("--max", "1", "--start-at-operation-time", start)
+    outcome = here("watch", guarded.uri("watcher"), *watched, "--full-document-before-change", "required")
+    assert outcome.code == 0
+    assert json.loads(outcome.output)["operationType"] == "insert"
+
+
+@pytest.mark.parametrize(
+    ("action", "place", "where"),
+    [("find", "oplog.rs", r"local\.oplog\.rs"), ("replSetGetConfig", "cluster", "the cluster")],
+    ids=["oplog", "config"],
+)
+def test_a_pipeline_without_a_right_is_refused_before_spark_starts(
+    guarded: Guarded, here: Here, tmp_path: Path, action: str, place: str, where: str
+) -> None:
+    guarded.remove("tailracePipeline", action, place)
+    outcome = here("pipeline", "--source", guarded.uri("pipeline"), "--history", tmp_path / "h")
+    assert outcome.code == 2
+    assert re.fullmatch(
+        rf"the user pipeline lacks a right at 127\.0\.0\.1:\d+: {action} on {where}; docs/rights\.md has the "
+        r"commands that grant it \(13 Unauthorized\)",
+        outcome.sentence,
+    )
+    assert not (tmp_path / "h").exists()
+
+
+@pytest.mark.parametrize("action", ["changeStream", "find"])
+@pytest.mark.parametrize("namespace", [[], ["shop"], ["shop.orders"]])
+def test_watch_without_a_right(guarded: Guarded, here: Here, action: str, namespace: list[str]) -> None:
+    guarded.remove("tailraceWatch", action, "collection")
+    outcome = here("watch", guarded.uri("watcher"), *namespace)
+    assert outcome.code == 2
+    place = namespace[0] if namespace else "all databases"
+    assert f": changeStream and find on {place}; docs/rights.md" in outcome.sentence
+    assert "signature" not in outcome.sentence
+
+
+def test_a_wrong_password_and_no_user(guarded: Guarded, here: Here, tmp_path: Path) -> None:
+    pipeline = ["pipeline", "--history", str(tmp_path / "h"), "--source"]
+    for command in (pipeline, ["watch"]):
+        wrong = here(*command, guarded.uri("pipeline", "wrong"))
+        assert wrong.code == 2
+        assert wrong.sentence.endswith("name or the password of the user pipeline (18 AuthenticationFailed)")
+        nobody = here(*command, guarded.uri_without_user)
+        assert nobody.code == 2
+        assert "requires a user; the URI begins with mongodb://NAME:PASSWORD@" in nobody.sentence
+
+
+def test_a_right_that_a_task_misses_ends_the_pipeline_at_once(
+    guarded: Guarded, spark: SparkSession, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    with DeploymentSource(guarded.uri("pipeline")) as source:
+        guarded.remove("tailracePipeline", "find", "system.preimages")
+        with pytest.raises(UsageError, match=r": find on config\.system\.preimages; docs/rights\.md"):
+            HistoryJob(source, PipelineSettings(history, interval=None)).run(spark)
+        guarded.restore()
+        assert build_all(spark, source, history).rows > 0
+
+
+def test_a_right_that_is_taken_away_ends_a_running_pipeline(
+    guarded: Guarded, spark: SparkSession, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    with DeploymentSource(guarded.uri("pipeline")) as source:
+        job = RunningJob(spark, HistoryJob(source, PipelineSettings(history)))
+        job.start()
+        try:
+            assert holds(history, newest_time(guarded.root))
+            guarded.remove("tailracePipeline", "find", "oplog.rs")
+            guarded.root.shop.orders.update_one({"_id": 1}, {"$inc": {"qty": 1}})
+            wait_until(lambda: not job.is_alive())
+        finally:
+            job.end()
+    assert isinstance(job.error, UsageError)
+    assert ": find on local.oplog.rs; docs/rights.md" in str(job.error)
+
+
+def test_a_look_up_without_a_right_is_an_error_of_the_query(guarded: Guarded, spark: SparkSession) -> None:
+    guarded.remove("tailraceLookups", "find", "collection")
+    with pytest.raises(Exception, match=r"find and listCollections on shop\.orders; docs/rights\.md"):
+        quantities(spark, guarded.uri("pipeline"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+def test_the_command_prints_one_sentence_and_no_stack_trace(guarded: Guarded, tmp_path: Path) -> None:
+    guarded.remove("tailracePipeline", "find", "system.preimages")
+    command = [sys.executable, "-m", "tailrace", "pipeline", "--master", "local[2,4]"]
+    command += ["--source", guarded.uri("pipeline"), "--history", str(tmp_path / "history")]
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    assert done.returncode == 2
+    *log, sentence = done.stderr.decode().splitlines()
+    assert sentence.startswith("tailrace: the user pipeline lacks a right at ")
+    assert [json.loads(line)["msg"] for line in log if line.startswith("{")] == ["Starting Spark"]
+    for words in ("Traceback", "Exception", "RawBSONDocument", "signature", "\tat "):
+        assert words not in done.stderr.decode()

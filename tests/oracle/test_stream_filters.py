@@ -1,0 +1,189 @@
+"""Filters that a server moves before other stages, beside the real one: which events need an image.
+
+The streams require images that do not exist. Whether they fail shows whether the filter came first.
+"""
+
+from typing import Final
+from uuid import uuid4
+
+import pytest
+from bson import Binary, Int64, Regex
+
+from tests.oracle.comparison import Document
+from tests.oracle.twins import Recalled, Twins, end_cursors
+
+PIPELINES: Final[list[list[Document]]] = [
+    [{"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": 1}}, {"$set": {"y": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"operationType": "insert"}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": "$operationType"}}, {"$match": {"x": "insert"}}],
+    [{"$project": {"x": "$operationType"}}, {"$match": {"x": "insert"}}],
+    [{"$project": {"operationType": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$project": {"ns": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$project": {"ns": 0}}, {"$match": {"operationType": "insert"}}],
+    [{"$project": {"operationType": 0}}, {"$match": {"operationType": "insert"}}],
+    [{"$unset": "ns"}, {"$match": {"operationType": "insert"}}],
+    [{"$unset": "operationType"}, {"$match": {"operationType": "insert"}}],
+    [{"$replaceRoot": {"newRoot": "$$ROOT"}}, {"$match": {"operationType": "insert"}}],
+    [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"x": 1}]}}, {"$match": {"operationType": "insert"}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": "insert"}}],
+    [{"$redact": "$$KEEP"}, {"$set": {"x": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": 1}}, {"$match": {"operationType": "insert", "x": 1}}],
+    [{"$set": {"x": 1}}, {"$match": {"$and": [{"operationType": "insert"}, {"x": 1}]}}],
+    [{"$set": {"x": 1}}, {"$match": {"$or": [{"operationType": "insert"}, {"x": 2}]}}],
+    [{"$set": {"x": 1}}, {"$match": {"$nor": [{"operationType": "update"}, {"x": 2}]}}],
+    [{"$set": {"x": 1}}, {"$match": {"$expr": {"$eq": ["$operationType", "insert"]}}}],
+    [
+        {"$set": {"x": 1}},
+        {"$match": {"$expr": {"$and": [{"$eq": ["$operationType", "insert"]}, {"$eq": ["$x", 1]}]}}},
+    ],
+    [{"$set": {"x": 1}}, {"$match": {"$expr": {"$eq": ["$$ROOT.operationType", "insert"]}}}],
+    [{"$set": {"ns.x": 1}}, {"$match": {"ns.coll": "zz"}}],
+    [{"$set": {"ns.x": 1}}, {"$match": {"ns": "zz"}}],
+    [{"$set": {"ns": {"x": 1}}}, {"$match": {"ns.coll": "zz"}}],
+    [{"$set": {"ns.coll": 1}}, {"$match": {"ns.db": "zz"}}],
+    [{"$set": {"x": "$ns.coll"}}, {"$match": {"x": "zz"}}],
+    [{"$set": {"x": "$ns"}}, {"$match": {"x.coll": "zz"}}],
+    [{"$project": {"x": "$ns"}}, {"$match": {"x.coll": "zz"}}],
+    [{"$project": {"x": "$ns.coll"}}, {"$match": {"x": "zz"}}],
+    [{"$project": {"x.y": "$operationType"}}, {"$match": {"x.y": "insert"}}],
+    [{"$set": {"x.y": "$operationType"}}, {"$match": {"x.y": "insert"}}],
+    [{"$project": {"ns": 1}}, {"$match": {"ns.coll": "zz"}}],
+    [{"$project": {"ns.coll": 1}}, {"$match": {"ns.coll": "zz"}}],
+    [{"$project": {"ns.coll": 1}}, {"$match": {"ns.db": "zz"}}],
+    [{"$project": {"ns.coll": 1}}, {"$match": {"ns": "zz"}}],
+    [{"$project": {"ns.coll": 0}}, {"$match": {"ns.db": "zz"}}],
+    [{"$project": {"ns.coll": 0}}, {"$match": {"ns": "zz"}}],
+    [{"$set": {"x": 1}}, {"$match": {"missing": {"$exists": True}}}],
+    [{"$set": {"x": 1}}, {"$match": {"operationType": {"$in": ["insert"]}}}],
+    [{"$set": {"x": 1}}, {"$match": {"operationType": {"$not": {"$eq": "update"}}}}],
+    [{"$match": {"fullDocument": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$match": {"fullDocument.a": {"$exists": False}}}, {"$match": {"operationType": "insert"}}],
+    [{"$match": {"$expr": {"$gt": ["$fullDocument", 1]}}}, {"$match": {"operationType": "insert"}}],
+    [{"$_internalInhibitOptimization": {}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": "$$ROOT"}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": {"$divide": [1, 0]}}}, {"$match": {"operationType": "insert"}}],
+    [{"$match": {}}, {"$set": {"x": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$match": {"fullDocumentBeforeChange": None}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"fullDocumentBeforeChange": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$set": {"x": "$fullDocumentBeforeChange"}}, {"$match": {"operationType": "insert"}}],
+    [
+        {"$set": {"x": 1}},
+        {"$match": {"operationType": "insert"}},
+        {"$set": {"y": 1}},
+        {"$match": {"ns.coll": "zz"}},
+    ],
+    [{"$unset": ["x", "y.z"]}, {"$match": {"y": 1}}],
+    [{"$unset": ["x", "y.z"]}, {"$match": {"y.q": 1}}],
+    [{"$set": {"a.b": 1}}, {"$match": {"a.c": 5}}],
+    [{"$set": {"operationType.x": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$addFields": {}}, {"$match": {"operationType": "insert"}}],
+    [{"$match": {"$or": [{"operationType": "insert"}, {"fullDocument": 7}]}}],
+    [{"$match": {"$nor": [{"operationType": "update"}, {"fullDocument": 7}]}}],
+    [{"$match": {"$and": [{"operationType": "insert"}, {"fullDocumentBeforeChange": None}]}}],
+    [
+        {
+            "$match": {
+                "$jsonSchema": {"properties": {"operationType": {"enum": ["insert"]}}, "required": ["zz"]}
+            }
+        }
+    ],
+    [{"$match": {"$expr": {"$eq": ["$operationType", "insert"]}}}],
+    [{"$match": {"$expr": {"$eq": [{"$getField": "operationType"}, "insert"]}}}],
+    [{"$match": {"$comment": "x", "operationType": "insert"}}],
+    [{"$match": {"operationType": {"$type": "int"}}}],
+    [{"$match": {"documentKey": {"$elemMatch": {"a": 1}}}}],
+    [{"$match": {"$alwaysFalse": 1}}],
+    [{"$match": {"$expr": False}}],
+    [{"$match": {"operationType": {"$in": []}}}],
+    [{"$match": {"$nor": [{}]}}],
+    [{"$match": {"$sampleRate": 0.0}}],
+    [{"$match": {"$expr": {"$lt": [{"$rand": {}}, 0]}}}],
+    [{"$project": {"operationType": 1, "_id": 0}}, {"$match": {"operationType": "insert"}}],
+    [{"$project": {"_id": 1}}, {"$match": {"operationType": "insert"}}],
+    [{"$project": {"x": {"$literal": 1}, "operationType": 1}}, {"$match": {"operationType": "insert"}}],
+    [
+        {"$project": {"x": "$operationType", "operationType": 1}},
+        {"$match": {"x": "insert", "operationType": "insert"}},
+    ],
+    [
+        {"$replaceRoot": {"newRoot": {"_id": "$_id", "operationType": "$operationType"}}},
+        {"$match": {"operationType": "insert"}},
+    ],
+    [{"$replaceWith": "$ns"}, {"$match": {"coll": "zz"}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"ns.coll": "zz"}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$ne": "update"}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"$nor": [{"operationType": "update"}]}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$in": ["insert"]}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$regex": "^i"}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"missing": {"$exists": True}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"missing": None}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": Regex("^i")}}],
+    [{"$set": {"x": 1}}, {"$match": {"operationType": Regex("^i")}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"$or": [{"operationType": "insert"}, {"ns.coll": "x"}]}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"$expr": {"$eq": ["$operationType", "insert"]}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$gt": "v"}}}],
+    [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$eq": "insert"}, "x": {"$exists": False}}}],
+    [{"$fill": {"output": {"x": {"value": 1}}}}, {"$match": {"operationType": "insert"}}],
+]
+BEFORE: Final[list[list[Document]]] = [
+    [],
+    [{"$set": {"x": 1}}],
+    [{"$_internalInhibitOptimization": {}}],
+    [{"$redact": "$$KEEP"}],
+    [{"$project": {"ns": 0}}],
+]
+SESSIONS: Final[list[Document]] = [
+    {"txnNumber": {"$exists": False}},
+    {"lsid": None},
+    {"txnNumber": {"$ne": 7}},
+    {"txnNumber": {"$not": {"$gt": 9}}},
+    {"$nor": [{"lsid": {"$exists": True}}, {"fullDocument.a": 5}]},
+    {"$expr": {"$lte": ["$txnNumber", None]}},
+    {"$or": [{"txnNumber": None}, {"operationType": "delete"}]},
+    {"$or": [{"txnNumber": None}, {"unknown": 2}]},
+]
+
+
+@pytest.fixture(scope="module")
+def began(twins: Twins) -> Recalled:
+    twins.run({"create": "d"})
+    before = twins.operation_time("before the changes")
+    session = {"lsid": {"id": Binary.from_uuid(uuid4())}}
+    twins.same(
+        {"insert": "d", "documents": [{"_id": 1, "a": 1}, {"_id": 2}], **session, "txnNumber": Int64(7)}
+    )
+    twins.same({"update": "d", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1, "b": 1}}}]})
+    return before
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"fullDocumentBeforeChange": "required"},
+        {"fullDocument": "required"},
+        {"fullDocument": "required", "fullDocumentBeforeChange": "required"},
+        {"fullDocument": "required", "fullDocumentBeforeChange": "whenAvailable"},
+    ],
+    ids=str,
+)
+def test_events_that_are_filtered_out_need_no_image(twins: Twins, began: Recalled, spec: Document) -> None:
+    compare(twins, began, spec, PIPELINES)
+
+
+def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:
+    compare(
+        twins, began, {}, [[*before, {"$match": condition}] for before in BEFORE for condition in SESSIONS]
+    )
+
+
+def compare(twins: Twins, began: Recalled, spec: Document, pipelines: list[list[Document]]) -> None:
+    different = []
+    for stages in pipelines:
+        stream = {"$changeStream": {**spec, "startAtOperationTime": began}}
+        pair = twins.run({"aggregate": "d", "pipeline": [stream, *stages], "cursor": {}})
+        end_cursors(twins, pair)
+        if pair.differences:
+            different.append(f"{stages}: {pair.differences[0]}")
+    assert not different, "\n".join(different)
