@@ -8,12 +8,14 @@ READY  := $(VENV)/.ready
 NODE   := .node
 # The tests start some programs hundreds of times: keep their compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
+# What a target needs is prepared side by side: installing waits for the network most of the time.
+MAKEFLAGS += --jobs=4
 # More than cores: tests of servers and of Spark wait as often as they work.
 TESTERS ?= 4
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients java mongod run serve tour test test-slow test-icu oracle mutants check bench clean
+.PHONY: clients java mongod lint run serve tour test test-slow test-icu oracle mutants check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -25,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 $(NODE)/.ready: tests/clients/package.json
 	@mkdir -p $(NODE) && cp $< $(NODE)/package.json
 	@for attempt in 1 2; do npm install --prefix $(NODE) --no-audit --no-fund --no-package-lock --ignore-scripts \
-		--silent --fetch-retries 1 --fetch-retry-maxtimeout 5000 && touch $@ && exit; done; \
+		--silent --fetch-retries 1 --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 && touch $@ && exit; done; \
 		echo "SKIPPED: the Node.js driver and mongosh could not be installed; their tests do not run"
 
 clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
@@ -45,16 +47,15 @@ serve: $(READY) ## a replica set that runs until it is interrupted
 tour: $(READY) ## replay a sample oplog
 	$(BIN)/python -m examples.replay_tour
 
-check: $(READY) ## lint, types and the fast tests
+lint: $(READY) ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: $(READY) $(NODE)/.ready java mongod ## what CI runs
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+test: lint $(NODE)/.ready java mongod ## what CI runs
 	$(BIN)/pytest -m "not slow" -n $(TESTERS) --dist worksteal
 
 test-slow: $(READY) java ## long property runs
