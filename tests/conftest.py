@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tailrace.pipeline.java import missing_java
@@ -13,6 +14,10 @@ from tests.cli.console import Here
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+# On a busy machine any example may take long.
+hypothesis.settings.register_profile("tailrace", deadline=None)
+hypothesis.settings.load_profile("tailrace")
 
 _LONG = (
     "tests/laws/test_spark_once.py",

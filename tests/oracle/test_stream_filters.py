@@ -127,6 +127,45 @@ PIPELINES: Final[list[list[Document]]] = [
     [{"$redact": "$$KEEP"}, {"$match": {"operationType": {"$eq": "insert"}, "x": {"$exists": False}}}],
     [{"$fill": {"output": {"x": {"value": 1}}}}, {"$match": {"operationType": "insert"}}],
 ]
+_TYPE_OF_TIME: Final = {"$type": {"$cond": [{"$literal": "t0"}, "$clusterTime", "$fullDocument.rows"]}}
+CONSTANTS: Final[list[list[Document]]] = [
+    [{"$match": {"$nor": [{"$expr": _TYPE_OF_TIME}, {"fullDocument.a": 7}]}}],
+    [{"$match": {"$expr": {"$and": [False, "$fullDocument.x"]}}}],
+    [{"$match": {"$expr": {"$and": [True, {"$eq": ["$operationType", "a"]}, "$fullDocument.x"]}}}],
+    [{"$match": {"$expr": {"$or": [False, "$nothing"]}}}],
+    [{"$match": {"$or": [{"$expr": False}, {"fullDocument.x": 1}]}}],
+    [{"$match": {"$nor": [{"$expr": True}, {"fullDocument.x": 1}]}}],
+    [{"$match": {"$nor": [{"$expr": {"$isNumber": {"$add": [1, 2]}}}, {"fullDocument.x": 1}]}}],
+    [{"$match": {"$expr": {"$eq": [{"$ifNull": ["a", "$fullDocument.x"]}, "$operationType"]}}}],
+    [{"$match": {"$expr": {"$eq": [{"$ifNull": [None, "$fullDocument.x"]}, "$operationType"]}}}],
+    [{"$match": {"$expr": {"$eq": ["$operationType", {"$concat": ["in", "sert"]}]}}}],
+    [{"$match": {"$expr": {"$switch": {"branches": [{"case": True, "then": "$nothing"}], "default": "$x"}}}}],
+    [
+        {
+            "$match": {
+                "$expr": {"$switch": {"branches": [{"case": False, "then": "$x"}], "default": "$nothing"}}
+            }
+        }
+    ],
+    [{"$match": {"$expr": {"$let": {"vars": {"a": "$fullDocument.x"}, "in": 0}}}}],
+    [{"$match": {"$expr": {"$cond": [{"$regexMatch": {"input": "a", "regex": "a"}}, 0, "$fullDocument.x"]}}}],
+    [{"$match": {"$expr": {"$cond": [{"$eq": ["$$NOW", 1]}, "$fullDocument.x", 0]}}}],
+    [{"$set": {"x": {"$cond": [True, "$operationType", "$ns"]}}}, {"$match": {"x": "insert"}}],
+    [{"$project": {"x": {"$cond": [False, 1, "$operationType"]}}}, {"$match": {"x": "insert"}}],
+    [{"$project": {"x": {"$cond": [True, 1, "$a"]}, "y": {"$cond": [True, {"a": 1}, 2]}}}],
+]
+_FIELD: Final = "updateDescription.updatedFields.b"
+CONDITIONS: Final[list[Document]] = [
+    *({operator: 8} for operator in ("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")),
+    *({"$eq": value} for value in (9, None, {"a": 1}, [1])),
+    *({"$in": values} for values in ([9], [None], [{"a": 1}], [[1]], [Regex("q")], [9, None], [])),
+    *({"$all": values} for values in ([9], [9, None], [None], [{"a": 1}], [Regex("q")], [])),
+    {"$all": [{"$elemMatch": {"$gte": 9}}]},
+    *({"$elemMatch": value} for value in ({"$gte": 9}, {"x": 9}, {"$ne": 1}, {"x": None}, {"$type": "bool"})),
+    {"$elemMatch": {"$gte": 9, "$exists": True}},
+    *({"$mod": [3, 2]}, {"$type": "bool"}, {"$size": 7}, {"$exists": False}, {"$not": {"$gt": 0}}),
+]
+"""None holds for the update, in which the field is 1."""
 BEFORE: Final[list[list[Document]]] = [
     [],
     [{"$set": {"x": 1}}],
@@ -170,6 +209,22 @@ def began(twins: Twins) -> Recalled:
 )
 def test_events_that_are_filtered_out_need_no_image(twins: Twins, began: Recalled, spec: Document) -> None:
     compare(twins, began, spec, PIPELINES)
+
+
+@pytest.mark.parametrize("image", ["fullDocument", "fullDocumentBeforeChange"])
+def test_constants_are_computed_before_filters_move(twins: Twins, began: Recalled, image: str) -> None:
+    compare(twins, began, {image: "required"}, CONSTANTS)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("path", [_FIELD, "documentKey._id", "operationType", "nothing"])
+def test_which_conditions_are_tested_before_redact(
+    twins: Twins, began: Recalled, path: str, *, expanded: bool
+) -> None:
+    pruned: Document = {"$redact": {"$cond": ["$ns.db", "$$PRUNE", "$$DESCEND"]}}
+    spec = {"fullDocumentBeforeChange": "required", "showExpandedEvents": expanded}
+    filters = [{"$match": {path: condition}} for condition in CONDITIONS]
+    compare(twins, began, spec, [[pruned, one] for one in filters] + [[one] for one in filters])
 
 
 def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:

@@ -231,8 +231,15 @@ def test_collation_decides_how_strings_compare() -> None:
 def test_a_constant_is_computed_once() -> None:
     first, second = (parse_expression({"$concatArrays": [[1], [2]]})(environment({}, {})) for _ in range(2))
     assert first == second == [1, 2]
-    expression = parse_expression({"$concatArrays": [[1], {"$map": {"input": [1], "in": 2}}]})
+    expression = parse_expression({"$concatArrays": [[1], {"$reverseArray": [[2, 1]]}]})
     assert expression(environment({}, {})) is expression(environment({}, {}))
+
+
+def test_some_operators_are_computed_for_each_document() -> None:
+    expression = parse_expression({"$not": [{"$regexMatch": {"input": 1, "regex": "a"}}]})
+    with pytest.raises(CommandError) as caught:
+        expression(environment({}, {}))
+    assert caught.value.code == 51104
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ SET: Document = {"$set": {"x": FAILS_FOR_UPDATES}}
 PROJECT: Document = {"$project": {"x": FAILS_FOR_UPDATES, "operationType": 1, "ns": 1}}
 REDACT: Document = {"$redact": {"$cond": [{"$eq": [FAILS_FOR_UPDATES, 1]}, "$$KEEP", "$$PRUNE"]}}
 INSERTS: Document = {"$match": {"operationType": "insert"}}
+IS_INSERT: Document = {"$eq": ["$operationType", "insert"]}
+NEVER: Document = {"case": 0, "then": "$x"}
 IMAGES_REQUIRED: list[Document] = [{"fullDocument": "required"}, {"fullDocumentBeforeChange": "required"}]
 
 
@@ -37,6 +39,30 @@ IMAGES_REQUIRED: list[Document] = [{"fullDocument": "required"}, {"fullDocumentB
         [SET, {"$match": {"$jsonSchema": {"properties": {"operationType": {"enum": ["insert"]}}}}}],
         [REDACT, {"$match": {"operationType": Regex("^i")}}],
         [REDACT, {"$match": {"operationType": {"$regex": "^I", "$options": "i"}}}],
+        [REDACT, {"$match": {"operationType": {"$all": ["insert"]}}}],
+        [SET, {"$match": {"$expr": {"$eq": [{"$cond": [True, "$operationType", "$x"]}, "insert"]}}}],
+        [SET, {"$match": {"$expr": {"$and": [1, {"$eq": ["$operationType", {"$concat": ["in", "sert"]}]}]}}}],
+        [
+            SET,
+            {"$set": {"y": {"$cond": {"if": 0, "then": "$x", "else": "$operationType"}}}},
+            {"$match": {"y": "insert"}},
+        ],
+        [SET, {"$match": {"$expr": {"$eq": [{"$ifNull": [None, "$operationType", None]}, "insert"]}}}],
+        [
+            SET,
+            {
+                "$match": {
+                    "$expr": {
+                        "$switch": {
+                            "branches": [
+                                {"case": 0, "then": "$x"},
+                                {"case": 1, "then": {"$eq": ["$operationType", "insert"]}},
+                            ]
+                        }
+                    }
+                }
+            },
+        ],
     ],
 )
 def test_a_filter_moves_before_stages_that_do_not_change_what_it_reads(pipeline: list[Document]) -> None:
@@ -54,6 +80,7 @@ def test_a_filter_moves_before_stages_that_do_not_change_what_it_reads(pipeline:
         [REDACT, {"$match": {"operationType": {"$ne": "update"}}}],
         [SET, {"$project": {"x": 0}}],
         [SET, {"$match": {"ns.coll": {"$size": 1}}}],
+        [SET, {"$match": {"ns.coll": {"$all": []}}}],
         [SET, {"$match": {"$expr": {"$eq": [{"$getField": "operationType"}, "insert"]}}}],
     ],
 )

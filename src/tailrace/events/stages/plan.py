@@ -41,6 +41,7 @@ from tailrace.events.stages.oplog_match import EntryFilter, OplogMatch
 from tailrace.events.stages.parts import SharedPart, ViewPart, only_types
 from tailrace.events.stages.render import Shape, shape_of
 from tailrace.events.stages.resume_point import ResumePoint
+from tailrace.events.stages.rewrites.constants import Folding
 from tailrace.events.stages.rewrites.entry_match import EntryMatch, mentions_sessions
 from tailrace.events.stages.rewrites.push_down import PushedMatch, push_down
 from tailrace.events.stages.rewrites.reordering import UserStage, reordered, split_by
@@ -81,6 +82,8 @@ class Plan:
     collation: Collation | None
     variables: Mapping[str, Any]
     pushed: PushedMatch
+    tested_on_entries: Mapping[str, Any] | None
+    """The leading filter, as far as a server rewrites it onto entries."""
     release: StreamRelease = CURRENT_RELEASE
 
     @classmethod
@@ -125,8 +128,12 @@ class Plan:
                 ErrorCode.ChangeStreamFatalError,
                 f"the resume token names a fragment of a split event; resuming there needs {SPLIT}",
             )
-        stages = reordered(stages)
+        folding = Folding(variables, release.dialect)
+        folded = [folding.stage(stage) for stage in stages]
+        stages = reordered(folded)
         first, _ = leading_match(stages)
+        # A copy of a filter before `$redact` comes too late for a rewrite, unless the types are not filtered.
+        on_entries = stages if options.show_expanded_events else reordered(folded, copies_filters=False)
         # A filter on fields that an older release does not show, or with other rules, cannot be rewritten.
         can_push = parsed_collation is None and release.wall_time and release.undefined_is_not_null
         pushed = push_down(first) if first is not None and can_push else PushedMatch()
@@ -140,6 +147,7 @@ class Plan:
             parsed_collation,
             variables,
             pushed,
+            leading_match(on_entries)[0],
             release,
         )
 
@@ -241,7 +249,7 @@ class Plan:
     def _event_steps(self, resume: ResumePoint) -> Iterator[Step[ChangeEvent]]:
         """What happens to events before they are rendered."""
         yield self.scope_match(), []
-        first, _ = leading_match(self.user_stages)
+        first = self.tested_on_entries
         is_rewritten = self.collation is None and self.release.matches_entries
         if first is not None and is_rewritten and self._needs_entry_match(first):
             yield EntryMatch(first, self._shape(), self.variables), []

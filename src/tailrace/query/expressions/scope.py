@@ -32,6 +32,12 @@ BUILTIN_VARIABLES: Final = frozenset(
     {"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES", "JS_SCOPE", "IS_MR"}
 )
 REMOVE: Final = "REMOVE"
+_COMPUTED_LATE: Final = frozenset({
+    "$let", "$map", "$filter", "$reduce", "$sortArray", "$zip", "$getField", "$setField", "$unsetField",
+    "$regexFind", "$regexFindAll", "$regexMatch", "$replaceOne", "$replaceAll", "$toHashedIndexKey",
+    "$firstN", "$lastN", "$minN", "$maxN",
+})  # fmt: skip
+"""Operators that a server computes for each document, also on constants."""
 
 
 class Collating(Protocol):
@@ -129,6 +135,8 @@ class ExpressionScope:
         if parser is None:
             raise CommandError(ErrorCode.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
         before = self._progress.dependencies
+        if name in _COMPUTED_LATE:
+            self.note_dependency()
         expression = parser(name, argument, self)
         if self._progress.dependencies != before or self._progress.failure is not None:
             return expression

@@ -2,7 +2,7 @@
 
 That shows where a stage fails: an event that a later filter drops cannot make an earlier stage fail, and no
 image is required for it. A filter moves as a whole or in part: the conditions that all have to hold are moved
-one by one. `$elemMatch` and `$size` never move, nor does what reads the whole event.
+one by one. `$elemMatch`, `$size` and an empty `$all` never move, nor does what reads the whole event.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,24 +22,28 @@ _WHOLE_EVENT: Final = ""
 _WHOLE: Final = (_WHOLE_EVENT,)
 _SIMPLE_SCHEMA: Final = frozenset({"properties", "required", "bsonType", "title", "description"})
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte"})
-_SAFE_OPERATORS: Final = frozenset({*_COMPARISONS, "$in", "$mod", "$type", "$regex", "$options"})
+_SAFE_OPERATORS: Final = frozenset({
+    "$mod", "$type", "$regex", "$options", "$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear",
+})  # fmt: skip
 _PASSES: Final = 2
 """A server goes over a pipeline twice: filters that the first pass merges or copies move once more."""
 
 
-def reordered(stages: Sequence[UserStage]) -> list[UserStage]:
+def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> list[UserStage]:
     """The stages in the order in which a server runs them.
+
+    With ``copies_filters``, the safe part of a filter after `$redact` is tested before it, too.
 
     >>> reordered([("$set", {"a": 1}), ("$match", {"a": 1, "b": 2})])
     [('$match', {'b': 2}), ('$set', {'a': 1}), ('$match', {'a': 1})]
     """
     order = [(name, _with_comparisons(spec) if name == "$match" else spec) for name, spec in stages]
     for _ in range(_PASSES):
-        order = _reordered_once(order)
+        order = _reordered_once(order, copies_filters=copies_filters)
     return order
 
 
-def _reordered_once(stages: Sequence[UserStage]) -> list[UserStage]:
+def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> list[UserStage]:
     order = list(stages)
     place = 0
     while place + 1 < len(order):
@@ -51,7 +55,7 @@ def _reordered_once(stages: Sequence[UserStage]) -> list[UserStage]:
             order[place : place + 2] = [("$match", _conjunction([spec, condition]))]
             continue
         if name == "$redact":
-            safe = _redact_safe(condition)
+            safe = _redact_safe(condition) if copies_filters else None
             if safe is not None:
                 order.insert(place, ("$match", safe))
                 place += 1
@@ -185,8 +189,9 @@ def _can_move(condition: Filter) -> bool:
 
 def _stays(operators: Mapping[str, Any]) -> bool:
     for name, value in operators.items():
-        inner = value if name == "$all" and isinstance(value, list) else [value] if name == "$not" else []
-        if name in _STAY or any(isinstance(part, Mapping) and _stays(part) for part in inner):
+        inner = value if name == "$all" else [value] if name == "$not" else []
+        is_empty = name == "$all" and not inner
+        if name in _STAY or is_empty or any(isinstance(part, Mapping) and _stays(part) for part in inner):
             return True
     return False
 
@@ -296,25 +301,37 @@ def _redact_safe(condition: Filter) -> dict[str, Any] | None:
             if isinstance(value, Regex):
                 parts.append({name: value})
                 continue
-            operators = value if is_operator_document(value) else {"$eq": value}
-            if "$regex" in operators:
-                parts.append(
-                    {name: {key: operators[key] for key in ("$regex", "$options") if key in operators}}
-                )
-            safe_ones = {
-                operator: argument
-                for operator, argument in operators.items()
-                if operator in _SAFE_OPERATORS and _is_safe_operand(argument)
-            }
+            safe_ones = _safe_operators(value if is_operator_document(value) else {"$eq": value})
             if safe_ones:
                 parts.append({name: safe_ones})
     return _conjunction(parts) if parts else None
 
 
+def _safe_operators(operators: Mapping[str, Any]) -> dict[str, Any]:
+    safe: dict[str, Any] = {}
+    for operator, value in operators.items():
+        if _is_safe(operator, value):
+            safe[operator] = value
+        elif operator == "$all":
+            items = [item for item in value if _is_safe_item(item)]
+            if items:
+                safe[operator] = items
+        elif operator == "$elemMatch":
+            found = _safe_operators(value) if is_operator_document(value) else _redact_safe(value)
+            if found:
+                safe[operator] = found
+    return safe
+
+
+def _is_safe(operator: str, value: Any) -> bool:
+    if operator == "$in":
+        return all(map(_is_safe_item, value))
+    return operator in _SAFE_OPERATORS or (operator in _COMPARISONS and _is_safe_operand(value))
+
+
+def _is_safe_item(value: Any) -> bool:
+    return isinstance(value, Regex) or _is_safe_operand(value)
+
+
 def _is_safe_operand(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(
-            isinstance(item, Regex) or (not isinstance(item, list) and _is_safe_operand(item))
-            for item in value
-        )
-    return value is not None and not isinstance(value, Mapping | Regex)
+    return value is not None and not isinstance(value, Mapping | list | Regex)
