@@ -1,5 +1,6 @@
 """Update operators on every kind of target, beside the real server."""
 
+import struct
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -155,12 +156,22 @@ NUMBERS: Final = (
     2**31 - 1, Int64(2**63 - 1), Int64(-(2**63)), float("inf"), float("nan"), 1e308, Decimal128("-Infinity"),
     Decimal128("9.999999999999999999999999999999999E+6144"),
 )  # fmt: skip
+NANS: Final = (
+    *(struct.unpack("<d", bytes.fromhex(bits))[0] for bits in ("000000000000f8ff", "896745230100f8ff")),
+    *(Decimal128.from_bid(b"\5" + bytes(14) + sign) for sign in (b"\x7c", b"\xfc")),
+    Decimal128("sNaN"),
+)
+"""With a sign or a payload."""
 
 
 @pytest.mark.parametrize("operator", ["$inc", "$mul", "$min", "$max", "$set"])
 def test_numbers(twins: Twins, operator: str) -> None:
     values = (*NUMBERS, None, "x", True, [1], {"x": 1})
     cases = [Case({"a": value}, {operator: {"a": other}}) for value in values for other in values]
+    some = (1, -0.0, float("nan"), Decimal128("NaN"), Decimal128("1.5"), float("inf"))
+    pairs = [(nan, other) for nan in NANS for other in (*some, *NANS)]
+    cases += [Case({"a": one}, {operator: {"a": other}}) for one, other in pairs]
+    cases += [Case({"a": other}, {operator: {"a": one}}) for one, other in pairs]
     same_updates(twins, "numbers" + operator[1:], cases)
 
 

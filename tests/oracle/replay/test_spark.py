@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tailrace.bson import documents as bsondocs
 from tailrace.bson.extjson import dumps_canonical
+from tailrace.errors import CommandError
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.dataframes import change_stream, stream_error
 from tests.oracle.real_server import RealReplicaSet
@@ -65,6 +66,8 @@ class SparkStreams:
                 **options,
             )
             return [bytes(row.event) for row in frame.select("event").collect()], None
+        except CommandError as error:  # of the options or the pipeline: raised before Spark runs
+            return [], error.code
         except PySparkException as error:
             found = stream_error(error)
             if found is None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from bson import Decimal128, Int64
+from bson import Int64
 
 from tailrace.bson.compare import compare, equal, type_name
 from tailrace.error_codes import ErrorCode
@@ -27,6 +27,7 @@ from tailrace.mongod.language.update.operator import (
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
     Kind,
+    decimal128,
     fits_int64,
     int32_or_int64,
     kind_of,
@@ -90,10 +91,11 @@ def _arithmetic(
 def _compute(left: Number, right: Number, plain: Arithmetic, decimal: Arithmetic) -> Number | None:
     """The result in the wider type of the two; None if it exceeds int64."""
     kind = max(kind_of(left), kind_of(right))
+    # The operator's number comes first, as on the server: of two NaN the result is the first.
     if kind is Kind.DECIMAL:
-        return Decimal128(decimal(to_decimal(left), to_decimal(right)))
+        return decimal128(decimal(to_decimal(right), to_decimal(left)))
     if kind is Kind.DOUBLE:
-        return float(plain(to_double(left), to_double(right)))
+        return float(plain(to_double(right), to_double(left)))
     result: int = plain(left, right)
     if not fits_int64(result):
         return None

@@ -97,7 +97,8 @@ def _decimal_total(numbers: Iterable[Number]) -> Decimal:
     if all(isinstance(number, int) for number in others):
         rest = Decimal(sum(int(number) for number in others if isinstance(number, int)))
     else:
-        rest = DECIMAL.create_decimal(Decimal(_double_total(others)))
+        double = _double_total(others)
+        rest = to_decimal(double) if math.isnan(double) else DECIMAL.create_decimal(Decimal(double))
     return DECIMAL.add(total, rest)
 
 

@@ -3,8 +3,11 @@
 A Python `int` is an int32 unless it is an `Int64` or too large for one; operators that compute integers pass
 their result to `int32_or_int64` or `Int64`, so that it has the type that MongoDB returns. Decimals are
 computed with 34 digits, as IEEE 754 decimal128 requires.
+
+A NaN has a sign and a payload, which results take over: a `Decimal` has them as well.
 """
 
+import struct
 from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Final
@@ -25,7 +28,15 @@ from tailrace.query.expressions.operands import (
 DECIMAL: Final = create_decimal128_context()
 """Rounds to decimal128; traps nothing, so that errors become NaN or infinity."""
 
-_NAN: Final = Decimal("NaN")
+_BID: Final = struct.Struct("<QQ")
+_SIGN: Final = 1 << 63
+_DECIMAL_NAN: Final = 0x7C << 56
+_DECIMAL_PAYLOAD_BITS: Final = 110
+_LARGEST_DECIMAL_PAYLOAD: Final = 10**33 - 1
+_DOUBLE_NAN: Final = 0x7FF8 << 48
+_DOUBLE_PAYLOAD_BITS: Final = 51
+_PAYLOAD_SHIFT: Final = _DECIMAL_PAYLOAD_BITS - _DOUBLE_PAYLOAD_BITS
+"""Payloads of doubles are the first bits of those of decimals."""
 
 
 class Kind(IntEnum):
@@ -47,7 +58,10 @@ def kind_of(value: Number) -> Kind:
 
 def to_double(value: Number) -> float:
     """The nearest double."""
-    return float(decimal_of(value)) if isinstance(value, Decimal128) else float(value)
+    if not isinstance(value, Decimal128):
+        return float(value)
+    number = decimal_of(value)
+    return _double_nan(number) if number.is_nan() else float(number)
 
 
 def to_decimal(value: Number) -> Decimal:
@@ -60,13 +74,37 @@ def to_decimal(value: Number) -> Decimal:
         return decimal_of(value)
     if isinstance(value, float) and value and value - value == 0:
         return Decimal(f"{value:.14e}")
+    if value != value:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+        return _nan(
+            negative=bool(bits & _SIGN), payload=(bits % (1 << _DOUBLE_PAYLOAD_BITS)) << _PAYLOAD_SHIFT
+        )
     return Decimal(value)
 
 
 def decimal_of(value: Decimal128) -> Decimal:
-    """The exact value of a decimal128."""
+    """The exact value of a decimal128; a signalling NaN becomes a quiet one."""
     number = exact(value.bid)
-    return _NAN if number is None else number
+    if number is not None:
+        return number
+    low, high = _BID.unpack(value.bid)
+    payload = (high % (1 << (_DECIMAL_PAYLOAD_BITS - 64))) << 64 | low
+    return _nan(negative=bool(high & _SIGN), payload=payload)
+
+
+def _nan(*, negative: bool, payload: int) -> Decimal:
+    digits = payload if payload <= _LARGEST_DECIMAL_PAYLOAD else 0
+    return Decimal(f"{'-' if negative else ''}NaN{digits or ''}")
+
+
+def _payload(nan: Decimal) -> int:
+    return int("".join(map(str, nan.as_tuple().digits)) or 0)
+
+
+def _double_nan(nan: Decimal) -> float:
+    bits = _DOUBLE_NAN | _payload(nan) >> _PAYLOAD_SHIFT | (_SIGN if nan.is_signed() else 0)
+    (number,) = struct.unpack("<d", struct.pack("<Q", bits))
+    return float(number)
 
 
 def real(value: Number) -> int | float | Decimal:
@@ -75,8 +113,12 @@ def real(value: Number) -> int | float | Decimal:
 
 
 def decimal128(value: Decimal) -> Decimal128:
-    """Round to a decimal128; a zero keeps its sign."""
-    return Decimal128(DECIMAL.create_decimal(value))
+    """Round to a decimal128; a zero keeps its sign, a NaN its sign and payload."""
+    if not value.is_nan():
+        return Decimal128(DECIMAL.create_decimal(value))
+    payload = _payload(value)
+    high = _DECIMAL_NAN | payload >> 64 | (_SIGN if value.is_signed() else 0)
+    return Decimal128.from_bid(_BID.pack(payload % (1 << 64), high))
 
 
 def fits_int32(value: int) -> bool:

@@ -79,6 +79,8 @@ class Total:
             return self._high + whole
 
     def _in_decimal(self) -> Decimal:
+        if math.isnan(self._special):
+            return DECIMAL.add(self._decimal, to_decimal(self._special))
         has_doubles = self._special or self._high or self._low
         rest = Decimal(self._double()) if has_doubles else Decimal(self._integer)
         return DECIMAL.add(self._decimal, DECIMAL.create_decimal(rest))
