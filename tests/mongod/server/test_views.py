@@ -88,6 +88,22 @@ def test_a_collation_is_shown_in_full(database: Database[Document]) -> None:
         view(database, "w", "v")
 
 
+def test_views_that_read_each_other_have_one_collation(database: Database[Document]) -> None:
+    french = {"locale": "fr"}
+    database.create_collection("above", viewOn="below")
+    database.create_collection("measured", timeseries={"timeField": "t"})
+    for name, source in (("below", "orders"), ("on_series", "measured")):
+        with refused(167):
+            database.create_collection(name, viewOn=source, collation=french)
+        database.create_collection(name, viewOn=source)
+
+
+def test_definitions_of_time_series_cannot_be_dropped(database: Database[Document]) -> None:
+    database.create_collection("measured", timeseries={"timeField": "t"})
+    with refused(125):
+        database.drop_collection("system.views")
+
+
 def test_cycles_are_refused(database: Database[Document]) -> None:
     view(database, "a", "b")
     view(database, "b", "c")

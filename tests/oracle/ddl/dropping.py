@@ -139,6 +139,8 @@ for _number, _case in enumerate(RENAME):
         RENAME[_number] = ({"renameCollection": _case[0]["renameCollection"], "to": _case[0]["to"]}, "admin")
 
 CONVERT: Final[list[Any]] = [
+    {"create": "counted", "capped": True, "size": 9000, "max": 7},
+    {"convertToCapped": "counted", "size": 5000},
     {"convertToCapped": "missing", "size": 1000},
     filled("c", *({"_id": number, "a": "x" * 100} for number in range(20))),
     index({"a": 1}),

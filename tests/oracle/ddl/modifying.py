@@ -118,6 +118,21 @@ COLL_MOD_INDEX: Final[list[Any]] = [
 ]  # fmt: skip
 
 VIEWS: Final[list[Any]] = [
+    {"create": "above", "viewOn": "below"},
+    {"create": "below", "viewOn": "base", "collation": {"locale": "fr"}},
+    {"create": "below", "viewOn": "base"},
+    {
+        "create": "french",
+        "viewOn": "base",
+        "pipeline": [{"$unionWith": "joined"}],
+        "collation": {"locale": "fr"},
+    },
+    {"create": "joined", "viewOn": "base"},
+    {"create": "joined", "viewOn": "base", "collation": {"locale": "fr"}},
+    {"create": "measured", "timeseries": {"timeField": "t"}},
+    {"create": "on_series", "viewOn": "measured", "collation": {"locale": "fr"}},
+    {"create": "on_series", "viewOn": "measured"},
+    {"collMod": "measured", "cappedSize": 5000},
     {"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}]},
     {"create": "v", "viewOn": "c", "pipeline": [{"$match": {"a": 1}}]},
     {"create": "v", "viewOn": "c", "pipeline": []},

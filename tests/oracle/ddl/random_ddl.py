@@ -167,6 +167,9 @@ class RandomDdl:
         command: Document = {"collMod": self._name()}
         for change in choose.sample(changes, choose.choice((1, 1, 2))):
             command |= change
+        if "timeseries" in command:
+            # Beside an option that a time series does not have, the real server changes half of it.
+            command = {name: command[name] for name in ("collMod", "timeseries")}
         return command, self._database()
 
     def _coll_mod_index(self) -> Case:

@@ -156,7 +156,8 @@ def _changed_options(
         options.pop("changeStreamPreAndPostImages", None)
     if changes.options.keys() & _OF_VALIDATION:
         options = {**_VALIDATION_DEFAULTS, **options}
-    if changes.capped_size is not None or changes.capped_max is not None:
+    is_capped_change = changes.capped_size is not None or changes.capped_max is not None
+    if is_capped_change and not collection.is_timeseries:  # which ignores it, as on the server
         _change_capped(collection, changes, logged, options, rules)
     if changes.expire_after_seconds is not None:
         _change_expiry(collection, changes.expire_after_seconds, logged, options)

@@ -34,6 +34,9 @@ def drop(unit: WriteUnit, database: str, name: str) -> dict[str, Any]:
             raise CommandError(ErrorCode.NamespaceNotFound, "ns not found")
         return {}
     _check_droppable(database, name, is_internal=collection.is_internal)
+    if name == VIEWS and any(each.is_timeseries for each in unit.catalog.collections(database)):
+        reason = f"cannot drop collection {ns} when time-series collections are present"
+        raise CommandError(ErrorCode.CommandFailed, reason)
     if "timeseries" in collection.options:
         unit.check_unused(collection)
         drop_definition(unit, collection)

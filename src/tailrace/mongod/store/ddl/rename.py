@@ -77,7 +77,6 @@ def convert_to_capped(unit: WriteUnit, database: str, name: str, size: int) -> N
         raise CommandError(ErrorCode.BadValue, f"Invalid namespace: {collection.ns}")
     limit = stored_size(check_capped_size(database, name, size), unit.rules)
     options = {**collection.options, "capped": True, "size": limit, "temp": True}
-    options.pop("max", None)
     capped = unit.create_collection(
         database, _temporary_name(f"convertToCapped.{name}"), in_catalog_order(options)
     )

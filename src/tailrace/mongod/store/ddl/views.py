@@ -153,6 +153,7 @@ def _checked(
     shown = None if parsed is None else parsed.to_document()
     view = View(database, name, view_on, tuple(pipeline), shown)
     _check_graph(catalog, view, [view_on, *foreign], [view.ns])
+    _check_dependents(catalog, view)
     return view
 
 
@@ -193,14 +194,30 @@ def _check_graph(catalog: Catalog, view: View, sources: Sequence[str], path: lis
             circle = " => ".join([*path, ns])
             raise CommandError(ErrorCode.GraphContainsCycle, f"View cycle detected: {circle}")
         below = catalog.view(ns)
-        if below is None:
+        if below is not None:
+            _check_collation(view, ns, below.collation)
+            _check_graph(catalog, view, list(_sources(below)), [*path, ns])
             continue
-        if below.collation != view.collation:
+        collection = catalog.collection(ns)
+        if collection is not None and collection.is_timeseries:  # a view on its buckets
+            _check_collation(view, ns, collection.options.get("collation"))
+
+
+def _check_collation(view: View, ns: str, collation: Mapping[str, Any] | None) -> None:
+    if view.collation != collation:
+        raise CommandError(
+            ErrorCode.OptionNotSupportedOnView, f"View {view.ns} has conflicting collation with view {ns}"
+        )
+
+
+def _check_dependents(catalog: Catalog, view: View) -> None:
+    """Refuse a view with another collation than views that read it, which were created before it."""
+    for above in catalog.views(view.database):
+        if above.ns != view.ns and above.collation != view.collation and view.name in _sources(above):
             raise CommandError(
                 ErrorCode.OptionNotSupportedOnView,
-                f"View {view.ns} has conflicting collation with view {ns}",
+                f"View {view.ns} has a collation that does not match the collation of view {above.ns}",
             )
-        _check_graph(catalog, view, list(_sources(below)), [*path, ns])
 
 
 def _sources(view: View) -> Iterator[str]:
