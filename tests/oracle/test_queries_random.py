@@ -1,15 +1,18 @@
 """Random reads of random documents beside the real server."""
 
 import random
+from typing import Final
 
 import pytest
 
-from tests.oracle.queries.compared import EQUAL_SHARE, compare
+from tests.oracle.queries.compared import compare
 from tests.oracle.queries.random_reads import ReadMaker, documents
 from tests.oracle.seeds import SEEDS
 from tests.oracle.twins import Tally, Twins
 
 READS = 600
+LEAST_EQUAL: Final = 0.99
+"""A random read may have several faults, of which each server finds another one first."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -27,4 +30,4 @@ def test_random_reads(twins: Twins, seed: int) -> None:
         total.compared += tally.compared
         total.different += tally.different
     print(f"seed {seed}: {total}")
-    assert total.equal_share >= EQUAL_SHARE, f"seed {seed}: {total}"
+    assert total.equal_share >= LEAST_EQUAL, f"seed {seed}: {total}"

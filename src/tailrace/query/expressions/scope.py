@@ -40,6 +40,10 @@ _COMPUTED_LATE: Final = frozenset({
 """Operators that a server computes for each document, also on constants."""
 
 
+class ConstantError(CommandError):
+    """An error of an operator on constants, which a server meets after it has parsed the whole pipeline."""
+
+
 class Collating(Protocol):
     """What expressions need of a collation."""
 
@@ -70,7 +74,7 @@ class _Progress:
 
     dependencies: int = 0
     """Number of dependencies on variables"""
-    failure: CommandError | None = None
+    failure: ConstantError | None = None
     """The first error of an operator on constants"""
 
 
@@ -143,7 +147,7 @@ class ExpressionScope:
         try:
             return Constant(expression({}))
         except CommandError as error:
-            self._progress.failure = error
+            self._progress.failure = ConstantError(error.code, error.message)
             return expression
 
     def _parse_path(self, path: str) -> Expression:

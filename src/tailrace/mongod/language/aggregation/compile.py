@@ -13,6 +13,7 @@ from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.stage import Place, Stage
 from tailrace.mongod.language.aggregation.stages.limit_skip import checked_limit, checked_skip
+from tailrace.query.expressions.scope import ConstantError
 
 _REFUSED_BY_HOLDER: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
 
@@ -20,7 +21,7 @@ _REFUSED_BY_HOLDER: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31
 def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipeline:
     """Compile a pipeline; raises for every fault that does not depend on documents.
 
-    Faults of single stages come first, then whether the stages fit together.
+    Faults of single stages come first, then whether the stages fit together, then those of constants.
 
     >>> context = PipelineContext("test", "numbers")
     >>> pipeline = compile_pipeline([{"$match": {"n": {"$gt": 1}}}, {"$count": "many"}], context)
@@ -34,9 +35,14 @@ def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipelin
     foreign: set[Namespace] = set()
     compiled: list[Stage] = []
     output: Output | None = None
+    failure: ConstantError | None = None
     for position, stage in enumerate(named):
         scope = StageScope(context, compile_pipeline, _wanted(named[position + 1 :]), foreign)
-        result = stage.kind.compile(stage.name, stage.spec, scope)
+        try:
+            result = stage.kind.compile(stage.name, stage.spec, scope)
+        except ConstantError as error:
+            failure = failure or error
+            continue
         if isinstance(result, OutTarget | MergeTarget):
             output = result
         else:
@@ -47,6 +53,8 @@ def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipelin
         raise CommandError(7182802, f"{SPLIT} must be the last stage in the pipeline")
     for position, stage in enumerate(named):
         _check_place(stage, position, len(named), context)
+    if failure is not None:
+        raise failure
     brings_documents = bool(named) and named[0].kind.brings_documents
     return Pipeline(compiled, not brings_documents, output, frozenset(foreign))
 

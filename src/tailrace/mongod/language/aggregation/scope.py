@@ -10,7 +10,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.services import NoServices, Services
-from tailrace.query.dialect import Dialect
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.reshape.stage import StageContext
@@ -36,8 +36,7 @@ class PipelineContext:
     """The code of `$search` and similar stages, which need a process that does not exist here"""
     read_stream: Callable[[Any, str, str | None], None] = lambda _spec, _database, _collection: None
     """Checks the specification of a `$changeStream` on a database or a collection"""
-    undefined_is_null: bool = False
-    """Whether null finds undefined, as before MongoDB 8.0."""
+    dialect: Dialect = CURRENT_DIALECT
     holder: str | None = None
     """The stage that contains the pipeline, if there is one"""
     depth: int = 0
@@ -75,8 +74,7 @@ class StageScope:
     def expressions(self) -> StageContext:
         """The context for stages that reshape one document."""
         context = self.context
-        dialect = Dialect(undefined_is_null=context.undefined_is_null)
-        return StageContext(context.variables, context.collation, dialect)
+        return StageContext(context.variables, context.collation, context.dialect)
 
     def parse(self, spec: Any) -> Expression:
         """Compile an expression of the stage."""

@@ -12,6 +12,7 @@ from tailrace.mongod.language.find_projection.array_operators import (
 )
 from tailrace.mongod.language.find_projection.projection import METADATA, Document, FindProjection
 from tailrace.mongod.language.find_projection.raw_fields import RawProjection, drop_fields, keep_fields
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.metadata import no_metadata
@@ -35,9 +36,10 @@ def compile_find_projection(
     matcher: Matcher | None = None,
     variables: Mapping[str, Any] | None = None,
     collation: Collating | None = None,
+    dialect: Dialect = CURRENT_DIALECT,
 ) -> FindProjection:
     """Compile a projection; ``matcher`` is the query's filter, which a positional ``$`` refers to."""
-    reader = _Reader(StageContext(variables or {}, collation), matcher)
+    reader = _Reader(StageContext(variables or {}, collation, dialect), matcher)
     for components, value, is_positional in _flattened(spec, ()):
         reader.read(components, value, is_positional)
     return reader.finished()

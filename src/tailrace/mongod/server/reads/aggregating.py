@@ -16,7 +16,7 @@ from tailrace.mongod.server.reads.output import check_output
 from tailrace.mongod.server.reads.pipelines import PlannedPipeline, plan_pipeline
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
-from tailrace.mongod.server.reads.services import ReadServices, undefined_is_null
+from tailrace.mongod.server.reads.services import ReadServices
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -111,7 +111,7 @@ def plan_aggregate(
         ReadServices(context, state, variables),
         in_transaction=context.in_transaction,
         has_stage=context.node.release.has_stage,
-        undefined_is_null=undefined_is_null(context),
+        dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
     )
     planned = plan_pipeline(

@@ -18,7 +18,7 @@ from tailrace.mongod.server.reads.cursor import Progress
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.query.collation import Collation
-from tailrace.query.dialect import Dialect
+from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, compile_sort
 
@@ -53,21 +53,25 @@ class Query:
         *,
         variables: Mapping[str, Any],
         collation: Collation | None,
-        undefined_is_null: bool = False,
+        dialect: Dialect = CURRENT_DIALECT,
     ) -> "Query":
         """Compile the parts; raises for every fault of them."""
         matcher = compile_match(
             request.query,
             variables=variables,
             collation=collation,
-            dialect=Dialect(undefined_is_null=undefined_is_null),
+            dialect=dialect,
         )
         is_sorted = bool(request.sort) and NATURAL not in request.sort
         ordering = compile_sort(request.sort, collation) if is_sorted else None
         projection = None
         if request.projection:
             projection = compile_find_projection(
-                request.projection, matcher=matcher, variables=variables, collation=collation
+                request.projection,
+                matcher=matcher,
+                variables=variables,
+                collation=collation,
+                dialect=dialect,
             )
         return cls(request, matcher, ordering, projection, collation)
 

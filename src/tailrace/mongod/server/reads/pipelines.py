@@ -13,7 +13,6 @@ from tailrace.mongod.server.reads.execution import matching_rows
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.targets import Target
 from tailrace.query.collation import Collation
-from tailrace.query.dialect import Dialect
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import compile_sort
 
@@ -68,6 +67,6 @@ def plan_pipeline(
             query,
             variables=context.variables,
             collation=collation,
-            dialect=Dialect(undefined_is_null=context.undefined_is_null),
+            dialect=context.dialect,
         )
     return PlannedPipeline(compiled, path, matcher, query, done + 1 if sort and path.is_ordered else done)

@@ -16,7 +16,7 @@ from tailrace.mongod.server.reads.pipelines import PlannedPipeline, plan_pipelin
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.mongod.server.reads.scan_cursor import ScanCursor
-from tailrace.mongod.server.reads.services import ReadServices, pipeline_context, undefined_is_null
+from tailrace.mongod.server.reads.services import ReadServices, pipeline_context
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
@@ -98,7 +98,7 @@ def plan_find(
         request,
         variables=variables,
         collation=target.collation(request.collation),
-        undefined_is_null=undefined_is_null(context),
+        dialect=context.node.release.stream.dialect,
     )
     if target.view is not None:
         _check_view(request)

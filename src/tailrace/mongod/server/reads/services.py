@@ -56,11 +56,6 @@ class ReadServices:
         return resolve(self._state.reader.catalog, database, collection)
 
 
-def undefined_is_null(context: Context) -> bool:
-    """Whether null finds undefined in filters, as it does in the release that the server presents."""
-    return not context.node.release.stream.undefined_is_not_null
-
-
 def pipeline_context(
     context: Context, target: Target, variables: Mapping[str, Any], services: ReadServices, collation: Any
 ) -> PipelineContext:
@@ -73,6 +68,6 @@ def pipeline_context(
         services,
         in_transaction=context.in_transaction,
         has_stage=context.node.release.has_stage,
-        undefined_is_null=undefined_is_null(context),
+        dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
     )

@@ -71,7 +71,7 @@ class EqualityJoin:
         self._path = Path(path)
         self._string_key = scope.string_key
         self._null_is_missing = null_is_missing
-        self._undefined_is_null = scope.context.undefined_is_null
+        self._undefined_is_null = scope.context.dialect.undefined_is_null
         self._table: dict[Any, list[int]] | None = None
         self._rows: list[Row] = []
 

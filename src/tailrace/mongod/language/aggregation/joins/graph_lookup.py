@@ -19,7 +19,6 @@ from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Pause, Ro
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import checked_collection
 from tailrace.mongod.language.aggregation.stage import Stage
-from tailrace.query.dialect import Dialect
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_number, is_string, type_name
@@ -76,7 +75,7 @@ class _Search:
                 spec["restrictSearchWithMatch"],
                 variables=scope.variables,
                 collation=scope.context.collation,
-                dialect=Dialect(undefined_is_null=scope.context.undefined_is_null),
+                dialect=scope.context.dialect,
             )
 
     def from_values(self, values: list[Any]) -> Iterator[Document | Pause]:

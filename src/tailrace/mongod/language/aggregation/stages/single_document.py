@@ -11,13 +11,25 @@ from tailrace.query.reshape import compile_stage
 
 def compile_filter(name: str, spec: Any, scope: StageScope) -> Stage:
     """`$match`: drops rows that do not match and passes the others on unchanged."""
-    keeps = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
+    keeps = compile_stage(
+        name,
+        spec,
+        variables=scope.variables,
+        collation=scope.context.collation,
+        dialect=scope.context.dialect,
+    )
     return DocumentStage(lambda row: None if keeps(row.document) is None else row)
 
 
 def compile_reshaping(name: str, spec: Any, scope: StageScope) -> Stage:
     """`$project`, `$addFields` and similar stages: a new document for each, or none."""
-    reshape = compile_stage(name, spec, variables=scope.variables, collation=scope.context.collation)
+    reshape = compile_stage(
+        name,
+        spec,
+        variables=scope.variables,
+        collation=scope.context.collation,
+        dialect=scope.context.dialect,
+    )
 
     def change(row: Row) -> Row | None:
         document = reshape(row.document)
