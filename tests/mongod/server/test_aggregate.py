@@ -207,6 +207,15 @@ class TestServerState:
         assert code_of(orders, {"$collStats": {"count": {}}}, named="nothing") == 26
         assert code_of(orders, {"$collStats": 1}) == 5447000
 
+    def test_statistics_of_views(self, orders: Db) -> None:
+        orders.command("create", "v", viewOn="c", pipeline=[{"$match": {"total": 3}}])
+        orders.command("create", "whole", viewOn="c", pipeline=[])
+        assert code_of(orders, {"$collStats": {"count": {}}}, named="v") == 166
+        (found,) = orders.v.aggregate([{"$collStats": {"latencyStats": {}}}])
+        assert found["ns"] == f"{orders.name}.v"
+        assert [index["name"] for index in orders.whole.aggregate([{"$indexStats": {}}])] == ["_id_"]
+        assert code_of(orders, {"$indexStats": {}}, named="v") == 40602
+
     def test_statistics_of_indexes(self, orders: Db) -> None:
         orders.c.create_index("total")
         found = results(orders, {"$indexStats": {}})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from bson import Decimal128, Int64
-from pymongo import MongoClient
+from pymongo import IndexModel, MongoClient
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
@@ -48,6 +48,24 @@ def test_an_index_stores_missing_values_as_null(database: Db) -> None:
     database.c.create_index("a")
     assert database.c.distinct("a") == [None, 1]
     assert database.c.distinct("a", {"a": {"$gt": 0}}) == [1]
+    assert database.c.distinct("a", {"a": {"$ne": 5}}) == [None, 1]
+    assert database.c.distinct("a", {"a": {"$in": [1, None]}}) == [1]
+
+
+def test_an_index_with_arrays_stores_their_elements(database: Db) -> None:
+    documents: list[Document] = [
+        {"a": 1}, {"a": [3, 4]}, {"a": []}, {"a": [[1, 2], []]}, {"b": [{"c": 1}, {"c": [2, 3]}, {}]},
+        {"b": {"c": []}}, {"b": []},
+    ]  # fmt: skip
+    database.c.insert_many(documents)
+    assert database.c.distinct("a") == [1, 3, 4, [], [1, 2]]
+    assert database.c.distinct("b.c") == [1, 2, 3]
+    database.c.create_indexes([IndexModel("a"), IndexModel("b.c")])
+    # PyMongo reads the type undefined, which an empty array has in an index, as None.
+    assert database.c.distinct("a") == [None, None, 1, 2, 3, 4]
+    assert database.c.distinct("b.c") == [None, None, 1, 2, 3]
+    assert database.c.distinct("a", {"a": {"$exists": True}}) == [1, 3, 4, [], [1, 2]]
+    assert database.c.distinct("a.0") == [1, 2, 3]
 
 
 def test_collations(database: Db) -> None:

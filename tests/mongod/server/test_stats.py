@@ -2,7 +2,8 @@
 
 import bson
 import pytest
-from pymongo import MongoClient
+from bson import Int64
+from pymongo import IndexModel, MongoClient
 from pymongo.database import Database
 
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -35,6 +36,30 @@ def test_collection_statistics(database: Database[Document]) -> None:
     left = [{**document, "text": ""} if document["_id"] == 9 else document for document in documents[5:]]
     reply = database.command("collStats", "c")
     assert (reply["count"], reply["size"]) == (5, size_of(left))
+
+
+def test_figures_are_as_short_as_they_can_be(database: Database[Document]) -> None:
+    fill(database)
+    reply = database.command("collStats", "c")
+    (stage,) = database.c.aggregate([{"$collStats": {"storageStats": {}, "count": {}}}])
+    names = ["size", "count", "avgObjSize", "numOrphanDocs", "storageSize", "freeStorageSize", "capped"]
+    names += ["nindexes", "indexDetails", "indexBuilds", "totalIndexSize", "totalSize", "indexSizes"]
+    assert [name for name in reply if name in {*names, "scaleFactor"}] == [*names, "scaleFactor"]
+    assert list(stage["storageStats"]) == [*names, "scaleFactor"]
+    for name in ("size", "count", "storageSize", "totalSize"):
+        assert type(reply[name]) is type(stage["storageStats"][name]) is int
+    assert type(stage["count"]) is int
+    database.command("create", "large", capped=True, size=2**33, max=5)
+    reply = database.command("collStats", "large")
+    assert (type(reply["max"]), type(reply["maxSize"])) == (int, Int64)
+    assert list(reply).index("maxSize") < list(reply).index("nindexes")
+
+
+def test_validate_names_indexes_in_their_order(database: Database[Document]) -> None:
+    fill(database)
+    database.c.create_indexes([IndexModel("z"), IndexModel("a")])
+    reply = database.command("validate", "c")
+    assert list(reply["keysPerIndex"]) == list(reply["indexDetails"]) == ["_id_", "a_1", "z_1"]
 
 
 def test_scale(database: Database[Document]) -> None:

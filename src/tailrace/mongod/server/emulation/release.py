@@ -74,6 +74,8 @@ SERIES_OUTPUT: Final[Since] = ((7, 0, 3),)
 """`$out` to a time series, by the documentation; a real 6.0.27 refuses it."""
 ERROR_AND_LOG: Final[Since] = ((8, 1, 0),)
 """The validation action `errorAndLog`; a real 6.0.27 refuses it."""
+CLUSTERED_FIGURES: Final[Since] = ((7, 0, 0),)
+"""`collStats` marks clustered collections, by the manual; a real 6.0.27 does not."""
 VALIDATED_SPECS: Final[Since] = ((6, 2, 0),)
 """`validate` shows the collection's UUID and the specifications of indexes; a real 6.0.27 does not."""
 CATALOG_ENTRIES: Final[Since] = ((8, 0, 0),)

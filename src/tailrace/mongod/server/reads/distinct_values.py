@@ -7,6 +7,7 @@ from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.bson.documents import encode_value
 from tailrace.bson.raw import MAX_USER_SIZE
 from tailrace.errors import CommandError
+from tailrace.mongod.store.indexes.index_values import IndexPaths
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Path
 
@@ -23,10 +24,13 @@ class DistinctValues:
     [1, 'x', [2]]
     """
 
-    def __init__(self, path: str, string_key: StringKey = None, *, missing_is_null: bool = False) -> None:
-        """With ``missing_is_null``, a document without the field counts as one with null."""
+    def __init__(self, path: str, string_key: StringKey = None, *, from_index: bool = False) -> None:
+        """With ``from_index``, values are those that an index on the path has.
+
+        There, a missing field is null, an empty array undefined, and every element of an array a value.
+        """
         self._found: list[tuple[SortKey, Any]] = []
-        self._missing_is_null = missing_is_null
+        self._indexed = IndexPaths([path]) if from_index else None
         self._path = Path(path)
         self._string_key = string_key
         self._seen: set[Any] = set()
@@ -38,14 +42,20 @@ class DistinctValues:
 
     def add(self, document: dict[str, Any]) -> None:
         """Add the values of a document; raises 17217 when the values do not fit into a reply."""
+        if self._indexed is not None:
+            for (value,) in self._indexed.values(document):
+                self._add_elements(None if value is MISSING else value)
+            return
         for value, _ in self._path.values(document, into_last_array=False):
-            if isinstance(value, list):
-                for item in value:
-                    self._add(item)
-            elif value is not MISSING:
-                self._add(value)
-            elif self._missing_is_null:
-                self._add(None)
+            if value is not MISSING:
+                self._add_elements(value)
+
+    def _add_elements(self, value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                self._add(item)
+        else:
+            self._add(value)
 
     def _add(self, value: Any) -> None:
         key = sort_key(value, self._string_key)

@@ -91,7 +91,7 @@ async def _pipeline_explained(state: ReadState, planned: PlannedAggregate, verbo
     pipeline = planned.planned
     path = pipeline.path
     plan = {"stage": "EOF"} if path is None else path.describe({} if path.is_exact else pipeline.query)
-    stages = [*planned.target.stages, *planned.request.pipeline]
+    stages = list(planned.target.pipeline_of(planned.request.pipeline))
     rest = stages if path is None else stages[pipeline.done :]
     cursor: dict[str, Any] = {"queryPlanner": _query_planner(planned.ns, pipeline.query, plan)}
     if verbosity != QUERY_PLANNER and planned.output is None:

@@ -49,7 +49,7 @@ def plan_pipeline(
     raw_data: bool = False,
 ) -> PlannedPipeline:
     """Compile the stages after those of the target's view, and choose the access path."""
-    all_stages = (*target.stages, *stages)
+    all_stages = target.pipeline_of(stages)
     compiled = compile_pipeline(all_stages, context)
     collection = target.collection
     if collection is None or not compiled.reads_collection:

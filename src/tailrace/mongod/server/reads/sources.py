@@ -10,10 +10,11 @@ from tailrace.bson.compare import type_name
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.admin.collection_figures import described_statistics
+from tailrace.mongod.server.admin.collection_figures import described_statistics, shortest
 from tailrace.mongod.server.admin.current_operations import all_operations
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.read_state import ReadState
+from tailrace.mongod.server.reads.targets import resolve
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.lookup import existing_collection
 from tailrace.mongod.store.reader import Part
@@ -51,7 +52,8 @@ def server_source(
         raise CommandError(ErrorCode.InvalidNamespace, f"{name} must be run on a collection")
     if name == "$collStats":
         return _collection_statistics(context, state, spec, database, collection)
-    return _index_statistics(context, state, _existing(state, database, collection, "$indexStats"))
+    found = resolve(state.reader.catalog, database, collection).collection
+    return () if found is None else _index_statistics(context, state, found)
 
 
 def _check_options(name: str, spec: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -84,15 +86,6 @@ def _sessions(context: Context, name: str, spec: Mapping[str, Any]) -> Iterable[
         yield {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
 
 
-def _existing(state: ReadState, database: str, collection: str, name: str) -> Collection:
-    catalog = state.reader.catalog
-    if catalog.view(f"{database}.{collection}") is not None:
-        raise CommandError(
-            ErrorCode.CommandNotSupportedOnView, f"{name} cannot be used on the view {database}.{collection}"
-        )
-    return existing_collection(catalog, database, collection)
-
-
 def _collection_statistics(
     context: Context, state: ReadState, spec: Mapping[str, Any], database: str, name: str
 ) -> Iterable[dict[str, Any]]:
@@ -100,7 +93,7 @@ def _collection_statistics(
     _check_options("$collStats", spec, _COLL_STATS_OPTIONS)
     ns = f"{database}.{name}"
     if "storageStats" in spec or "count" in spec:
-        _existing(state, database, name, "$collStats")
+        existing_collection(state.reader.catalog, database, name)
     collection = state.reader.catalog.collection(ns)
     if collection is None:
         return [_figures_of(context.node, None, ns, spec)]
@@ -126,11 +119,11 @@ def _figures_of(node: "Node", part: Part | None, ns: str, spec: Mapping[str, Any
         found = collection_statistics(part.reader, part.collection)
         if "storageStats" in spec:
             scale = _scale(spec["storageStats"])
-            figures = described_statistics(part.collection, found, scale, node.oplog_size)
+            figures = described_statistics(part.collection, found, scale, node)
             del figures["ns"]
             shown["storageStats"] = figures
         if "count" in spec:
-            shown["count"] = Int64(found.count)
+            shown["count"] = shortest(found.count)
     if "queryExecStats" in spec:
         shown["queryExecStats"] = {
             "collectionScans": {"total": Int64(0), "nonTailable": Int64(0)},

@@ -1,6 +1,6 @@
 """Resolve what a read names: a collection, or a view and its stages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +39,12 @@ class Target:
     def has_only_records(self) -> bool:
         """Whether its documents are exactly the records of a collection."""
         return self.view is None and (self.collection is None or not self.collection.is_timeseries)
+
+    def pipeline_of(self, stages: Sequence[Any]) -> tuple[Any, ...]:
+        """The stages of the view and these after them; `$collStats` is about the view itself."""
+        first = stages[0] if stages else None
+        is_about_view = isinstance(first, Mapping) and "$collStats" in first
+        return tuple(stages) if is_about_view else (*self.stages, *stages)
 
     def collation(self, given: Mapping[str, Any] | None) -> Collation | None:
         """The collation of the command, or else of the view or the collection."""

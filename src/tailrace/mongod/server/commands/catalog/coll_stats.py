@@ -26,7 +26,7 @@ async def run(context: Context) -> dict[str, Any]:
             return _missing(ns, scale)
         collection = existing_collection(catalog, context.database, name)
         statistics = collection_statistics(reader, collection)
-    return described_statistics(collection, statistics, scale, context.node.oplog_size)
+    return described_statistics(collection, statistics, scale, context.node)
 
 
 def _missing(ns: str, scale: int) -> dict[str, Any]:

@@ -5,8 +5,6 @@ Pages without documents are reused by the next writes to any collection, so ther
 
 from typing import Any
 
-from bson import Int64
-
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -21,7 +19,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments.ignore("freeSpaceTargetMB", "dryRun")
     arguments.finish()
     existing_collection(context.node.store.catalog, context.database, name)
-    return {"bytesFreed": Int64(0)}
+    return {"bytesFreed": 0}
 
 
 _FIELDS = old_command({"compact": OLD_COLLECTION})

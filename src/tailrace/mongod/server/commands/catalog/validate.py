@@ -90,13 +90,13 @@ def _described(
             "nNonCompliantDocuments": 0,
             "nrecords": validation.records,
             "nIndexes": index_count(collection),
-            "keysPerIndex": validation.keys_per_index,
+            "keysPerIndex": dict(sorted(validation.keys_per_index.items())),
             "indexDetails": {
                 index.name: {
                     "valid": index.name not in validation.broken_indexes,
                     **({"spec": dict(index.spec)} if shows_specs else {}),
                 }
-                for index in collection.indexes
+                for index in sorted(collection.indexes, key=lambda index: index.name)
             },
         }
     return {**reply, "valid": validation.valid, "repaired": False}

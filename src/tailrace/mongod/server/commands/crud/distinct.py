@@ -1,6 +1,10 @@
 """`distinct`: list the values of a field, each once."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from bson import Regex
 
 from tailrace.mongod.language.aggregation import PAUSE
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -28,7 +32,7 @@ async def run(context: Context) -> Reply:
             values = DistinctValues(
                 request.key,
                 None if collation is None else collation.string_key,
-                missing_is_null=_reads_only_index(state, planned, request),
+                from_index=_reads_only_index(state, planned, request),
             )
             for row in planned.rows(state):
                 if row is PAUSE:
@@ -41,17 +45,33 @@ async def run(context: Context) -> Reply:
 
 
 def _reads_only_index(state: ReadState, planned: PlannedFind, request: DistinctRequest) -> bool:
-    """Whether a mongod reads an index instead of documents, where a missing field is stored as null."""
+    """Whether a mongod reads the values of an index instead of documents."""
     collection = planned.target.collection
-    if collection is None or request.find.query or request.find.collation is not None:
+    if collection is None or request.find.collation is not None:
+        return False
+    if any(part.isdigit() for part in request.key.split(".")):
+        return False
+    # With a condition, only an index without arrays can answer it alone.
+    is_filtered = bool(request.find.query)
+    if is_filtered and not _excludes_values(request.find.query, request.key):
         return False
     return any(
         next(iter(index.key))[0] == request.key
         and not any(index.spec.get(name) for name in ("sparse", "partialFilterExpression", "hidden"))
         and all(not isinstance(direction, str) for _, direction in index.key)
-        and not (index.is_id or state.reader.is_multikey(index))
+        and not (index.is_id or (is_filtered and state.reader.is_multikey(index)))
         for index in collection.indexes
     )
+
+
+def _excludes_values(query: Mapping[str, Any], key: str) -> bool:
+    """Whether a filter only names values that the key must not have, so that a missing key matches."""
+    condition = query.get(key)
+    if len(query) != 1 or not isinstance(condition, Mapping) or len(condition) != 1:
+        return False
+    ((operator, given),) = condition.items()
+    values = given if operator == "$nin" and isinstance(given, list) else [given]
+    return operator in ("$ne", "$nin") and not any(isinstance(value, list | Regex) for value in values)
 
 
 COMMAND = Command(
