@@ -7,6 +7,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from tailrace.mongod.server.emulation.version import VERSION
+from tailrace.testing.replica_set import ReplicaSet
 from tests.mongod.server.running import Document
 
 Db = Database[Document]
@@ -67,6 +68,59 @@ def test_an_index_scan_in_detail(indexed: Db) -> None:
     assert reply["executionStats"]["totalDocsExamined"] == 2
 
 
+def test_filters_are_shown_in_one_form(indexed: Db) -> None:
+    query: Document = {"z": {"$ne": 1}, "n": {"$gt": 1, "$lt": 5}, "k": 2}
+    planner = explained(indexed, {"find": "c", "filter": query})["queryPlanner"]
+    assert planner["parsedQuery"] == {
+        "$and": [{"k": {"$eq": 2}}, {"n": {"$lt": 5}}, {"n": {"$gt": 1}}, {"z": {"$not": {"$eq": 1}}}]
+    }
+    assert planner["winningPlan"]["filter"] == {"z": {"$not": {"$eq": 1}}}
+    assert planner["winningPlan"]["inputStage"]["indexBounds"] == {"k": ["[2, 2]"], "n": ["(5, 1)"]}
+
+
+def test_a_covered_query_reads_no_documents(indexed: Db) -> None:
+    command: Document = {"find": "c", "filter": {"k": 1}, "projection": {"n": 1, "_id": 0}}
+    reply = explained(indexed, command)
+    assert stages(reply["queryPlanner"]["winningPlan"]) == ["PROJECTION_COVERED", "IXSCAN"]
+    figures = reply["executionStats"]
+    assert (figures["totalKeysExamined"], figures["totalDocsExamined"], figures["nReturned"]) == (5, 0, 5)
+    reply = explained(indexed, {**command, "projection": {"n": 1}})
+    assert stages(reply["queryPlanner"]["winningPlan"]) == ["PROJECTION_SIMPLE", "FETCH", "IXSCAN"]
+    assert reply["executionStats"]["totalDocsExamined"] == 5
+
+
+def test_keys_at_excluded_ends_are_not_counted(indexed: Db) -> None:
+    figures = explained(indexed, {"find": "c", "filter": {"k": {"$gt": 1, "$lt": 3}}})["executionStats"]
+    assert (figures["totalKeysExamined"], figures["totalDocsExamined"], figures["nReturned"]) == (5, 5, 5)
+
+
+def test_arrays_are_shown_by_path(database: Db) -> None:
+    database.c.insert_one({"_id": 1, "a": [{"b": 1}], "c": 1})
+    database.c.create_index([("a.b", 1), ("c", 1)])
+    plan = explained(database, {"find": "c", "filter": {"a.b": 1}})["queryPlanner"]["winningPlan"]
+    scan = plan["inputStage"]
+    assert (scan["isMultiKey"], scan["multiKeyPaths"]) == (True, {"a.b": ["a"], "c": []})
+
+
+def test_a_pipeline_that_is_a_find_is_explained_as_one(indexed: Db) -> None:
+    pipeline: list[Document] = [{"$match": {"k": 1}}, {"$sort": {"_id": 1}}, {"$limit": 2}]
+    reply = explained(indexed, {"aggregate": "c", "pipeline": pipeline})
+    assert reply["queryPlanner"]["optimizedPipeline"] is True
+    assert stages(reply["queryPlanner"]["winningPlan"]) == ["SORT", "FETCH", "IXSCAN"]
+    assert reply["executionStats"]["nReturned"] == 2
+
+
+def test_an_older_release_shows_its_own_plans() -> None:
+    with ReplicaSet(server_version="6.0.27") as replica_set, replica_set.client() as client:
+        database = client["explained"]
+        database.c.insert_one({"_id": 1})
+        planner = explained(database, {"find": "c", "filter": {"_id": 1}})["queryPlanner"]
+        assert planner["winningPlan"] == {"stage": "IDHACK"}
+        assert list(planner)[:3] == ["namespace", "indexFilterSet", "parsedQuery"]
+        plan = explained(database, {"delete": "c", "deletes": [{"q": {}, "limit": 0}]})["queryPlanner"]
+        assert stages(plan["winningPlan"]) == ["DELETE", "COLLSCAN"]
+
+
 def test_without_execution_nothing_is_counted(indexed: Db) -> None:
     reply = explained(indexed, {"find": "c"}, "queryPlanner")
     assert "executionStats" not in reply
@@ -107,13 +161,13 @@ def test_explaining_writes_nothing(indexed: Db) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ({"count": "c"}, ["RECORD_STORE_FAST_COUNT", "COLLSCAN"]),
-        ({"count": "c", "query": {"k": 1}}, ["COUNT", "FETCH", "IXSCAN"]),
+        ({"count": "c"}, ["RECORD_STORE_FAST_COUNT"]),
+        ({"count": "c", "query": {"k": 1}}, ["COUNT", "COUNT_SCAN"]),
         ({"distinct": "c", "key": "n", "query": {"k": 1}}, ["FETCH", "IXSCAN"]),
         ({"delete": "c", "deletes": [{"q": {"k": 1}, "limit": 0}]}, ["BATCHED_DELETE", "FETCH", "IXSCAN"]),
-        ({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}, ["DELETE", "LIMIT", "EXPRESS_IXSCAN"]),
+        ({"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}, ["DELETE", "EXPRESS_IXSCAN"]),
         ({"update": "c", "updates": [{"q": {"n": 1}, "u": {}, "multi": True}]}, ["UPDATE", "COLLSCAN"]),
-        ({"findAndModify": "c", "query": {"k": 1}, "remove": True}, ["DELETE", "LIMIT", "FETCH", "IXSCAN"]),
+        ({"findAndModify": "c", "query": {"k": 1}, "remove": True}, ["DELETE", "FETCH", "IXSCAN"]),
     ],
 )
 def test_other_commands(indexed: Db, command: Document, expected: list[str]) -> None:

@@ -74,6 +74,10 @@ SERIES_OUTPUT: Final[Since] = ((7, 0, 3),)
 """`$out` to a time series, by the documentation; a real 6.0.27 refuses it."""
 ERROR_AND_LOG: Final[Since] = ((8, 1, 0),)
 """The validation action `errorAndLog`; a real 6.0.27 refuses it."""
+EXPRESS_PLANS: Final[Since] = ((8, 0, 0),)
+"""Plans for look-ups by `_id` of their own, and explain's newer fields; a real 6.0.27 shows IDHACK."""
+BATCHED_DELETES: Final[Since] = ((6, 1, 0),)
+"""Deletes of many documents are planned in batches; a real 6.0.27 shows DELETE."""
 CLUSTERED_FIGURES: Final[Since] = ((7, 0, 0),)
 """`collStats` marks clustered collections, by the manual; a real 6.0.27 does not."""
 VALIDATED_SPECS: Final[Since] = ((6, 2, 0),)

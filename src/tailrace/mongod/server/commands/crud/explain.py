@@ -11,7 +11,8 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
 from tailrace.mongod.server.dispatch.kinds import OBJECT, TEXT, is_text_or_symbol, is_uuid
-from tailrace.mongod.server.reads.explain import VERBOSITIES, explain_aggregate, explain_find
+from tailrace.mongod.server.emulation.release import BATCHED_DELETES
+from tailrace.mongod.server.reads.explain import VERBOSITIES, Purpose, explain_aggregate, explain_find
 from tailrace.mongod.server.reads.requests.aggregate_request import AGGREGATE_FIELDS, AggregateRequest
 from tailrace.mongod.server.reads.requests.count_request import COUNT_FIELDS, CountRequest
 from tailrace.mongod.server.reads.requests.distinct_request import DISTINCT_FIELDS, DistinctRequest
@@ -62,36 +63,45 @@ async def _aggregate(context: Context, inner: dict[str, Any], verbosity: str) ->
 
 async def _count(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     request = CountRequest.parse(Arguments.checked("count", inner, COUNT_FIELDS, context.node.release))
-    stage = {"stage": "RECORD_STORE_FAST_COUNT" if request.is_fast else "COUNT"}
-    return await explain_find(context, inner["count"], request.find, verbosity, stage)
+    purpose = Purpose(
+        "COUNT", is_count=True, is_fast_count=request.is_fast, skipped=request.skip, most=request.most
+    )
+    return await explain_find(context, inner["count"], request.find, verbosity, purpose)
 
 
 async def _distinct(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     request = DistinctRequest.parse(
         Arguments.checked("distinct", inner, DISTINCT_FIELDS, context.node.release)
     )
-    return await explain_find(context, inner["distinct"], request.find, verbosity)
+    purpose = Purpose(distinct_key=request.key)
+    return await explain_find(context, inner["distinct"], request.find, verbosity, purpose)
 
 
 async def _update(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     statement = _only_statement(inner, "updates")
     request = _selection(statement, limit=0 if statement.get("multi") else 1)
-    return await explain_find(context, inner["update"], request, verbosity, {"stage": "UPDATE"})
+    purpose = Purpose("UPDATE", upserts=bool(statement.get("upsert")))
+    return await explain_find(context, inner["update"], request, verbosity, purpose)
 
 
 async def _delete(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     statement = _only_statement(inner, "deletes")
     is_single = statement.get("limit") == 1
-    stage = {"stage": "DELETE" if is_single else "BATCHED_DELETE"}
+    is_batched = not is_single and context.node.release.has(BATCHED_DELETES)
+    purpose = Purpose("BATCHED_DELETE" if is_batched else "DELETE")
     request = _selection(statement, limit=1 if is_single else 0)
-    return await explain_find(context, inner["delete"], request, verbosity, stage)
+    return await explain_find(context, inner["delete"], request, verbosity, purpose)
 
 
 async def _find_and_modify(context: Context, inner: dict[str, Any], verbosity: str) -> Reply:
     named = next(iter(inner.values()))
     statement = {**inner, "q": inner.get("query", {})}
-    stage = {"stage": "DELETE" if inner.get("remove") else "UPDATE"}
-    return await explain_find(context, named, _selection(statement, limit=1), verbosity, stage)
+    purpose = Purpose(
+        "DELETE" if inner.get("remove") else "UPDATE",
+        upserts=bool(inner.get("upsert")),
+        returns_document=True,
+    )
+    return await explain_find(context, named, _selection(statement, limit=1), verbosity, purpose)
 
 
 def _only_statement(inner: Mapping[str, Any], field: str) -> dict[str, Any]:

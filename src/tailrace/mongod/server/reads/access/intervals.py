@@ -25,6 +25,7 @@ from tailrace.query.match.conditions import Condition, conditions_of
 """A comparison operator and its operand."""
 
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
+_PREFERRED: Final = ("$eq", "$in", "$lte", "$lt", "$gt", "$gte")
 _NUMBER: Final = (layout.NAN, layout.LARGE)
 _BRACKETS: Final[dict[type, tuple[int, int]]] = {
     bool: (layout.FALSE, layout.TRUE),
@@ -89,7 +90,7 @@ def _shown(value: Any) -> str:
 EVERYTHING: Final = Interval(b"", b"", _BracketEnd("MinKey"), _BracketEnd("MaxKey"))
 _EVERY_END: Final = (_BracketEnd("MinKey"), _BracketEnd("MaxKey"))
 _BRACKET_ENDS: Final = {
-    layout.NAN: (_BracketEnd("nan"), _BracketEnd("inf")),
+    layout.NAN: (_BracketEnd("-inf.0"), _BracketEnd("inf.0")),
     layout.STRING: (_BracketEnd('""'), _BracketEnd("{}")),
     layout.FALSE: (_BracketEnd("false"), _BracketEnd("true")),
     layout.DATE: (
@@ -122,6 +123,8 @@ class FieldIntervals:
     """Number of conditions that the ranges decide completely, if the field has no array."""
     finds_missing: bool = False
     """Whether they contain documents without the field."""
+    conditions: tuple[Condition, ...] = ()
+    """The conditions that they were made from."""
 
     @property
     def are_points(self) -> bool:
@@ -193,13 +196,14 @@ def field_intervals(
     if not served:
         return None
     if may_have_arrays:
-        # Points contain less than ranges; otherwise the first condition is used.
-        condition, intervals = min(served, key=lambda item: (item[0][0] not in ("$eq", "$in"), len(item[1])))
-        return FieldIntervals(intervals, 1, _finds_null(condition))
+        # Points contain less than ranges; of ranges, an upper end is preferred, as by a mongod.
+        condition, intervals = min(served, key=lambda item: (_PREFERRED.index(item[0][0]), len(item[1])))
+        return FieldIntervals(intervals, 1, _finds_null(condition), (condition,))
     common = served[0][1]
     for _, intervals in served[1:]:
         common = _intersection(common, intervals)
-    return FieldIntervals(common, len(served), all(_finds_null(condition) for condition, _ in served))
+    conditions = tuple(condition for condition, _ in served)
+    return FieldIntervals(common, len(served), all(map(_finds_null, conditions)), conditions)
 
 
 def _finds_null(condition: Condition) -> bool:

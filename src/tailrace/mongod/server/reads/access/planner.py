@@ -116,8 +116,9 @@ def _widely_bounded(
     reader: Reader, collection: Collection, wanted: Wanted, conditions: Mapping[str, list[Condition]]
 ) -> "_Candidate | None":
     """An index without useful bounds that a mongod would read nevertheless, in its order."""
-    paths = widely_bounded_paths(wanted.query)
     for index in collection.indexes:
+        is_multikey = not index.is_id and reader.is_multikey(index)
+        paths = widely_bounded_paths(wanted.query, may_have_arrays=is_multikey)
         if next(iter(index.key))[0] in paths and not index.spec.get("sparse"):
             candidate = _Candidate.of(reader, index, wanted, conditions)
             if candidate is not None and candidate.keys.has_strings:

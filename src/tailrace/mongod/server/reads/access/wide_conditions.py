@@ -19,9 +19,10 @@ _NEGATED: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$in"})
 _COMPARED: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte"})
 
 
-def widely_bounded_paths(query: Mapping[str, Any]) -> frozenset[str]:
-    """The paths of a filter that an index could have bounds for."""
-    return frozenset(_paths(query))
+def widely_bounded_paths(query: Mapping[str, Any], *, may_have_arrays: bool = False) -> frozenset[str]:
+    """The paths of a filter that an index could have bounds for; expressions compare whole arrays."""
+    paths = frozenset(_paths(query))
+    return paths if may_have_arrays else paths.union(_compared_path(query.get("$expr")))
 
 
 def _paths(query: Mapping[str, Any]) -> Iterator[str]:
@@ -34,7 +35,6 @@ def _paths(query: Mapping[str, Any]) -> Iterator[str]:
             ((path, value),) = branch.items()
             if not path.startswith("$") and _has_bounds(("$not", _as_operators(value))):
                 yield path
-    yield from _compared_path(query.get("$expr"))
 
 
 def _compared_path(expression: Any) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""What `explain` shows of a plan: its filter, its stages, and their figures."""
