@@ -35,6 +35,24 @@ def shop(client: "MongoClient[Document]") -> Database[Document]:
     return client.shop
 
 
+# -- every shard ---------------------------------------------------------------------------------------------
+
+
+def test_fsync_is_run_by_every_shard(client: "MongoClient[Document]") -> None:
+    reply = client.admin.command("fsync")
+    assert reply["numFiles"] == len(reply["all"]) == 2
+    reply = client.admin.command("fsync", lock=True)
+    assert [part["lockCount"] for part in reply["all"].values()] == [1, 1]
+    reply = client.admin.command("fsyncUnlock")
+    assert [part["lockCount"] for part in reply["all"].values()] == [0, 0]
+
+
+def test_the_catalogs_of_a_cluster_are_consistent(client: "MongoClient[Document]") -> None:
+    cursor = client.shop.cursor_command("checkMetadataConsistency", 1)
+    assert list(cursor) == []
+    assert list(client.shop.cursor_command("checkMetadataConsistency", "spread", checkIndexes=True)) == []
+
+
 # -- statistics ---------------------------------------------------------------------------------------------
 
 

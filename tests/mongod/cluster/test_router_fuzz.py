@@ -21,6 +21,7 @@ OWN: list[Document] = [
     {"balancerStart": 1},
     {"balancerStatus": 1},
     {"balancerStop": 1},
+    {"checkMetadataConsistency": 1, "checkIndexes": True, "cursor": {"batchSize": 5}},
     {"enableSharding": "fuzz", "primaryShard": "shard0"},
     {"flushRouterConfig": "fuzz.c"},
     {"getShardMap": 1},

@@ -15,6 +15,17 @@ from tests.mongod.server.transacting import TRANSIENT, end, failure, new_lsid, n
 
 
 class TestRules:
+    def test_a_repeated_create_is_refused(
+        self, client: MongoClient[Document], database: Database[Document]
+    ) -> None:
+        database.command("create", "items")
+        database.command("create", "items")  # with the same options, outside of a transaction
+        with client.start_session() as session, session.start_transaction():
+            with pytest.raises(PyMongoError) as failed:
+                database.command("create", "items", session=session)
+            assert getattr(failed.value, "code", None) == 48
+            session.abort_transaction()
+
     @pytest.mark.parametrize(
         "command",
         [

@@ -89,6 +89,7 @@ CATALOG_ENTRIES: Final[Since] = ((8, 0, 0),)
 _COMMANDS: Final[Mapping[str, Since]] = {
     "hello": ((4, 4, 2), (4, 2, 10), (4, 0, 21)),
     "bulkWrite": ((8, 0, 0),),
+    "checkMetadataConsistency": ((7, 0, 0),),
     "getClusterParameter": ((6, 0, 0),),
     "setClusterParameter": ((6, 0, 0),),
     "getDefaultRWConcern": ((4, 4, 0),),

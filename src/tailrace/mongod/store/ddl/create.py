@@ -24,7 +24,8 @@ def create_collection(unit: UnitOfWork, database: str, name: str, options: Mappi
     is_series = existing is not None and existing.is_timeseries
     if is_series and options.get("timeseries") is None:
         raise CommandError(ErrorCode.NamespaceExists, f"A timeseries collection already exists. NS: {ns}")
-    if existing is not None and unit.rules.repeats_are_errors:
+    # In a transaction a repeated create is an error in every release.
+    if existing is not None and (unit.rules.repeats_are_errors or not isinstance(unit, WriteUnit)):
         raise CommandError(ErrorCode.NamespaceExists, f"Collection {ns} already exists.")
     wanted = collection_options(database, name, options, unit.rules)
     if existing is not None:
