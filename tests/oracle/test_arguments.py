@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.oracle.arguments.cases import Case, Comparison, several_faults, single_cases
+from tests.oracle.arguments.cases import Case, Comparison, javascript_cases, several_faults, single_cases
 from tests.oracle.comparison import Difference
 from tests.oracle.seeds import SEEDS
 from tests.oracle.twins import Twins
@@ -56,3 +56,14 @@ def test_one_fault(comparison: Comparison) -> None:
 @pytest.mark.timeout(600)
 def test_several_faults(comparison: Comparison, seed: int) -> None:
     check(comparison, list(several_faults(seed, SEVERAL)), seed, share=SEVERAL_SHARE)
+
+
+@pytest.mark.timeout(600)
+def test_javascript_in_place_of_text(comparison: Comparison) -> None:
+    different = [
+        f"{case}\n    {difference}"
+        for case in javascript_cases()
+        for difference in comparison.of(case)[1]
+        if difference.kind in ("outcome", "code")
+    ]
+    assert not different, "\n".join(different)

@@ -6,6 +6,7 @@ in range.
 """
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from bson import ObjectId
 
@@ -28,3 +29,12 @@ class DBPointer:
 
     namespace: str
     id: ObjectId
+
+
+def is_string(value: object) -> TypeGuard[str]:
+    """Whether a value is a string.
+
+    JavaScript is not, though `bson.Code` is a subclass of `str`: ask here, not with `isinstance`, wherever a
+    client gives the value.
+    """
+    return type(value) is str

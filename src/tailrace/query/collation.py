@@ -21,12 +21,12 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.repeated import repeated_field
-from tailrace.bson.values import Undefined
+from tailrace.bson.values import Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query import collation_icu
 from tailrace.query.collation_root_order import RootOrder
-from tailrace.query.expressions.operands import is_number, is_string
+from tailrace.query.expressions.operands import is_number
 
 _MONGODB_ICU_VERSION: Final = "57.1"
 VERSION: Final = collation_icu.VERSION or _MONGODB_ICU_VERSION

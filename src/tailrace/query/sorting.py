@@ -18,12 +18,12 @@ from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key, type_name
-from tailrace.bson.values import Undefined
+from tailrace.bson.values import Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import real
-from tailrace.query.expressions.operands import is_number, is_string
+from tailrace.query.expressions.operands import is_number
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.paths import array_index
 

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bson import Code
+
 from tailrace.mongod.server.dispatch.kinds import as_number
 from tests.oracle.arguments.administration import ADMINISTRATION
 from tests.oracle.arguments.catalog import CATALOG
 from tests.oracle.arguments.generic import GENERIC
 from tests.oracle.arguments.reads import READS
 from tests.oracle.arguments.samples import DATABASE, DOCUMENTS, Document, Sample
-from tests.oracle.arguments.values import VALUES, Path, changed, paths, removed
+from tests.oracle.arguments.values import VALUES, Path, changed, paths, removed, value_at
 from tests.oracle.arguments.writes import WRITES
 from tests.oracle.comparison import Difference, differences
 from tests.oracle.twins import Pair, Twins
@@ -62,6 +64,18 @@ def single_cases(seed: int = 0) -> Iterator[Case]:
                 found += _at(sample, command, path, own=False)
             everything = sample.name in _WITH_ALL_GENERIC
             yield from found if everything else chooser.sample(found, min(_GENERIC_EVERYWHERE, len(found)))
+
+
+def javascript_cases() -> Iterator[Case]:
+    """Every text of every sample as JavaScript, which Python's driver decodes to a kind of string."""
+    for sample in SAMPLES:
+        for extra in ({}, *({name: value} for name, value in sample.extras.items())):
+            command = {**sample.command, **extra}
+            for path in paths(extra or command):
+                text = value_at(command, path)
+                if type(text) is str:
+                    for code in (Code(text), Code(text, {})):
+                        yield Case(sample, f"= {code!r}", path, changed(command, path, code))
 
 
 def _at(sample: Sample, command: Document, path: Path, *, own: bool) -> Iterator[Case]:

@@ -40,6 +40,12 @@ def _inner(value: Any) -> Iterator[Path]:
             yield from ((number, *rest) for rest in _inner(item))
 
 
+def value_at(container: Any, path: Path) -> Any:
+    for step in path:
+        container = container[step]
+    return container
+
+
 def changed(container: Any, path: Path, value: Any) -> Any:
     """A copy with another value at a place; a field that is not there becomes the last."""
     step, rest = path[0], path[1:]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace.bson import raw
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.wire import op_msg, op_query
@@ -97,7 +98,7 @@ def _database(message: op_msg.OpMsg) -> str:
     body = message.body
     if message.decoded is not None and _DATABASE_ELEMENT in body:
         decoded = message.decoded.get("$db")
-        if isinstance(decoded, str):
+        if is_string(decoded):
             return decoded
     found = raw.find(body, b"$db")
     if found is None:

@@ -5,8 +5,8 @@ Some is required: a query that asks for it and cannot have it is refused. Other 
 
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.expressions.scope import Constant, Expression, ExpressionScope, OperatorParser
 from tailrace.query.missing import MISSING
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tailrace.bson.documents import encode
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs, parse_list, unary
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import (
     Constant,
     Environment,
@@ -77,7 +78,7 @@ def _set_field(name: str, specs: Mapping[str, Any], value: Expression, scope: Ex
 
 
 def _constant_name(name: str, spec: Any, scope: ExpressionScope) -> str:
-    if isinstance(spec, str) and spec.startswith("$"):
+    if is_string(spec) and spec.startswith("$"):
         raise CommandError(
             4161108, f"'field' of {name} may not be a path, found '{spec}'; use $literal for the name"
         )

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeGuard
 
-from bson import Code, Decimal128, Int64
+from bson import Decimal128, Int64
 
 from tailrace.bson import compare as bson_compare
 from tailrace.bson.compare import StringKey
@@ -38,11 +38,6 @@ def is_truthy(value: Any) -> bool:
 def is_number(value: Any) -> TypeGuard[Number]:
     """Whether a value has one of the four numeric types; a bool has not."""
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
-
-
-def is_string(value: Any) -> TypeGuard[str]:
-    """Whether a value is a string; code is not, though its Python class derives from `str`."""
-    return isinstance(value, str) and not isinstance(value, Code)
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from bson import Code
-
 from tailrace.bson.compare import StringKey
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
@@ -104,7 +103,7 @@ class ExpressionScope:
         return expression
 
     def parse(self, spec: Any) -> Expression:
-        if isinstance(spec, str) and not isinstance(spec, Code):
+        if is_string(spec):
             return self._parse_path(spec) if spec.startswith("$") else Constant(spec)
         if isinstance(spec, Mapping):
             if next(iter(spec), "").startswith("$"):

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from tailrace.bson.compare import TYPE_CODES, type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers.number_types import integral_value
-from tailrace.query.expressions.operands import is_number, is_string, is_truthy
+from tailrace.query.expressions.operands import is_number, is_truthy
 from tailrace.query.match.nodes import Condition, Negation, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.missing import MISSING

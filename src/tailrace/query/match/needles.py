@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.values import is_string
 from tailrace.query.match.conditions import Condition, conditions_of
 
 _TYPE_AND_NO_NAME: Final = 2
@@ -26,7 +27,7 @@ def needles_of(filter: Mapping[str, Any]) -> tuple[bytes, ...]:  # noqa: A002 - 
 
 def _needles(path: str, condition: Condition) -> Iterator[bytes]:
     operator, value = condition
-    if operator == "$eq" and type(value) is str:  # JavaScript is a `str`, too, but another type
+    if operator == "$eq" and is_string(value):  # JavaScript is a `str`, too, but another type
         yield rawbson.string(b"", value.encode(errors="surrogatepass"))[_TYPE_AND_NO_NAME:]
     last = path.rpartition(".")[2]
     # An index is not a needle: the names of array elements are ignored when BSON is decoded.

@@ -6,8 +6,8 @@ no effect. See `tailrace.query.pcre` for the syntax.
 
 from bson import Regex
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.match.nodes import Condition, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.match.value_tests import pattern_test

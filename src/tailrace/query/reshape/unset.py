@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.reshape.computed import NOT_COMPUTED
 from tailrace.query.reshape.path_tree import PathTree
 from tailrace.query.reshape.projection_tree import Exclusion, Projection

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.changes import Placement
@@ -249,7 +250,7 @@ class ClusterTransactions(Transactions):
         If it is still open on the shard its router is gone, and it is aborted.
         """
         cluster = self._cluster
-        server = cluster.shards.get(shard) if isinstance(shard, str) else None
+        server = cluster.shards.get(shard) if is_string(shard) else None
         if server is None:
             raise no_such_transaction(f"the recoveryToken names a shard that does not exist: {shard}")
         await cluster.two_phase_commit.wait_for(session.lsid, number)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.changes import Placement
@@ -116,7 +117,7 @@ def may_change_key(sharded: TrackedCollection, update: Any) -> bool:
     if not isinstance(update, Mapping) or not all(name.startswith("$") for name in update):
         return True
     changed = {path for paths in update.values() if isinstance(paths, Mapping) for path in paths}
-    changed |= {path for path in (update.get("$rename") or {}).values() if isinstance(path, str)}
+    changed |= {path for path in (update.get("$rename") or {}).values() if is_string(path)}
     return any(_is_prefix_of_other(path, own) for path in changed for own in sharded.key.paths)
 
 

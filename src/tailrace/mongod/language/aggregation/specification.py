@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 
 
 def checked_fields(

@@ -6,11 +6,10 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.bson.compare import equal, type_name
-from tailrace.bson.values import Undefined
+from tailrace.bson.values import Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import Path, dotted
-from tailrace.query.expressions.operands import is_string
 
 _DB_REF_NAMES: Final = frozenset({"$ref", "$id", "$db"})
 MAX_DEPTH: Final = 180

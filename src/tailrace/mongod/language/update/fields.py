@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import (
@@ -15,7 +16,6 @@ from tailrace.mongod.language.update.operator import (
     UpdateContext,
     changed_unless_same,
 )
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.missing import MISSING, Missing
 
 _CURRENT_TYPES: Final = frozenset({"date", "timestamp"})

@@ -7,6 +7,7 @@ other operators conflict with either. If the source is missing, both are skipped
 from typing import Any
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.fields import removed_if_there
@@ -17,7 +18,7 @@ from tailrace.query.missing import MISSING, Missing
 
 def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operator]]:
     """The operators for source and target, with their paths."""
-    if not isinstance(target_path, str):
+    if not is_string(target_path):
         message = f"the 'to' field of $rename must be a string, not {type_name(target_path)}"
         raise CommandError(ErrorCode.BadValue, message)
     source, target = split_update_path(source_path), split_update_path(target_path)

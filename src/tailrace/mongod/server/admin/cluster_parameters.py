@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Int64, Timestamp
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.stored_settings import StoredSetting
@@ -62,7 +63,7 @@ class ClusterParameters:
 def _checked_expiry(value: object) -> str | Int64:
     images = _only_field(value, CHANGE_STREAM_OPTIONS, "preAndPostImages")
     seconds = _only_field(images, "preAndPostImages", "expireAfterSeconds")
-    if isinstance(seconds, str):
+    if is_string(seconds):
         if seconds != _OFF:
             reason = f"Expected 'expireAfterSeconds' to be 'off' or a positive number, not '{seconds}'"
             raise CommandError(ErrorCode.BadValue, reason)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import Decimal128, Int64
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
@@ -38,7 +39,7 @@ class Parameter:
     def checked(self, value: Any) -> Any:
         """The value in the parameter's type; raises the error of setParameter."""
         if isinstance(self.default, bool):
-            if isinstance(value, str) and value in ("true", "false", "1", "0"):
+            if is_string(value) and value in ("true", "false", "1", "0"):
                 return value in ("true", "1")
             if isinstance(value, bool | int | float):
                 return bool(value)
@@ -53,7 +54,7 @@ class Parameter:
         try:
             if isinstance(value, Decimal128):
                 value = float(value.to_decimal())
-            if type(value) is str or isinstance(value, int | float):
+            if is_string(value) or isinstance(value, int | float):
                 number: int | float = type(self.default)(value)
                 return number
         except (ValueError, OverflowError):
@@ -141,7 +142,7 @@ class Parameters:
             raise CommandError(_NO_CODE, reason)
         if not parameter.settable_at_runtime:
             raise CommandError(_NO_CODE, f"not allowed to change [{name}] at runtime")
-        if type(value) is str and not isinstance(parameter.default, bool | str):
+        if is_string(value) and not isinstance(parameter.default, bool | str):
             reason = f"Failed validating {name}: Unable to coerce value to integral type"
             raise CommandError(ErrorCode.BadValue, reason)
         return parameter.checked(value)

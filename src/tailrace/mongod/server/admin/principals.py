@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -25,7 +26,7 @@ def principals(wanted: Any, kind: str, database: str, *, strict: bool) -> list[P
 
 def _principal(named: Any, kind: str, database: str, *, strict: bool) -> Principal:
     title = f"{kind.capitalize()}Name"
-    if type(named) is str:
+    if is_string(named):
         return Principal(named, database)
     if not isinstance(named, dict):
         raise CommandError(ErrorCode.BadValue, f"{title} must be either a string or an object")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson import Int64
 
+from tailrace.bson.values import is_string
+
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.command import Command
     from tailrace.mongod.server.dispatch.context import Context
@@ -160,4 +162,4 @@ def _kind(command: "Command") -> Kind | None:
 def _explained(context: "Context") -> str | None:
     inner = context.command.get("explain")
     value = next(iter(inner.values()), None) if isinstance(inner, dict) else None
-    return f"{context.database}.{value}" if type(value) is str else None
+    return f"{context.database}.{value}" if is_string(value) else None

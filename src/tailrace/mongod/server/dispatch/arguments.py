@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 
 from bson import Timestamp
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.fields import Fields, is_generic
@@ -106,7 +107,7 @@ class Arguments:
     def text(self, name: str, default: Default) -> str | Default: ...
     def text(self, name: str, default: Any = REQUIRED) -> Any:
         value = self.value(name, default)
-        if value is not default and type(value) is not str:  # JavaScript is a `str`, too
+        if value is not default and not is_string(value):
             raise self.wrong_type(name, value, "string")
         return value
 

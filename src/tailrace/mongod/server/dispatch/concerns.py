@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bson import Code, Int64, Timestamp
+from bson import Int64, Timestamp
 
 from tailrace.bson.compare import type_name
 from tailrace.bson.repeated import repeated_field
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, in_words
@@ -210,7 +211,7 @@ def _checked_w(w: Any) -> int | str | dict[str, Int64]:
             problem = "tags must be a single level document with only number values"
         else:
             return {tag: Int64(number or 0) for tag, number in tags.items()}
-    elif isinstance(w, str) and not isinstance(w, Code):
+    elif is_string(w):
         return w
     else:
         number = as_whole(w)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.bson import raw as rawbson
 from tailrace.bson.compare import type_name
 from tailrace.bson.documents import encode
-from tailrace.bson.values import Symbol
+from tailrace.bson.values import Symbol, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -152,7 +152,7 @@ class Context:
         value = self.command[self.name]
         if type(value) is Symbol:
             value = value.text
-        if type(value) is not str:  # JavaScript is a `str`, too
+        if not is_string(value):
             reason = f"collection name has invalid type {type_name(value)}"
             fields = self.entry.fields
             code = wrong_type if fields is None else fields.code_of(self.name, wrong_type)
@@ -168,7 +168,7 @@ class Context:
         value = (
             self.command.get("collection") if self.entry.name == "getMore" else self.command.get(self.name)
         )
-        return f"{self.database}.{value}" if type(value) is str else None
+        return f"{self.database}.{value}" if is_string(value) else None
 
     @property
     def shown_command(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tailrace.mongod.server.dispatch.kinds import (
     DIGEST,
     LONG,
     OBJECT,
+    TEXT,
     TIMESTAMP,
     UUID,
     Kind,
@@ -199,4 +200,6 @@ ENCRYPTION: Final = struct(
 CURSOR_FIELDS: Final = Fields({"batchSize": at_least(0)})
 CURSOR: Final = struct(CURSOR_FIELDS)
 """`cursor: {batchSize}`."""
+RECOVERY_TOKEN: Final = struct(Fields({"recoveryShardId": TEXT}, is_open=True))
+"""What a router gives a client that it may ask any router for the end of its transaction."""
 BATCH_SIZE: Final = at_least(0)

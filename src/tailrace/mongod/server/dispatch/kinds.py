@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from tailrace.bson.compare import type_name
-from tailrace.bson.values import Symbol, Undefined
+from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.emulation.release import NEGATIVE_SIZES_ARE_BAD_VALUES, Release
@@ -156,16 +156,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
-def _is_text(value: object) -> bool:
-    return type(value) is str  # JavaScript is a `str`, too
-
-
 def _is_bool_or_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal128)
 
 
 def is_text_or_symbol(value: object) -> bool:
-    return type(value) is str or type(value) is Symbol
+    return is_string(value) or type(value) is Symbol
 
 
 def is_uuid(value: object) -> bool:
@@ -186,8 +182,8 @@ NUMBER: Final = Number(_is_number, _NUMBERS)
 GIVEN_NUMBER: Final = Number(_is_number, _NUMBERS, null_code=_REFUSED)
 INT: Final = Kind(lambda value: type(value) is int, "int")
 LONG: Final = Kind(lambda value: type(value) is Int64, "long")
-TEXT: Final = Kind(_is_text, "string")
-GIVEN_TEXT: Final = Kind(_is_text, "string", null_code=_REFUSED)
+TEXT: Final = Kind(is_string, "string")
+GIVEN_TEXT: Final = Kind(is_string, "string", null_code=_REFUSED)
 OBJECT: Final = Kind(lambda value: isinstance(value, dict), "object")
 GIVEN_OBJECT: Final = Kind(lambda value: isinstance(value, dict), "object", null_code=_REFUSED)
 ARRAY: Final = ArrayOf(lambda value: isinstance(value, list), "array", null_code=_NOT_AN_OBJECT)
@@ -199,7 +195,7 @@ OBJECT_ID: Final = Kind(lambda value: isinstance(value, ObjectId), "objectId")
 UUID: Final = Kind(is_uuid, "binData")
 DIGEST: Final = Kind(lambda value: isinstance(value, bytes), "binData")
 HINT: Final = Kind(
-    lambda value: type(value) is str or isinstance(value, dict),
+    lambda value: is_string(value) or isinstance(value, dict),
     "[string, object]",
     code=ErrorCode.FailedToParse,
     null_code=ErrorCode.FailedToParse,

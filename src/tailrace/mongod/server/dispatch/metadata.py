@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import Binary, Decimal128, Timestamp
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.fields import Fields
@@ -149,7 +150,7 @@ def read_preference(spec: object, release: Release) -> str:
         reason = f"$readPreference has incorrect type: expected object but got {type_name(spec)}"
         raise CommandError(ErrorCode.TypeMismatch, reason)
     mode = _expected(spec, "mode", str, "string")
-    if type(mode) is not str:
+    if not is_string(mode):
         raise CommandError(ErrorCode.TypeMismatch, '"mode" had the wrong type. Expected string')
     if mode not in READ_PREFERENCES:
         reason = f"Enumeration value '{mode}' for field '$readPreference.mode' is not a valid value."

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode, code_name
 from tailrace.errors import CommandError
 from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND
@@ -28,7 +29,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, list) and all(map(is_string, value))
 
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
@@ -37,10 +38,10 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "errorLabels": (_is_texts, "an array of strings"),
     "errorCode": (_is_number, "a number"),
     "blockTimeMS": (_is_number, "a number"),
-    "errorMsg": (lambda value: isinstance(value, str), "a string"),
-    "appName": (lambda value: isinstance(value, str), "a string"),
-    "threadName": (lambda value: isinstance(value, str), "a string"),
-    "namespace": (lambda value: isinstance(value, str), "a string"),
+    "errorMsg": (is_string, "a string"),
+    "appName": (is_string, "a string"),
+    "threadName": (is_string, "a string"),
+    "namespace": (is_string, "a string"),
     "errorExtraInfo": (lambda value: isinstance(value, dict), "an object"),
     "writeConcernError": (lambda value: isinstance(value, dict), "an object"),
 }

@@ -14,6 +14,7 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -120,7 +121,7 @@ class FailPoints:
 
     def get(self, name: object) -> FailPoint:
         """The fail point that a client names."""
-        point = self._points.get(name) if type(name) is str else None
+        point = self._points.get(name) if is_string(name) else None
         if point is None:
             raise CommandError(ErrorCode.FailPointSetFailed, f"{name} not found")
         return point
@@ -176,7 +177,7 @@ class FailPoints:
 
 
 def _parse_mode(mode: object) -> tuple[str, float]:
-    if type(mode) is str:
+    if is_string(mode):
         if mode not in ("off", "alwaysOn"):
             raise CommandError(ErrorCode.BadValue, f"unknown mode: {mode}")
         return mode, 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.stream_release import Number, Since, StreamRelease, has, parse_number
@@ -211,7 +212,7 @@ class Release:
                 if field in command and not self.has(since):
                     raise self._unknown_field(name, field)
         comment = command.get("comment")
-        if comment is not None and type(comment) is not str and not self.has(ANY_COMMENT):
+        if comment is not None and not is_string(comment) and not self.has(ANY_COMMENT):
             raise CommandError(ErrorCode.TypeMismatch, "the field comment must be a string")
 
     def _unknown_field(self, name: str, field: str) -> CommandError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.documents import encode
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -50,7 +51,7 @@ class Client:
         app_name = None
         if "application" in metadata:
             app_name = _subdocument(metadata, "application").get("name")
-            if app_name is not None and not isinstance(app_name, str):
+            if app_name is not None and not is_string(app_name):
                 raise _wrong_type("application.name", "string")
         if app_name is not None and len(app_name.encode()) > _MAX_APP_NAME_SIZE:
             reason = f"the application name must be less than or equal to {_MAX_APP_NAME_SIZE} bytes"
@@ -64,7 +65,7 @@ def _require_text(metadata: Mapping[str, Any], section: str, name: str) -> None:
     if value is None:
         reason = f"missing required field '{section}.{name}' in the client metadata document"
         raise CommandError(ErrorCode.ClientMetadataMissingField, reason)
-    if not isinstance(value, str):
+    if not is_string(value):
         raise _wrong_type(f"{section}.{name}", "string")
 
 

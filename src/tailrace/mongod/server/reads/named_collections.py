@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.mongod.server.reads.targets import resolve
 from tailrace.mongod.store.catalog import Catalog
 
@@ -21,7 +22,7 @@ def named_collections(pipeline: Any) -> Iterator[str]:
             elif operator in ("$lookup", "$graphLookup", "$unionWith"):
                 fields = spec if isinstance(spec, dict) else {"coll": spec}
                 name = fields.get("from", fields.get("coll"))
-                if isinstance(name, str):
+                if is_string(name):
                     yield name
                 yield from named_collections(fields.get("pipeline"))
 

@@ -8,12 +8,11 @@ from bson import Binary
 from bson.binary import UUID_SUBTYPE
 
 from tailrace.bson.compare import type_name
-from tailrace.bson.values import Symbol
+from tailrace.bson.values import Symbol, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog, Collection, View
 from tailrace.query.collation import Collation
-from tailrace.query.expressions.operands import is_string
 
 _MAX_VIEW_DEPTH: Final = 20
 

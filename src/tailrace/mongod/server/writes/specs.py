@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update import check_stages
@@ -60,7 +61,7 @@ def read_array_filters(arguments: Arguments) -> list[Any] | None:
 def read_hint(arguments: Arguments) -> Any:
     """Read `hint`: the name of an index, or its key pattern; an empty document is none."""
     hint = arguments.value("hint", None)
-    if hint is not None and not isinstance(hint, str | Mapping):
+    if hint is not None and not (is_string(hint) or isinstance(hint, Mapping)):
         raise CommandError(ErrorCode.FailedToParse, "Hint must be a string or an object")
     return None if hint == {} else hint
 

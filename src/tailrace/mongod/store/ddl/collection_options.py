@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Decimal128, Int64
 
 from tailrace.bson.compare import compare, type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
@@ -225,7 +226,7 @@ def _clustered_index(_database: str, _name: str, spec: Mapping[str, Any] | bool)
     if not isinstance(key, Mapping) or list(key) != ["_id"] or key["_id"] != 1 or key["_id"] is True:
         raise _bad_index(f"The clusteredIndex option is only supported for key: {{_id: 1}}, not {shell(key)}")
     name = spec.get("name", ID_INDEX_NAME)
-    if not isinstance(name, str):
+    if not is_string(name):
         raise CommandError(
             ErrorCode.TypeMismatch,
             f"BSON field 'create.name' is the wrong type '{type_name(name)}', expected type 'string'",

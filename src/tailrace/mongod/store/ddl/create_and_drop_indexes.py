@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Binary
 
 from tailrace.bson import documents
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
@@ -270,7 +271,7 @@ def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
         found = [index for index in collection.indexes if not index.is_id]
         # In the order in which they were created or last changed.
         return sorted(found, key=lambda index: max(index.ident, index.changed))
-    if isinstance(which, str):
+    if is_string(which):
         return [_by_name(collection, which)]
     if isinstance(which, list):
         if len(set(which)) < len(which):

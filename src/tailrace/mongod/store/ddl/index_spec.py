@@ -6,6 +6,7 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, id_index_spec
@@ -151,7 +152,7 @@ def _check_types(fields: Mapping[str, Any]) -> None:
         elif field in _DOCUMENTS:
             expected, fits = "an object", isinstance(value, Mapping)
         elif field in _TEXTS:
-            expected, fits = "a string", type(value) is str
+            expected, fits = "a string", is_string(value)
         else:
             expected, fits = "a bool", field != "hidden" or isinstance(value, bool)
         if fits:
@@ -172,7 +173,7 @@ def _check_weights(fields: Mapping[str, Any]) -> None:
     if "weights" not in fields:
         return
     weights = fields["weights"]
-    if not isinstance(weights, Mapping | str | list):
+    if not (is_string(weights) or isinstance(weights, Mapping | list)):
         raise CommandError(
             ErrorCode.TypeMismatch, f"The field 'weights' must be an object, but got {type_name(weights)}"
         )

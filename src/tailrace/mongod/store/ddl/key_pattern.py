@@ -8,6 +8,7 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.indexes.index_keys import is_descending
@@ -32,7 +33,7 @@ def check_key_pattern(
         if not (of_buckets and direction == BUCKET_KIND):
             _check_direction(path, direction)
         _check_path(path)
-    kinds = [value for value in key.values() if isinstance(value, str)]
+    kinds = [value for value in key.values() if is_string(value)]
     if kinds.count("hashed") > 1:
         raise CommandError(31303, "A maximum of one index field is allowed to be hashed")
     if len(set(kinds) & {"2d", "2dsphere"}) > 1 or ("hashed" in kinds and len(set(kinds)) > 1):
@@ -53,7 +54,7 @@ def index_kind(key: Mapping[str, Any]) -> str | None:
     (None, 'hashed', 'wildcard')
     """
     for path, direction in key.items():
-        if isinstance(direction, str):
+        if is_string(direction):
             return direction
         if is_wildcard_path(path):
             return "wildcard"
@@ -67,7 +68,7 @@ def is_wildcard_path(path: str) -> bool:
 
 def is_id_key(key: Mapping[str, Any]) -> bool:
     """Whether this is the key of the index that every collection has, or its reverse."""
-    return list(key) == ["_id"] and not isinstance(key["_id"], str) and abs(int(number_of(key["_id"]))) == 1
+    return list(key) == ["_id"] and not is_string(key["_id"]) and abs(int(number_of(key["_id"]))) == 1
 
 
 def default_name(key: Mapping[str, Any]) -> str:
@@ -94,7 +95,7 @@ def _shown(direction: Any) -> str:
 
 
 def _check_direction(path: str, direction: Any) -> None:
-    if isinstance(direction, str):
+    if is_string(direction):
         if direction not in SPECIAL_KINDS:
             raise cannot_create(f"Unknown index plugin '{direction}'")
         if is_wildcard_path(path) and direction != "text":

@@ -7,6 +7,7 @@ The catalog and the oplog have the specification on buckets. The client's specif
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
@@ -71,7 +72,7 @@ def _is_meta(options: Mapping[str, Any], path: str) -> bool:
 def _bucket_fields(options: Mapping[str, Any], path: str, direction: Any) -> dict[str, Any]:
     if _is_meta(options, path):
         return {_META + path.removeprefix(options["metaField"]): direction}
-    if isinstance(direction, str):
+    if is_string(direction):
         if direction == "2dsphere" and path != options["timeField"]:
             return {f"data.{path}": "2dsphere_bucket"}
         raise cannot_create(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -31,7 +32,7 @@ def bucketing(given: Mapping[str, Any]) -> dict[str, Any]:
     granularity = given.get("granularity")
     span, rounding = given.get("bucketMaxSpanSeconds"), given.get("bucketRoundingSeconds")
     if granularity is not None:
-        if type(granularity) is not str or granularity not in MAX_SPAN_BY_GRANULARITY:
+        if not is_string(granularity) or granularity not in MAX_SPAN_BY_GRANULARITY:
             raise CommandError(
                 ErrorCode.BadValue,
                 f"Enumeration value '{granularity}' for field 'create.timeseries.granularity' is not a valid "
@@ -64,7 +65,7 @@ def _field_name(given: Mapping[str, Any], option: str) -> str:
             ErrorCode.IDLFailedToParse,
             f"BSON field 'create.timeseries.{option}' is missing but a required field",
         )
-    if not isinstance(name, str):
+    if not is_string(name):
         raise CommandError(
             ErrorCode.TypeMismatch, f"BSON field 'create.timeseries.{option}' must be of type 'string'"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import (
     Law,
@@ -14,7 +15,7 @@ from tailrace.query.expressions.arguments import (
     variadic,
 )
 from tailrace.query.expressions.numbers.number_types import int32_value
-from tailrace.query.expressions.operands import compare, is_nullish, is_number, is_string, type_name
+from tailrace.query.expressions.operands import compare, is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import (
     Constant,
     Environment,

@@ -3,11 +3,12 @@
 from itertools import zip_longest
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.numbers.number_types import int32_value
-from tailrace.query.expressions.operands import is_nullish, is_string, is_truthy, type_name
+from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
 from tailrace.query.expressions.scope import (
     Environment,
     Expression,

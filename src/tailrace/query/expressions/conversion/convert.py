@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from tailrace.bson.compare import TYPE_CODES
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions, parse_list, unary
@@ -15,7 +16,7 @@ from tailrace.query.expressions.conversion.conversion_table import (
     to_bool,
 )
 from tailrace.query.expressions.numbers.number_types import int32_value, integral_value
-from tailrace.query.expressions.operands import is_nullish, is_number, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import (
     Constant,
     Environment,

@@ -6,10 +6,11 @@ from typing import Any
 
 from bson import DatetimeMS, ObjectId, Timestamp
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.dates.timezones import TimeZone, checked_zone
 from tailrace.query.expressions.numbers.number_types import fits_int64
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import Expression, ExpressionScope
 
 

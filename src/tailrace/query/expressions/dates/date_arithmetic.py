@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bson import DatetimeMS, Int64
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs
@@ -24,7 +25,7 @@ from tailrace.query.expressions.dates.date_arguments import (
 )
 from tailrace.query.expressions.dates.timezones import TimeZone, checked_zone
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 _MAX_BIN_SIZE: Final = 100_000_000_000

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.dates import civil
 from tailrace.query.expressions.dates.civil import LocalTime
 from tailrace.query.expressions.dates.date_arguments import date_millis, parse_zone
 from tailrace.query.expressions.dates.timezones import UTC, TimeZone, checked_zone
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 MONTHS: Final = (

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from bson import DatetimeMS
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs
@@ -14,7 +15,7 @@ from tailrace.query.expressions.dates.date_strings import (
     read_date_by_format,
 )
 from tailrace.query.expressions.dates.timezones import checked_zone
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from bson import DatetimeMS, Int64, Timestamp
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_specs, unary
 from tailrace.query.expressions.dates import civil
@@ -16,7 +17,7 @@ from tailrace.query.expressions.dates.date_arguments import (
     zone_or_none,
 )
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 
 _DURATION_OVERFLOW: Final = 159

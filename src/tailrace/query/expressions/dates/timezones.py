@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.dates.civil import CYCLE_DAYS, DAY, HOUR, MINUTE, days_since_epoch
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 
 _OFFSET: Final = re.compile(r"([+-])(\d{2})(?::?(\d{2}))?")
 _EPOCH: Final = datetime(1970, 1, 1)

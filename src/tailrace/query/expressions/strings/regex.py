@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from bson import Regex
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import (
     Constant,
     Environment,

@@ -6,6 +6,7 @@ Upper and lower case are those of ASCII; collations have no effect.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import (
     Law,
@@ -18,7 +19,7 @@ from tailrace.query.expressions.arguments import (
 )
 from tailrace.query.expressions.arrays.array_operators import search_bounds
 from tailrace.query.expressions.numbers.number_types import int32_value, real
-from tailrace.query.expressions.operands import is_nullish, is_number, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 from tailrace.query.expressions.strings.text import coerced_text
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from bson import Code, DatetimeMS, Decimal128, Timestamp
 
-from tailrace.bson.values import Symbol
+from tailrace.bson.values import Symbol, is_string
 from tailrace.errors import CommandError
 from tailrace.query.expressions.dates import civil
 from tailrace.query.expressions.dates.date_format import MONTHS, iso_string
-from tailrace.query.expressions.operands import Number, is_nullish, is_number, is_string, type_name
+from tailrace.query.expressions.operands import Number, is_nullish, is_number, type_name
 
 
 def number_text(value: Number) -> str:

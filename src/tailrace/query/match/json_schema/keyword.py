@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, NamedTuple, TypeAlias
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.numbers.number_types import integral_value
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.paths import Test
 
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from bson import Binary
 
-from tailrace.bson.compare import TYPE_CODES
+from tailrace.bson.compare import TYPE_CODES, type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.expressions.operands import is_string
 from tailrace.query.match.element import type_test, types_by_alias
 from tailrace.query.match.json_schema.keyword import (
     Keyword,
@@ -99,10 +99,12 @@ def _check_encryption(what: str, settings: Mapping[str, Any], known: tuple[str, 
         if name not in known:
             raise CommandError(ErrorCode.IDLUnknownField, f"field '{what}.{name}' is an unknown field")
     algorithm = settings.get("algorithm", None)
+    if algorithm is not None and not is_string(algorithm):
+        raise type_mismatch(f"'{what}.algorithm' must be a string, not {type_name(algorithm)}")
     if algorithm is not None and algorithm not in _ALGORITHMS:
         raise bad_value(f"'{what}.algorithm' is not a known algorithm")
     key_id = settings.get("keyId", [])
-    if isinstance(key_id, str):
+    if is_string(key_id):
         if not key_id.startswith("/"):
             raise CommandError(51065, f"'{what}.keyId' must be an array of UUIDs or a JSON pointer")
     elif isinstance(key_id, list):

@@ -1,5 +1,6 @@
 """`killOp` on a router: one of its own operations, or a shard's as `shard:number`, as currentOp shows it."""
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.router_context import RouterContext
@@ -12,7 +13,7 @@ from tailrace.mongod.server.dispatch.command import Reply
 async def run(context: RouterContext) -> Reply:
     """Interrupt the operation if it is running; the reply is the same if it is not."""
     wanted = context.command.get("op")
-    if type(wanted) is not str:
+    if not is_string(wanted):
         return await ON_A_SERVER.run(context)
     shard, _, number = wanted.rpartition(":")
     if not shard or not number.isdecimal():

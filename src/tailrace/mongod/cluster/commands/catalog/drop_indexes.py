@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.collection_shards import (
@@ -52,8 +53,8 @@ def _chosen(context: RouterContext, sharded: TrackedCollection, which: Any) -> l
         raise CommandError(ErrorCode.NamespaceNotFound, f"ns not found {sharded.ns}")
     if which == _ALL:
         return droppable_indexes(sharded, collection)
-    is_names = isinstance(which, list) and all(isinstance(item, str) for item in which)
-    if not is_names and not isinstance(which, str | dict):
+    is_names = isinstance(which, list) and all(map(is_string, which))
+    if not (is_names or is_string(which) or isinstance(which, dict)):
         raise context.arguments().wrong_type("index", which, "[string, object, array]")
     chosen = chosen_indexes(collection, which)
     check_dropped_indexes(sharded, collection, chosen)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from bson import Int64, Regex
 
 from tailrace.bson.compare import sort_key
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, ForeignCollection, values_at
@@ -21,7 +22,7 @@ from tailrace.mongod.language.aggregation.specification import checked_collectio
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
-from tailrace.query.expressions.operands import is_number, is_string, type_name
+from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.missing import MISSING
 

@@ -7,6 +7,7 @@ They are found by equality of two fields, by a pipeline that can use this docume
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, ForeignCollection, values_at
@@ -18,7 +19,7 @@ from tailrace.mongod.language.aggregation.specification import checked_collectio
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 from tailrace.query.expressions.scope import check_variable_write
 
 _TEXTS: Final = ("from", "localField", "foreignField", "as")

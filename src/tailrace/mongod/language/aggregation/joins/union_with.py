@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.joins.foreign import ForeignCollection
@@ -15,7 +16,7 @@ from tailrace.mongod.language.aggregation.specification import (
     checked_text,
 )
 from tailrace.mongod.language.aggregation.stage import Stage
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 
 
 def check_union_with(name: str, spec: Any, _context: PipelineContext) -> None:

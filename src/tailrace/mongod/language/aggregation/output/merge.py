@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
@@ -16,7 +17,7 @@ from tailrace.mongod.language.aggregation.specification import (
     checked_text,
 )
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 from tailrace.query.expressions.scope import check_variable_write
 
 _WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
@@ -51,7 +52,7 @@ def parse_merge(name: str, spec: Any, scope: StageScope) -> MergeTarget:
             f"Combination of {name} modes 'whenMatched: {when_matched}' and 'whenNotMatched: "
             f"{when_not_matched}' is not supported",
         )
-    if "let" in fields and isinstance(when_matched, str):
+    if "let" in fields and is_string(when_matched):
         raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {when_matched}' mode")
     variables_for = _parse_variables(name, fields.get("let", {}), scope)
     on = _checked_on(name, fields["on"]) if "on" in fields else ("_id",)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.language.aggregation.output import OutTarget
@@ -13,7 +14,7 @@ from tailrace.mongod.language.aggregation.specification import (
     checked_object,
     checked_text,
 )
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 
 
 def check_out(name: str, spec: Any, _context: PipelineContext) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from tailrace.bson.compare import sort_key, type_bracket
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators import parse_accumulator
 from tailrace.mongod.language.aggregation.accumulators.accumulator import value_key
@@ -19,7 +20,7 @@ from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.mongod.language.aggregation.stages.group import Accumulators, group_stage, parse_accumulators
 from tailrace.mongod.language.aggregation.stages.sort import sort_stage
 from tailrace.query.expressions import Environment
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 from tailrace.query.expressions.scope import Constant
 from tailrace.query.missing import MISSING
 from tailrace.query.sorting import compile_sort

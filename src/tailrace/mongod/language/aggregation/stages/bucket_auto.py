@@ -7,6 +7,7 @@ With a granularity they are numbers of a series (`granularity`).
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators.accumulator import value_key
 from tailrace.mongod.language.aggregation.rows import PAUSE, Row, Rows, paced
@@ -16,7 +17,7 @@ from tailrace.mongod.language.aggregation.stages.bucket import check_group_by, o
 from tailrace.mongod.language.aggregation.stages.granularity import Granularity, granularity
 from tailrace.mongod.language.aggregation.stages.group import Accumulators, accumulated, start_states
 from tailrace.query.expressions.numbers.number_types import int32_value, to_double
-from tailrace.query.expressions.operands import is_number, is_string, type_name
+from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.missing import MISSING
 
 _OPTIONS = ("groupBy", "buckets", "output", "granularity")

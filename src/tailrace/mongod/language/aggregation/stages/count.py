@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import PAUSE, Row, Rows
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions.numbers.number_types import int32_or_int64
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 
 
 def compile_count(_name: str, spec: Any, _scope: StageScope) -> Stage:

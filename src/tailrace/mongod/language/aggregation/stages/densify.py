@@ -12,6 +12,7 @@ from typing import Any, Final
 from bson import DatetimeMS
 
 from tailrace.bson.compare import sort_key
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested
@@ -31,7 +32,7 @@ from tailrace.query.expressions.dates.timezones import UTC
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
-from tailrace.query.expressions.operands import is_nullish, is_number, is_string
+from tailrace.query.expressions.operands import is_nullish, is_number
 from tailrace.query.missing import MISSING
 from tailrace.query.sorting import compile_sort
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import Rows
@@ -18,7 +19,7 @@ from tailrace.mongod.language.aggregation.stages.set_window_fields import window
 from tailrace.mongod.language.aggregation.stages.single_document import compile_reshaping
 from tailrace.mongod.language.aggregation.windows import parse_window_function
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 from tailrace.query.sorting import compile_sort
 
 _METHODS: Final = {"locf": "$locf", "linear": "$linearFill"}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators import parse_accumulator
 from tailrace.mongod.language.aggregation.rows import Rows
@@ -10,7 +11,7 @@ from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.mongod.language.aggregation.stages.group import group_stage
 from tailrace.mongod.language.aggregation.stages.sort import sort_stage
-from tailrace.query.expressions.operands import is_string, type_name
+from tailrace.query.expressions.operands import type_name
 from tailrace.query.sorting import compile_sort
 
 

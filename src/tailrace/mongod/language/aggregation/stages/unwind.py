@@ -10,13 +10,14 @@ from typing import Any
 
 from bson import Int64
 
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested, without_nested
 from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Document, Row, Rows
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.expressions.operands import is_nullish, is_string, type_name
+from tailrace.query.expressions.operands import is_nullish, type_name
 
 
 @dataclass(frozen=True, slots=True)

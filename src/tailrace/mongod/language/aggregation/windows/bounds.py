@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from bson import DatetimeMS
 
 from tailrace.bson.compare import sort_key
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.scope import StageScope
@@ -22,7 +23,7 @@ from tailrace.query.expressions.dates.date_arithmetic import shifted
 from tailrace.query.expressions.dates.timezones import UTC
 from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value
-from tailrace.query.expressions.operands import is_number, is_string, type_name
+from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.expressions.scope import Constant
 
 UNBOUNDED: Final = "unbounded"
@@ -193,7 +194,7 @@ def _bound(spec: Any, scope: StageScope) -> Bound:
 
 
 def _integer_bound(bound: Bound) -> Bound:
-    if isinstance(bound, str):
+    if is_string(bound):
         return bound
     number = integral_value(bound)
     if number is None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.builtin_roles import builtin_roles, is_builtin, privileges, together
@@ -59,7 +60,7 @@ async def run(context: Context) -> Reply:
 
 def _shown_privileges(arguments: Arguments) -> bool | str:
     value = arguments.value("showPrivileges", False)
-    if type(value) is not str:
+    if not is_string(value):
         return arguments.boolean("showPrivileges", False)
     if value != _FRAGMENT:
         reason = f"'showPrivileges' should either be a boolean or the string '{_FRAGMENT}', given: {value!r}"

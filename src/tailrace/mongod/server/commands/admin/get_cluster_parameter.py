@@ -1,5 +1,6 @@
 """`getClusterParameter`: show cluster parameters."""
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.cluster_parameters import NAMES
@@ -16,9 +17,9 @@ async def run(context: Context) -> Reply:
     arguments.finish()
     if wanted == "*":
         wanted = list(NAMES)
-    elif type(wanted) is str:
+    elif is_string(wanted):
         wanted = [wanted]
-    elif not isinstance(wanted, list) or not all(type(name) is str for name in wanted):
+    elif not isinstance(wanted, list) or not all(is_string(name) for name in wanted):
         raise arguments.wrong_type(context.name, wanted, "[string, array]")
     if not wanted:
         raise CommandError(ErrorCode.BadValue, "Must supply at least one cluster server parameter name")

@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
 from tailrace.mongod.server.dispatch.kinds import Kind
-from tailrace.query.expressions.operands import is_number, is_string
+from tailrace.query.expressions.operands import is_number
 
 _SERVER_LOG: Final = "server"
 

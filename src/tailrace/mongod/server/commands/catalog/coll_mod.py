@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
@@ -66,7 +67,7 @@ def _options(arguments: Arguments) -> dict[str, Any]:
 def _expire_after_seconds(arguments: Arguments) -> int | str | None:
     value = arguments.value("expireAfterSeconds", None)
     arguments.refuse_null("expireAfterSeconds", "[string, long, int, decimal, double]")
-    return value if isinstance(value, str) else arguments.integer("expireAfterSeconds", None)
+    return value if is_string(value) else arguments.integer("expireAfterSeconds", None)
 
 
 def _timeseries(arguments: Arguments) -> dict[str, Any] | None:
@@ -106,7 +107,7 @@ _FIELDS: Final = command(
         "collMod": COLLECTION, "index": struct(_INDEX), "viewOn": TEXT, "pipeline": array_of(OBJECT),
         "validator": OBJECT, "validationLevel": TEXT, "validationAction": TEXT,
         "expireAfterSeconds": Kind(
-            lambda value: type(value) is str or NUMBER.accepts(value),
+            lambda value: is_string(value) or NUMBER.accepts(value),
             "[string, long]",
             null_code=ErrorCode.TypeMismatch,
         ),

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from bson import Decimal128
-
 from tailrace.bson.compare import type_name
 from tailrace.bson.documents import decode
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -15,6 +14,7 @@ from tailrace.mongod.server.dispatch.fields import LATER, command
 from tailrace.mongod.server.dispatch.kinds import ANY, COLLECTION, FLAG, LOOSE_FLAG, OBJECT, UUID, array_of
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
+from tailrace.query.expressions.operands import is_number
 
 _MOST_MEMBERS: Final = 50
 _QUORUMS: Final = ("votingMembers", "majority")
@@ -49,12 +49,12 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 def _commit_quorum(arguments: Arguments) -> Any:
     value = arguments.value("commitQuorum", "votingMembers")
-    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal128):
+    if not (is_string(value) or is_number(value)):
         raise CommandError(
             ErrorCode.TypeMismatch,
             f"commitQuorum has to be a string or a number, but found: {type_name(value)}",
         )
-    if isinstance(value, str):
+    if is_string(value):
         if not value:
             raise CommandError(ErrorCode.FailedToParse, "commitQuorum can't be an empty string")
         if value not in _QUORUMS:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
@@ -20,9 +21,9 @@ async def run(context: MemberContext) -> dict[str, Any]:
     which = arguments.value("index", REQUIRED)
     if isinstance(which, list):
         for item in which:
-            if not isinstance(item, str):
+            if not is_string(item):
                 raise arguments.wrong_type("index", item, "string")
-    elif not isinstance(which, str | dict):
+    elif not (is_string(which) or isinstance(which, dict)):
         raise arguments.wrong_type("index", which, "[string, object, array]")
     arguments.ignore("rawData")
     arguments.finish()
@@ -34,7 +35,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 
 _WHICH: Final = Kind(
-    lambda value: type(value) is str or isinstance(value, dict | list),
+    lambda value: is_string(value) or isinstance(value, dict | list),
     "[string, object, array]",
     null_code=ErrorCode.TypeMismatch,
 )

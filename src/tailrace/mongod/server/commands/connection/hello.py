@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from tailrace.bson.raw import MAX_USER_SIZE
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
@@ -170,7 +171,7 @@ def _last_write(cluster_time: int, date: int, term: int) -> dict[str, Any]:
 
 
 _USER = Kind(
-    lambda value: type(value) is str or isinstance(value, dict),
+    lambda value: is_string(value) or isinstance(value, dict),
     "[string, object]",
     null_code=ErrorCode.TypeMismatch,
 )

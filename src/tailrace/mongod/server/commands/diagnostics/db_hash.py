@@ -8,6 +8,7 @@ from bson import Binary
 
 from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
+from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -24,7 +25,7 @@ async def run(context: MemberContext) -> Reply:
     wanted = context.command.get("collections")
     if not isinstance(wanted, list):
         wanted = []
-    if not all(type(name) is str for name in wanted):
+    if not all(is_string(name) for name in wanted):
         raise CommandError(0, "collections entries have to be strings")
     sums: dict[str, str] = {}
     uuids: dict[str, Binary] = {}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -21,7 +22,7 @@ _DEFAULT_ROOT: Final = "fs"
 
 async def run(context: MemberContext) -> Reply:
     root = context.command.get("root", _DEFAULT_ROOT)
-    if type(root) is not str:
+    if not is_string(root):
         raise CommandError(ErrorCode.InvalidNamespace, "'root' must be of type String")
     if "md5state" in context.command or context.command.get("partialOk"):
         raise CommandError(ErrorCode.IllegalOperation, "filemd5 cannot be continued from a state here")

@@ -1,5 +1,6 @@
 """`planCacheSetFilter`: say which indexes a shape of query may use."""
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.index_filters import QueryShape
@@ -8,7 +9,7 @@ from tailrace.mongod.server.dispatch.context import MemberContext
 
 
 async def run(context: MemberContext) -> Reply:
-    name = context.collection_name()
+    name = context.collection_name(wrong_type=ErrorCode.InvalidNamespace)
     collection = context.node.store.catalog.collection(f"{context.database}.{name}")
     if collection is None:
         raise CommandError(ErrorCode.BadValue, "no such collection")
@@ -20,7 +21,7 @@ async def run(context: MemberContext) -> Reply:
     if not indexes:
         raise CommandError(ErrorCode.BadValue, "required field indexes must contain at least one index")
     for index in indexes:
-        if not (isinstance(index, dict) or type(index) is str):
+        if not (isinstance(index, dict) or is_string(index)):
             raise CommandError(ErrorCode.BadValue, "each item in indexes must be an object or string")
         if isinstance(index, dict) and not index:
             raise CommandError(ErrorCode.BadValue, "index specification cannot be empty")

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.bson.compare import type_name
 from tailrace.bson.documents import decode
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -45,7 +46,7 @@ async def run(context: MemberContext) -> Reply:
 
 def _options(arguments: Arguments) -> tuple[Options, Sequence[dict[str, Any]]]:
     mode = arguments.value("oplogApplicationMode", "ApplyOps")
-    if type(mode) is not str:
+    if not is_string(mode):
         reason = f'"oplogApplicationMode" had the wrong type. Expected string, found {type_name(mode)}'
         raise CommandError(ErrorCode.TypeMismatch, reason)
     if mode not in _MODES:
@@ -65,7 +66,7 @@ def _options(arguments: Arguments) -> tuple[Options, Sequence[dict[str, Any]]]:
 def _failed_condition(context: MemberContext, condition: dict[str, Any]) -> Reply | None:
     """The reply if a document is not as it must be."""
     ns = condition.get("ns")
-    if type(ns) is not str:
+    if not is_string(ns):
         reason = f"ns in preCondition must be a string, but found type: {type_name(ns)}"
         raise CommandError(ErrorCode.InvalidNamespace, reason)
     for field in ("q", "res"):

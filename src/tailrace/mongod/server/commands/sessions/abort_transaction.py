@@ -4,8 +4,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.dispatch.fields import command
-from tailrace.mongod.server.dispatch.kinds import OBJECT
+from tailrace.mongod.server.dispatch.fields import RECOVERY_TOKEN, command
 
 
 async def run(context: Context) -> Reply:
@@ -18,7 +17,7 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-_FIELDS = command({"recoveryToken": OBJECT})
+_FIELDS = command({"recoveryToken": RECOVERY_TOKEN})
 
 COMMAND = Command(
     "abortTransaction",

@@ -5,8 +5,8 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.dispatch.fields import command
-from tailrace.mongod.server.dispatch.kinds import OBJECT, TIMESTAMP
+from tailrace.mongod.server.dispatch.fields import RECOVERY_TOKEN, command
+from tailrace.mongod.server.dispatch.kinds import TIMESTAMP
 from tailrace.mongod.server.emulation.write_fault import WriteFault
 
 
@@ -28,7 +28,7 @@ async def run(context: Context) -> Reply:
     return {}
 
 
-_FIELDS = command({"recoveryToken": OBJECT, "commitTimestamp": TIMESTAMP})
+_FIELDS = command({"recoveryToken": RECOVERY_TOKEN, "commitTimestamp": TIMESTAMP})
 
 COMMAND = Command(
     "commitTransaction",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tailrace.bson.compare import compare, type_bracket
 from tailrace.bson.documents import encode_value
 from tailrace.bson.repeated import repeated_field
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.reads.access.access_paths import (
@@ -158,7 +159,7 @@ def _describes(hint: Any, index: Index) -> bool:
 
 def check_hint(hint: Any) -> None:
     """Refuse an invalid hint, even if the collection does not exist."""
-    if hint is not None and not isinstance(hint, str | Mapping):
+    if hint is not None and not (is_string(hint) or isinstance(hint, Mapping)):
         raise CommandError(ErrorCode.FailedToParse, "Hint must be a string or an object")
     if isinstance(hint, Mapping) and NATURAL in hint and (len(hint) > 1 or not is_number(hint[NATURAL])):
         raise CommandError(ErrorCode.BadValue, "$natural hint must be a number, and stand alone")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bson import Regex
 
+from tailrace.bson.values import is_string
 from tailrace.query.match.conditions import Condition, conditions_of
 from tailrace.query.match.scope import is_operator_document
 
@@ -45,8 +46,8 @@ def _compared_path(expression: Any) -> Iterator[str]:
     if name not in _COMPARED or not isinstance(operands, list) or len(operands) != 2:
         return
     field, constant = operands
-    if isinstance(field, str) and field.startswith("$") and not field.startswith("$$"):
-        if not isinstance(constant, str):
+    if is_string(field) and field.startswith("$") and not field.startswith("$$"):
+        if not is_string(constant):
             is_constant = not isinstance(constant, list | Mapping)
         else:
             variable = constant[2:].partition(".")[0] if constant.startswith("$$") else None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -36,7 +37,7 @@ from tailrace.mongod.server.dispatch.kinds import (
 from tailrace.mongod.server.reads.access.planner import check_hint
 from tailrace.mongod.server.reads.requests.find_request import hint_argument
 from tailrace.query.expressions.numbers.number_types import integral_value
-from tailrace.query.expressions.operands import is_number, is_string
+from tailrace.query.expressions.operands import is_number
 
 _EXCHANGE: Final = Fields(
     {
@@ -48,7 +49,7 @@ _EXCHANGE: Final = Fields(
 AGGREGATE_FIELDS: Final = command(
     {
         "aggregate": Kind(
-            lambda value: type(value) is str or is_number(value),
+            lambda value: is_string(value) or is_number(value),
             "[string, number]",
             null_code=ErrorCode.TypeMismatch,
         ),

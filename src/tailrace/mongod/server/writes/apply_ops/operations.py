@@ -6,6 +6,7 @@ from typing import Any, Final
 from bson import Binary
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -41,13 +42,13 @@ def _check(operation: Any, number: int) -> None:
     if "op" not in operation:
         raise CommandError(ErrorCode.NoSuchKey, "Wrong type for ''. Expected a string, got a missing.")
     kind, ns = operation["op"], operation.get("ns")
-    if type(kind) is not str:
+    if not is_string(kind):
         raise _wrong_type("op", kind, "string")
     if not kind:
         raise _illegal(f'"op" field value cannot be empty: {number}')
     if "ns" not in operation:
         raise _illegal(f'op does not contain required "ns" field: {number}')
-    if type(ns) is not str:
+    if not is_string(ns):
         raise _illegal(f'"ns" field is not a string: {number}')
     if not ns and kind != "n":
         raise _illegal(f"\"ns\" field value cannot be empty when op type is not 'n': {number}")
