@@ -86,6 +86,9 @@ COMPRESSORS: Final = {
 }
 """Every compressor, by the name used in the negotiation; `noop` is for tests, as in MongoDB."""
 
+OFFERED: Final = ("snappy", "zstd", "zlib")
+"""What a server accepts, with or without a negotiation, as MongoDB does."""
+
 _BY_ID: Final = {compressor.id: compressor for compressor in COMPRESSORS.values()}
 _FAULTS: Final = (cramjam.DecompressionError, zlib.error, zstd.ZstdError)
 

@@ -36,7 +36,7 @@ class Endpoint(ABC, Generic[MessageT]):
         """Refuse messages with a compressor that is not one of ``compressors``."""
         self._compressors = frozenset(compressors)
         self._buffer = ReceiveBuffer()
-        self._failure: WireError | None = None
+        self._failure: str | None = None
         self._request_id = 0
 
     @property
@@ -59,7 +59,8 @@ class Endpoint(ABC, Generic[MessageT]):
             framed = self._buffer.next_frame()
             return NEED_DATA if framed is None else self._open(*framed)
         except WireError as fault:
-            self._failure = fault
+            # The error itself would keep its frames, and with them a message of up to 48 MB.
+            self._failure = str(fault)
             self._buffer.clear()
             raise
 

@@ -18,6 +18,7 @@ from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
+from tailrace.mongod.wire.compression import OFFERED
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
@@ -105,7 +106,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
         self._buffer = listener.buffer
-        self._wire = Connection()
+        self._wire = Connection(OFFERED)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None

@@ -37,9 +37,9 @@ from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.replica_set.replica_set_config import CONFIG_VERSION
 from tailrace.mongod.server.replica_set.replication import Replication
 from tailrace.mongod.wire import MAX_MESSAGE_SIZE, negotiate
+from tailrace.mongod.wire.compression import OFFERED
 
 MAX_WRITE_BATCH_SIZE: Final = 100_000
-COMPRESSORS: Final = ("snappy", "zstd", "zlib")
 _LEGACY_NAMES: Final = frozenset({"isMaster", "ismaster"})
 
 
@@ -60,7 +60,7 @@ async def run(context: Context) -> Reply:
     reply = _describe(context, knows_hello=knows_hello)
     if compressors is not None:
         names = [name for name in compressors if is_given(name)]
-        if agreed := negotiate(names, COMPRESSORS):
+        if agreed := negotiate(names, OFFERED):
             reply = {"compression": agreed, **reply}
     if known is not None:
         context.repeat({"topologyVersion": reply["topologyVersion"]})
