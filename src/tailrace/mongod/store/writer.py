@@ -156,6 +156,10 @@ def _translated(error: BaseException) -> BaseException:
             ErrorCode.OutOfDiskSpace,
             "the data directory has reached its largest size; start the server with a larger --max-size",
         )
-    if isinstance(error, lmdb.DiskError | OSError):
-        return CommandError(ErrorCode.OutOfDiskSpace, f"the data directory cannot be written: {error}")
+    # LMDB has no class for EFBIG, EDQUOT, and EIO, which also stands for a write that ended early.
+    if isinstance(error, lmdb.DiskError | OSError) or type(error) is lmdb.Error:
+        return CommandError(
+            ErrorCode.OutOfDiskSpace,
+            f"the data directory cannot be written: {error}; make room, and writes work again",
+        )
     return error
