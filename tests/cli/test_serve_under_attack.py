@@ -1,5 +1,6 @@
 """What a hostile client may cost a server that runs as a process: memory, log, processor time."""
 
+import signal
 import socket
 from pathlib import Path
 from struct import pack
@@ -12,7 +13,7 @@ from pymongo.uri_parser import parse_uri
 from tailrace.mongod.wire.compression import COMPRESSORS
 from tailrace.mongod.wire.header import MAX_MESSAGE_SIZE, OpCode
 from tailrace.testing.replica_set import ReplicaSet
-from tests.cli.serving import serving
+from tests.cli.serving import end, serving
 
 MEGABYTE = 1 << 20
 
@@ -57,3 +58,26 @@ def test_compression_without_a_negotiation(name: str, is_answered: bool) -> None
     with ReplicaSet() as server, socket.create_connection(("127.0.0.1", server.server.port), 10) as client:
         client.sendall(message)
         assert (client.recv(1) != b"") == is_answered
+
+
+def test_without_file_descriptors_connections_wait_and_the_log_stays_short() -> None:
+    run_by = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh"]
+    with (
+        serving(run_by=run_by) as (process, uri),
+        MongoClient[dict[str, object]](uri, maxPoolSize=1, serverSelectionTimeoutMS=10_000) as client,
+    ):
+        client.admin.command("ping")
+        address = parse_uri(uri)["nodelist"][0]
+        crowd = [socket.create_connection(address, timeout=10) for _ in range(200)]
+        try:
+            for _ in range(5):
+                assert client.admin.command("ping")["ok"] == 1
+        finally:
+            for one in crowd:
+                one.close()
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as later:
+            assert later.admin.command("ping")["ok"] == 1
+        _, log = end(process, signal.SIGTERM)
+    about_descriptors = [line for line in log if "file descriptors" in str(line["msg"])]
+    assert len(about_descriptors) == 1
+    assert len(log) < 20, log[:40]

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
@@ -31,6 +31,7 @@ from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.net.event_loop import new_event_loop
+from tailrace.mongod.server.net.loop_faults import LoopFaults
 from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild
@@ -310,7 +311,7 @@ def _parameter(text: str) -> tuple[str, str]:
 async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None) -> None:
     loop = asyncio.get_running_loop()
     server = Cluster(options, log=log) if options.shards else Server(options, log=log)
-    loop.set_exception_handler(lambda _, fault: _log_fault(server.log, fault))
+    loop.set_exception_handler(LoopFaults(server.log))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
@@ -336,10 +337,3 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         if child is not None:
             await child.stop()
         await server.stop()
-
-
-def _log_fault(log: Logbook, fault: dict[str, Any]) -> None:
-    """Log an error that belongs to no task, such as a connection refused for want of a file descriptor."""
-    log.error(
-        "NETWORK", "Error outside of all commands", error=f"{fault['message']}: {fault.get('exception')}"
-    )

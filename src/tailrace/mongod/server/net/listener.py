@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
 
 _BACKLOG: Final = 1024
+_ACCEPTED_AT_ONCE: Final = 1
+"""asyncio accepts this many connections at once, also after an error: without file descriptors it would
+report an error for each. After the last error it waits for a second."""
 _BUFFER_BYTES: Final = 256 * 1024
 _ENOUGH_BUFFERED: Final = 1 << 20
 """When this many bytes of further requests are buffered, no more is read from the socket."""
@@ -58,7 +61,10 @@ class Listener:
         """Listen; raises `PortError` or `UsageError` if that is not possible."""
         loop = asyncio.get_running_loop()
         try:
-            self._servers = await loop.create_server(self._accept, host, port, backlog=_BACKLOG)
+            self._servers = await loop.create_server(self._accept, host, port, backlog=_ACCEPTED_AT_ONCE)
+            for listening in self._servers.sockets:
+                with listening.dup() as same:
+                    same.listen(_BACKLOG)
         except OSError as error:
             # asyncio adds its own text to the system's message; a name that does not resolve has no errno.
             reason = (
