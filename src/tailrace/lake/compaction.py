@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tailrace.lake.checksums import read_verified
 from tailrace.lake.commit import change_files
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.log_writer import tidy_log
@@ -87,7 +87,6 @@ def _merge(table: HistoryTable, files: Sequence[AddedFile]) -> bool:
 
 def _rows(table: HistoryTable, files: Sequence[AddedFile]) -> Iterator[pa.RecordBatch]:
     for file in files:
-        with pq.ParquetFile(table.path / file.path) as source:
-            for batch in source.iter_batches(ROW_GROUP_ROWS):
-                # Without the names of the file's own schema, which differ in what may be null.
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
+        for batch in read_verified(table.path / file.path, ROW_GROUP_ROWS):
+            # Without the names of the file's own schema, which differ in what may be null.
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)

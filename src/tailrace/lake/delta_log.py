@@ -6,6 +6,8 @@ takes microseconds, and reads its few lines.
 """
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +59,25 @@ def check_format(path: Path, found: str) -> None:
         )
 
 
+def damaged_commit(path: Path) -> HistoryError:
+    """The error of a commit that is not as it was written."""
+    return HistoryError(f"the file {path} of the history is damaged; restore it, or begin a new history")
+
+
+def is_commit(content: bytes) -> bool:
+    """Whether a file of the log has the form of a commit: lines of JSON documents, at least one."""
+    try:
+        actions = [json.loads(line) for line in content.splitlines()]
+    except ValueError:
+        return False
+    return bool(actions) and all(isinstance(action, dict) for action in actions)
+
+
+def in_short(error: Exception) -> str:
+    """The first line of an error; those of `deltalake` have a stack trace after it."""
+    return str(error).strip().partition("\n")[0]
+
+
 class DeltaLog:
     """The state of a table at one version, which `refresh` moves to the newest."""
 
@@ -86,11 +107,17 @@ class DeltaLog:
     def _load(self) -> None:
         self._checkpoint = self._checkpoint_mark()
         try:
-            table = DeltaTable(str(self._path))
+            self._load_newest()
         except TableNotFoundError:
             raise HistoryError(f"there is no history in {self._path}") from None
         except (DeltaError, OSError) as error:
-            raise HistoryError(f"the history in {self._path} cannot be read: {error}") from None
+            self._check_commits(lambda path: is_commit(path.read_bytes()))
+            raise HistoryError(f"the history in {self._path} cannot be read: {in_short(error)}") from None
+
+    def _load_newest(self) -> None:
+        table = DeltaTable(str(self._path))
+        # A commit without content would pass for one without files, and its events would be missing.
+        self._check_commits(lambda path: path.stat().st_size > 0)
         configuration = table.metadata().configuration
         identity = configuration.get(IDENTITY)
         if identity is None:
@@ -110,6 +137,14 @@ class DeltaLog:
             raise changed_by_others(self._path)
         self.files = {file.path: file for file in found}
 
+    def _check_commits(self, is_whole: Callable[[Path], bool]) -> None:
+        """Raise `HistoryError` for the first commit since the last checkpoint that is not whole."""
+        covered = self.checkpoint_version()
+        for path in sorted(self._log.glob("*.json")):
+            with suppress(FileNotFoundError):  # another process clears the log away
+                if path.stem.isdecimal() and int(path.stem) > covered and not is_whole(path):
+                    raise damaged_commit(path)
+
     def transaction_version(self, name: str) -> int | None:
         """The version of any application transaction; reads the table's state if it was loaded without it."""
         if name not in self.transactions:
@@ -122,10 +157,12 @@ class DeltaLog:
     def _apply_next(self) -> bool:
         path = self._log / f"{self.version + 1:020d}.json"
         try:
-            text = path.read_text()
+            content = path.read_bytes()
         except FileNotFoundError:
             return False
-        for line in text.splitlines():
+        if not is_commit(content):
+            raise damaged_commit(path)
+        for line in content.splitlines():
             self._apply(json.loads(line))
         self.version += 1
         return True

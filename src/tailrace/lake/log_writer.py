@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from tailrace import __version__
 from tailrace.errors import HistoryError
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.delta_log import in_short
 from tailrace.lake.table import HistoryTable
 
 CHECKPOINT_COMMITS: Final = 100
@@ -126,5 +127,7 @@ def tidy_log(table: HistoryTable) -> bool:
         delta.create_checkpoint()
         delta.cleanup_metadata()
     except (DeltaError, OSError) as error:
-        raise HistoryError(f"the log of the history in {table.path} cannot be tidied: {error}") from None
+        raise HistoryError(
+            f"the log of the history in {table.path} cannot be tidied: {in_short(error)}"
+        ) from None
     return True

@@ -7,6 +7,7 @@ have disjoint ranges of tokens and of cluster times, so reading in order is read
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -21,12 +22,14 @@ from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
+from tailrace.lake.checksums import read_verified
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.delta_log import (
     FORMAT_KEY,
     IDENTITY,
     DeltaLog,
     changed_by_others,
+    in_short,
     is_table,
     release_entries,
 )
@@ -88,7 +91,7 @@ class HistoryTable:
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
-            raise HistoryError(f"no history can be created in {path}: {error}") from None
+            raise HistoryError(f"no history can be created in {path}: {in_short(error)}") from None
         return cls.open(path)
 
     @property
@@ -205,30 +208,26 @@ def _read_file(
     path: Path, after: int, through: int, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file in an interval, cut only between cluster times."""
-    with pq.ParquetFile(path, memory_map=True, read_dictionary=list(REPEATED)) as file:
-        groups = _row_groups(file.metadata, after, through)
-        if not groups:
-            return
-        # A batch is returned when the next one shows that its last cluster time ends with it.
-        held: list[pa.RecordBatch] = []
-        # Arrow's threads cost more than they gain for batches of this size: a fifth of a stream's rate.
-        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns, use_threads=False):
-            times = times_of(batch)
-            start = int(np.searchsorted(times, np.uint64(after), "right"))
-            stop = int(np.searchsorted(times, np.uint64(through), "right"))
-            if start == stop:
+    # A batch is returned when the next one shows that its last cluster time ends with it.
+    held: list[pa.RecordBatch] = []
+    groups = partial(_row_groups, after=after, through=through)
+    for batch in read_verified(path, batch_rows, columns=columns, dictionaries=REPEATED, groups=groups):
+        times = times_of(batch)
+        start = int(np.searchsorted(times, np.uint64(after), "right"))
+        stop = int(np.searchsorted(times, np.uint64(through), "right"))
+        if start == stop:
+            continue
+        if held and time_of(held[-1], held[-1].num_rows - 1) == times[start]:
+            first = start
+            start = int(np.searchsorted(times, times[first], "right"))
+            held.append(batch.slice(first, min(start, stop) - first))
+            if start >= stop:
                 continue
-            if held and time_of(held[-1], held[-1].num_rows - 1) == times[start]:
-                first = start
-                start = int(np.searchsorted(times, times[first], "right"))
-                held.append(batch.slice(first, min(start, stop) - first))
-                if start >= stop:
-                    continue
-            if held:
-                yield _joined(held)
-            held = [batch.slice(start, stop - start)]
         if held:
             yield _joined(held)
+        held = [batch.slice(start, stop - start)]
+    if held:
+        yield _joined(held)
 
 
 def _row_groups(metadata: pq.FileMetaData, after: int, through: int) -> list[int]:

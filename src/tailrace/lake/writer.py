@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.resume_token import cluster_time_of
+from tailrace.lake.checksums import CheckedSink
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.schema import REPEATED, SCHEMA, times_of
 
@@ -91,13 +92,15 @@ class _File:
         self._temporary = directory / f".{name}.{os.getpid()}.{time.monotonic_ns()}.tmp"
         self._durable = durable
         self._sink = open(self._temporary, "wb")  # noqa: SIM115 - closed by `finish` or `give_up`
+        self._checked = CheckedSink(self._sink)
         self._writer = pq.ParquetWriter(
-            self._sink,
+            pa.PythonFile(self._checked, mode="w"),
             SCHEMA,
             compression=COMPRESSION,
             use_dictionary=list(REPEATED),
             write_statistics=list(_WITH_STATISTICS),
             store_schema=False,
+            write_page_checksum=True,
         )
         self._rows = 0
         self._first_token = ""
@@ -124,10 +127,12 @@ class _File:
             found = pc.min_max(walls.cast(pa.int64()))
             self._walls.append((found["min"].as_py(), found["max"].as_py()))
         self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._checked.end_group()
 
     def finish(self) -> AddedFile:
+        self._writer.add_key_value_metadata(self._checked.entry())
         self._writer.close()
-        self._sink.flush()
+        self._checked.complete()
         if self._durable:
             os.fsync(self._sink.fileno())
         self._sink.close()
