@@ -13,10 +13,11 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import lmdb
 from bson import ObjectId
 
 from tailrace.bson import documents
-from tailrace.errors import UsageError
+from tailrace.errors import BsonError, UsageError
 from tailrace.events.entry_bytes import Operation
 from tailrace.events.oplog_start import FIRST_MESSAGE
 from tailrace.events.promise import Promise, promise
@@ -41,7 +42,15 @@ from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_
 from tailrace.mongod.store.past.window import PastWindow
 from tailrace.mongod.store.reader import Snapshot, TableReader
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, WriteState
-from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE, FORMAT, TIME, Tables, Transaction, pack_time
+from tailrace.mongod.store.tables import (
+    DEFAULT_MAP_SIZE,
+    FORMAT,
+    TIME,
+    Tables,
+    Transaction,
+    damaged,
+    pack_time,
+)
 from tailrace.mongod.store.transactions.locks import Blocked, LockTable
 from tailrace.mongod.store.transactions.prepared import PreparedTransactions
 from tailrace.mongod.store.transactions.write_lock import WriteLock
@@ -142,6 +151,9 @@ class Store:
         tables = Tables(path, map_size=map_size)
         try:
             store = cls(tables, clock or ClusterClock(wall or WallClock()), oplog_size)
+        except (lmdb.Error, BsonError) as error:
+            tables.close()
+            raise damaged(path, error) from None
         except BaseException:
             tables.close()
             raise

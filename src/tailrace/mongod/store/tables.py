@@ -33,6 +33,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 import lmdb
 
 from tailrace.errors import UsageError
+from tailrace.mongod.store.files.page_file import DamagedPage, check_file
 
 FORMAT: Final = 1
 NAMES: Final = (
@@ -54,13 +55,21 @@ pack_time = TIME.pack
 LONGEST_EXACT_KEY: Final = 440
 _MAX_KEY: Final = LONGEST_EXACT_KEY + 32
 _MAX_MARK: Final = 16
-_FILE: Final = "data.mdb"
+DATA_FILE: Final = "data.mdb"
 """LMDB's name for its file"""
+_DAMAGES: Final = (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError)
+
+
+def damaged(path: Path, reason: Exception) -> UsageError:
+    """The error of a data directory that is not as it was written."""
+    return UsageError(
+        f"the data in {path / DATA_FILE} is damaged: {reason}; restore a copy, or name another directory"
+    )
 
 
 def holds_store(path: Path) -> bool:
     """Whether a folder is the data directory of a store."""
-    return (path / _FILE).exists()
+    return (path / DATA_FILE).exists()
 
 
 def fit_key(key: bytes) -> bytes:
@@ -141,15 +150,23 @@ class Tables:
         self.map_size = map_size
         try:
             path.mkdir(parents=True, exist_ok=True)
+            if holds_store(path):
+                check_file(path / DATA_FILE)
             self.environment = lmdb.open(
                 str(path), map_size=map_size, max_dbs=len(NAMES), max_readers=4096, metasync=True, sync=True
             )
+        except (DamagedPage, *_DAMAGES) as error:
+            raise damaged(path, error) from None
         except (OSError, lmdb.Error) as error:
             raise UsageError(
                 f"cannot open the data directory {path}: {error}; "
                 "name a directory that can be written to and no other server uses"
             ) from error
-        handles = {name: self.environment.open_db(name.encode()) for name in NAMES}
+        try:
+            handles = {name: self.environment.open_db(name.encode()) for name in NAMES}
+        except lmdb.Error as error:
+            self.environment.close()
+            raise damaged(path, error) from None
         self.meta = handles["meta"]
         self.catalog = handles["catalog"]
         self.records = handles["records"]

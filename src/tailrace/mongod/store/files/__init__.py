@@ -1,0 +1,1 @@
+"""The files of a data directory: whether they are whole."""
