@@ -285,3 +285,15 @@ def test_bytes_convert_to_text_and_back(data: bytes, chosen: str) -> None:
 @given(st.integers(-62135596800000, 253402300799999))
 def test_dates_convert_to_text_and_back(millis: int) -> None:
     assert_value({"$toDate": {"$toString": "$v"}}, {"v": T(millis)}, T(millis))
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "-" + "9" * 5000, "+" + "1" * 65])
+@pytest.mark.parametrize("target", ["int", "long"])
+def test_more_digits_than_an_integer_has(digits: str, target: str) -> None:
+    """Python refuses to read more than 4,300 digits."""
+    assert_code({"$convert": {"input": digits, "to": target}}, {}, 241)
+    assert_value({"$convert": {"input": digits, "to": target, "onError": "too many"}}, {}, "too many")
+
+
+def test_leading_zeros_are_no_digits() -> None:
+    assert_value({"$toLong": "0" * 5000 + "7"}, {}, Int64(7))

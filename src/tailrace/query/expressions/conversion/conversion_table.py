@@ -58,6 +58,10 @@ class ConversionOptions:
 Conversion = Callable[[Any, ConversionOptions], Any]
 
 
+_MOST_DIGITS: Final = 64
+"""Of an int64, in base 2."""
+
+
 def failure(reason: str) -> CommandError:
     return CommandError(ErrorCode.ConversionFailure, f"{reason} in $convert with no onError value")
 
@@ -120,6 +124,9 @@ def _read_integer(text: str, options: ConversionOptions) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or any(digit not in _DIGITS[:base] for digit in digits.upper()):
         raise failure(f"Failed to parse number '{text}'")
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > _MOST_DIGITS:  # Python refuses to read thousands of them
+        raise failure(f"Failed to parse number '{text}': out of range")
     return int(digits, base) * (-1 if text[0] == "-" else 1)
 
 
