@@ -81,3 +81,19 @@ def test_without_file_descriptors_connections_wait_and_the_log_stays_short() -> 
     about_descriptors = [line for line in log if "file descriptors" in str(line["msg"])]
     assert len(about_descriptors) == 1
     assert len(log) < 20, log[:40]
+
+
+def test_a_client_that_leaves_without_reading_is_no_line_of_another_form() -> None:
+    """asyncio prints a bare line for writes to a connection that is lost."""
+    body = bson.encode({"ping": 1, "$db": "admin"})
+    message = pack("<iiii", 21 + len(body), 1, 0, OpCode.OP_MSG) + bytes(5) + body
+    with serving() as (process, uri):
+        address = parse_uri(uri)["nodelist"][0]
+        for _ in range(40):
+            with socket.create_connection(address, timeout=10) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+                one.sendall(message * 500)
+        with MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=10_000) as client:
+            client.admin.command("ping")
+        _, log = end(process, signal.SIGTERM)  # every line is JSON
+    assert "socket.send" not in str(log)

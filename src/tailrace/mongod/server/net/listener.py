@@ -267,7 +267,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 await self._sent()
 
     def _send(self, data: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._listener.counters.network.bytes_out += len(data)
             self._transport.write(data)
 
