@@ -139,3 +139,14 @@ def test_a_file_that_is_not_a_store(here: Here, tmp_path: Path) -> None:
     outcome = here("serve", "--no-spark", "--port", "0", "--data", tmp_path)
     assert outcome.code == 2
     assert str(tmp_path) in outcome.sentence
+
+
+def test_the_data_is_private(tmp_path: Path) -> None:
+    data, existing = tmp_path / "data", tmp_path / "existing"
+    existing.mkdir(mode=0o755)
+    for folder in (data, existing):
+        with serving("--data", folder) as (process, _):
+            end(process, signal.SIGTERM)
+        assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert existing.stat().st_mode & 0o777 == 0o755  # the user's own folder

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tailrace.cli.private_files import private_files
 from tailrace.log_lines import LEVELS
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
@@ -109,7 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tailrace.cli.history_job import run_history_job
 
-    return run_history_job(arguments)
+    with private_files():
+        return run_history_job(arguments)
 
 
 def trigger(text: str) -> float | None:

@@ -22,6 +22,7 @@ from typing import Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
+from tailrace.cli.private_files import private_files
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
@@ -173,6 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     log = Logbook(options.log_level, sys.stderr)
     with ExitStack() as stack:
+        stack.enter_context(private_files())
         pipeline = _pipeline(arguments, log, stack)
         if pipeline is not None:
             options = replace(options, history=pipeline.history)

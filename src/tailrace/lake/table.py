@@ -73,7 +73,7 @@ class HistoryTable:
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
         """
-        Path(path).mkdir(parents=True, exist_ok=True)
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
         try:

@@ -149,11 +149,17 @@ class Tables:
         self.path = path
         self.map_size = map_size
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if holds_store(path):
                 check_file(path / DATA_FILE)
             self.environment = lmdb.open(
-                str(path), map_size=map_size, max_dbs=len(NAMES), max_readers=4096, metasync=True, sync=True
+                str(path),
+                mode=0o600,
+                map_size=map_size,
+                max_dbs=len(NAMES),
+                max_readers=4096,
+                metasync=True,
+                sync=True,
             )
         except (DamagedPage, *_DAMAGES) as error:
             raise damaged(path, error) from None
