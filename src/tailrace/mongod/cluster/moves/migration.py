@@ -19,6 +19,7 @@ from typing import Any, Final
 from bson import Binary
 from bson.binary import UUID_SUBTYPE
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.collection_copies import copy_collection, is_same_definition
@@ -30,7 +31,6 @@ from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Record
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.write_unit import WriteUnit
 
 KIND: Final = "range"

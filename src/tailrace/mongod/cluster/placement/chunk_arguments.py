@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.chunk_map import Chunk
@@ -10,7 +11,6 @@ from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.placement.targeting import exact_key
 from tailrace.mongod.server.dispatch.arguments import Arguments
-from tailrace.mongod.store.shell_notation import shell
 
 _BOTH_ENDS: Final = 2
 

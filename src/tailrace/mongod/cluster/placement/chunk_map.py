@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from bson import ObjectId
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
-from tailrace.mongod.store.shell_notation import shell
 
 
 class ChunkVersion(NamedTuple):

@@ -15,9 +15,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode_value, encode_value
 from tailrace.bson.keystring import NO_BITS, append_value
 from tailrace.bson.keystring.numbers import append_int
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.expressions.conversion.hashed_index import hashed_bson_key, hashed_index_key
 
 HASHED: Final = "hashed"

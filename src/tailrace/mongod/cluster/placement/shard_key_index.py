@@ -7,6 +7,7 @@ therefore always be on one shard, which is the case if the index begins with the
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
@@ -14,7 +15,6 @@ from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.key_pattern import default_name
 from tailrace.mongod.store.reader import Reader
-from tailrace.mongod.store.shell_notation import shell
 
 SIMPLE: Final = {"locale": "simple"}
 

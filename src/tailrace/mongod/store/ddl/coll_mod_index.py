@@ -12,6 +12,7 @@ from bson import Int64
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
@@ -19,7 +20,6 @@ from tailrace.mongod.store.ddl.collection_options import MAX_EXPIRE_AFTER_SECOND
 from tailrace.mongod.store.ddl.index_spec import check_expiry, to_integer
 from tailrace.mongod.store.ddl.timeseries_indexes import shown_spec
 from tailrace.mongod.store.indexes.index_keys import index_keys
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.write_unit import WriteUnit
 
 _MOST_VIOLATIONS = 1000

@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Decimal128, Int64
 
 from tailrace.bson.compare import compare, type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -18,7 +19,6 @@ from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.key_pattern import cannot_create, check_key_pattern
 from tailrace.mongod.store.ddl.timeseries import bucket_schema
 from tailrace.mongod.store.ddl.timeseries_options import timeseries_options
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Binary
 
 from tailrace.bson import documents
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -23,7 +24,6 @@ from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.index_keys import index_keys
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -20,7 +21,6 @@ from tailrace.mongod.store.ddl.key_pattern import (
 )
 from tailrace.mongod.store.ddl.partial_filter import check_partial_filter, parse_partial_filter
 from tailrace.mongod.store.ddl.special_indexes import check_wildcard, completed_spec
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 
 _NUMBERS: Final = (

@@ -8,11 +8,11 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.indexes.index_keys import is_descending
-from tailrace.mongod.store.shell_notation import shell
 
 MAX_FIELDS: Final = 32
 BUCKET_KIND: Final = "2dsphere_bucket"

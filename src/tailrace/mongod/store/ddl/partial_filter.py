@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from bson import Regex
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.ddl.key_pattern import cannot_create
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.match import compile_match
 
 _OPERATORS: Final = frozenset(

@@ -6,10 +6,10 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.ddl.key_pattern import BUCKET_KIND, cannot_create, index_kind
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.reshape import compile_stage
 
 MAX_WEIGHT: Final = 100_000

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.indexes.index_keys import index_values
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.missing import MISSING
 
 

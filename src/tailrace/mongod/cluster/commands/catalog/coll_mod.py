@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.collection_shards import (
@@ -19,7 +20,6 @@ from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.commands.catalog import coll_mod
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.shell_notation import shell
 
 
 async def run(context: RouterContext) -> dict[str, Any]:

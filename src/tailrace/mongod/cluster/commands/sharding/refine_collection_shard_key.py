@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
@@ -14,7 +15,6 @@ from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
-from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.moves import recipient_shard
@@ -22,7 +23,6 @@ from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
-from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
@@ -34,7 +35,6 @@ from tailrace.mongod.server.emulation.release import IGNORED_NUMBER_OF_CHUNKS
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX
-from tailrace.mongod.store.shell_notation import shell
 
 if TYPE_CHECKING:
     from tailrace.mongod.cluster.router import Router

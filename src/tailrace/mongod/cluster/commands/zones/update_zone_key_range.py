@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
@@ -16,7 +17,6 @@ from tailrace.mongod.cluster.placement.zones import (
 from tailrace.mongod.cluster.router_context import RouterContext
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.write_unit import WriteUnit
 
 

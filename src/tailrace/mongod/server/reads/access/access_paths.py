@@ -10,13 +10,13 @@ from itertools import chain, repeat
 from typing import Any
 
 from tailrace.bson.documents import decode
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.reads.access.intervals import Interval
 from tailrace.mongod.server.writes.timeseries import unpack_bucket
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.reader import Reader, Record
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.tables import LONGEST_EXACT_KEY
 from tailrace.query.sorting import Ordering
 

@@ -14,10 +14,10 @@ from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
 
 from tailrace.bson.documents import encode_value
 from tailrace.bson.keystring import TypeBits, append_value, layout
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import Symbol
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.indexes.collation_keys import collated
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.mongod.store.tables import after_prefix
 from tailrace.query.collation import Collation
 from tailrace.query.match.conditions import Condition, conditions_of

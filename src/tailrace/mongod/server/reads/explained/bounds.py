@@ -7,6 +7,7 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.bson.documents import decode
+from tailrace.bson.shell_notation import shell
 from tailrace.mongod.server.reads.access.access_paths import IndexScan
 from tailrace.mongod.server.reads.access.intervals import (
     EVERYTHING,
@@ -21,7 +22,6 @@ from tailrace.mongod.server.reads.explained.filters import Predicate, predicates
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.indexes.index_keys import is_descending
 from tailrace.mongod.store.reader import Reader
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 from tailrace.query.match.conditions import Condition, conditions_of
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.bson.documents import decode
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.writes.validation.validation_details import validation_details
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.shell_notation import shell
 from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
