@@ -377,3 +377,28 @@ def test_time_limits_undo_the_whole_command(
         )
     assert failure.value.code == 50
     assert database.things.count_documents({"a": 0}) == 3000
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            {"$inc": {"s": 1}},
+            "Cannot apply $inc to a value of non-numeric type. "
+            "{_id: 1} has the field 's' of non-numeric type string",
+        ),
+        ({"$push": {"s": 1}}, "The field 's' must be an array but is of type string in document {_id: 1}"),
+        ({"$set": {"s.x": 1}}, "Cannot create field 'x' in element {s: \"x\"}"),
+        ({"$set": {"n": 1}, "$inc": {"n": 1}}, "Updating the path 'n' would create a conflict at 'n'"),
+        (
+            {"$foo": {"n": 1}},
+            "Unknown modifier: $foo. Expected a valid update modifier or pipeline-style update "
+            "specified as an array",
+        ),
+    ],
+    ids=str,
+)
+def test_messages_are_those_of_a_mongod(database: Database[Document], change: Document, text: str) -> None:
+    database.c.insert_one({"_id": 1, "s": "x", "n": 1})
+    reply = database.command({"update": "c", "updates": [{"q": {"_id": 1}, "u": change}]}, check=False)
+    assert reply["writeErrors"][0]["errmsg"] == text

@@ -19,9 +19,9 @@ def parse_combination(call: OperatorCall, scope: FilterScope) -> Node:
     """``$and $or $nor``: an array of filters."""
     name, clauses, _ = call
     if not isinstance(clauses, list):
-        raise bad_value(f"{name} argument must be an array")
+        raise bad_value(f"{name} must be an array")
     if not clauses:
-        raise bad_value(f"{name} argument must be a non-empty array")
+        raise bad_value("$and/$or/$nor must be a nonempty array")
     for clause in clauses:
         if not isinstance(clause, Mapping):
             raise bad_value(f"{name} argument's entries must be objects")

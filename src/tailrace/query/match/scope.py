@@ -116,7 +116,7 @@ class FilterScope:
         if parser is None:
             raise bad_value(
                 f"unknown top level operator: {call.name}. If you have a field name that starts "
-                "with a '$' symbol, use $getField in an $expr"
+                "with a '$' symbol, consider using $getField or $setField."
             )
         return parser(call, self)
 

@@ -10,7 +10,7 @@ from tailrace.query.reshape.stage import Document, Stage, StageContext
 
 def compile_match_stage(name: str, spec: Any, context: StageContext) -> Stage:
     if not isinstance(spec, Mapping):
-        raise CommandError(15959, f"the match filter of {name} must be an expression in an object")
+        raise CommandError(15959, "the match filter must be an expression in an object")
     if "$text" in spec:
         raise CommandError(17313, f"{name} with $text is only allowed as the first pipeline stage")
     matches = compile_match(

@@ -36,13 +36,14 @@ def compile_add_to_set(path: str, value: Any, options: CompileOptions) -> Operat
             raise CommandError(ErrorCode.BadValue, f"$addToSet of {path!r} has fields besides $each")
         values = value["$each"]
         if not isinstance(values, list):
-            message = f"$each in $addToSet of {path!r} must be an array, not {type_name(values)}"
+            kind = type_name(values)
+            message = f"The argument to $each in $addToSet must be an array but it was of type {kind}"
             raise CommandError(ErrorCode.TypeMismatch, message)
 
-    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
+    def apply(current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(_not_among([], values, options.string_key))
-        array = checked_array("$addToSet", current, path)
+        array = checked_array("$addToSet", current, path, context)
         new = _not_among(array, values, options.string_key)
         return Changed(array + new) if new else UNCHANGED
 
@@ -103,7 +104,7 @@ def compile_push(path: str, value: Any, options: CompileOptions) -> Operator:
             raise CommandError(ErrorCode.BadValue, f"$push of {path!r} has an unknown clause {name!r}")
     values = value["$each"]
     if not isinstance(values, list):
-        message = f"$each in $push of {path!r} must be an array, not {type_name(values)}"
+        message = f"The argument to $each in $push must be an array but it was of type: {type_name(values)}"
         raise CommandError(ErrorCode.BadValue, message)
     sort = _compile_sort(path, value["$sort"], options.string_key) if "$sort" in value else None
     position, cut = _integer_clause(path, value, "$position"), _integer_clause(path, value, "$slice")
@@ -111,10 +112,10 @@ def compile_push(path: str, value: Any, options: CompileOptions) -> Operator:
 
 
 def _push(values: list[Any], clauses: _Clauses) -> Operator:
-    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
+    def apply(current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(clauses.push([], values))
-        return clauses.pushed(checked_array("$push", current, path), values)
+        return clauses.pushed(checked_array("$push", current, path, context), values)
 
     return Operator(apply)
 

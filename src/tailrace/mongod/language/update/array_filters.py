@@ -89,5 +89,5 @@ def used_identifiers(components: tuple[str, ...], filters: Mapping[str, ArrayFil
 def check_all_used(unused: set[str]) -> None:
     """Refuse a filter that no path uses."""
     if unused:
-        message = f"the array filter for identifier {min(unused)!r} was not used in the update"
+        message = f"The array filter for identifier {min(unused)!r} was not used in the update"
         raise CommandError(ErrorCode.FailedToParse, message)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.bson.compare import equal, type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import (
@@ -31,16 +32,16 @@ _NOT_ON_ELEMENTS: Final = frozenset({"$not", "$where"})
 """Operators on fields that a condition on elements cannot begin with"""
 
 
-def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
+def compile_pop(_path: str, value: Any, _options: CompileOptions) -> Operator:
     """``$pop`` takes 1 for the last element and -1 for the first."""
     number = integral_value(value)
     if number not in (1, -1):
-        raise CommandError(ErrorCode.FailedToParse, f"$pop of {path!r} takes 1 or -1")
+        raise CommandError(ErrorCode.FailedToParse, f"$pop expects 1 or -1, found: {shell(value)}")
 
-    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
+    def apply(current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
-        array = checked_array("$pop", current, path, ErrorCode.TypeMismatch)
+        array = checked_array("$pop", current, path, context)
         if not array:
             return UNCHANGED
         return Changed(array[:-1] if number == 1 else array[1:])
@@ -48,10 +49,10 @@ def compile_pop(path: str, value: Any, _options: CompileOptions) -> Operator:
     return Operator(apply)
 
 
-def compile_pull_all(path: str, value: Any, options: CompileOptions) -> Operator:
+def compile_pull_all(_path: str, value: Any, options: CompileOptions) -> Operator:
     """``$pullAll`` takes an array of values."""
     if not isinstance(value, list):
-        message = f"$pullAll of {path!r} takes an array, not {type_name(value)}"
+        message = f"$pullAll requires an array argument but was given a {type_name(value)}"
         raise CommandError(ErrorCode.BadValue, message)
     return _remove_if("$pullAll", lambda item: any(equal(item, other, options.string_key) for other in value))
 
@@ -74,10 +75,10 @@ def _pull_condition(value: Any, options: CompileOptions) -> Callable[[Any], bool
 
 
 def _remove_if(name: str, is_removed: Callable[[Any], bool]) -> Operator:
-    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
+    def apply(current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if current is MISSING:
             return UNCHANGED
-        array = checked_array(name, current, path)
+        array = checked_array(name, current, path, context)
         remaining = [item for item in array if not is_removed(item)]
         return UNCHANGED if len(remaining) == len(array) else Changed(remaining)
 

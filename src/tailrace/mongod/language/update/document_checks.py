@@ -6,6 +6,7 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.bson.compare import equal, type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -33,7 +34,8 @@ def check_id(before: dict[str, Any], after: dict[str, Any]) -> None:
     """Refuse an update that changes or removes ``_id``, or adds one that cannot be stored."""
     if "_id" in before:
         if "_id" not in after or not equal(before["_id"], after["_id"]):
-            message = "after applying the update, the immutable field '_id' was found to have been altered"
+            message = "After applying the update, the (immutable) field '_id' was found to have been "
+            message += f"altered to _id: {shell(after['_id'])}" if "_id" in after else "removed"
             raise CommandError(ErrorCode.ImmutableField, message)
     elif "_id" in after:
         check_new_id(after["_id"])

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any, Final
 
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.array_filters import ArrayFilter
@@ -63,7 +64,7 @@ class Execution:
     def _matched_position(self) -> str:
         position = self._context.array_position
         if position is None:
-            message = "the positional operator did not find the match needed from the query"
+            message = "The positional operator did not find the match needed from the query."
             raise CommandError(ErrorCode.BadValue, message)
         return str(position)
 
@@ -98,7 +99,7 @@ class Execution:
         if isinstance(node, Leaf):
             operator = node.operator
             if not operator.tolerates_blocked_path and not operator.is_skipped(self._context):
-                message = f"Cannot create field '{path[-1]}' in element {{{dotted(path[:-1])}: {value!r}}}"
+                message = f"Cannot create field '{path[-1]}' in element {{{path[-2]}: {shell(value)}}}"
                 raise CommandError(ErrorCode.PathNotViable, message)
             return False
         if POSITIONAL in node.children:
@@ -176,7 +177,7 @@ def _no_array(path: Path, found: Any) -> CommandError:
     if found is MISSING:
         message = f"The path '{dotted(path)}' must exist in the document in order to apply array updates."
     else:
-        message = f"Cannot apply array updates to non-array element {path[-1]}: {found!r}"
+        message = f"Cannot apply array updates to non-array element {path[-1]}: {shell(found)}"
     return CommandError(ErrorCode.BadValue, message)
 
 

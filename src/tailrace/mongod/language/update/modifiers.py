@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update import array_add, array_remove, fields, numeric
@@ -86,9 +87,12 @@ def _compiled_operators(spec: Mapping[str, Any], options: CompileOptions) -> Ite
     for name, arguments in spec.items():
         compiler = _COMPILERS.get(name)
         if compiler is None and name != _RENAME:
-            raise CommandError(ErrorCode.FailedToParse, f"unknown update operator {name!r}")
+            message = f"Unknown modifier: {name}. Expected a valid update modifier or "
+            message += "pipeline-style update specified as an array"
+            raise CommandError(ErrorCode.FailedToParse, message)
         if not isinstance(arguments, Mapping):
-            message = f"{name} takes an object of fields, not {type_name(arguments)}"
+            message = f"Modifiers operate on fields but we found type {type_name(arguments)} instead. "
+            message += f"For example: {{$mod: {{<field>: ...}}}} not {{{name}: {shell(arguments)}}}"
             raise CommandError(ErrorCode.FailedToParse, message)
         for path, value in arguments.items():
             if compiler is None:

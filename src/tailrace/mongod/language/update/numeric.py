@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from bson import Int64
 
 from tailrace.bson.compare import compare, equal, type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.update.operator import (
@@ -65,7 +66,8 @@ def compile_mul(path: str, value: Any, _options: CompileOptions) -> Operator:
 
 def _number(name: str, path: str, value: Any) -> Number:
     if not is_number(value):
-        message = f"{name} of {path!r} takes a number, not {type_name(value)}"
+        verb = "increment" if name == "$inc" else "multiply"
+        message = f"Cannot {verb} with non-numeric argument: {{{path}: {shell(value)}}}"
         raise CommandError(ErrorCode.TypeMismatch, message)
     return value
 
@@ -73,15 +75,21 @@ def _number(name: str, path: str, value: Any) -> Number:
 def _arithmetic(
     name: str, operand: Number, if_missing: Any, plain: Arithmetic, decimal: Arithmetic
 ) -> Operator:
-    def apply(current: Any | Missing, path: Path, _context: UpdateContext) -> Outcome:
+    def apply(current: Any | Missing, path: Path, context: UpdateContext) -> Outcome:
         if current is MISSING:
             return Changed(if_missing)
         if not is_number(current):
-            message = f"cannot apply {name} to the field {dotted(path)!r} of type {type_name(current)}"
+            message = (
+                f"Cannot apply {name} to a value of non-numeric type. {context.shown_id} has the field "
+                f"'{path[-1]}' of non-numeric type {type_name(current)}"
+            )
             raise CommandError(ErrorCode.TypeMismatch, message)
         result = _compute(current, operand, plain, decimal)
         if result is None:
-            message = f"{name} of {operand} to the value {current} of {dotted(path)!r} overflows"
+            message = (
+                f"Failed to apply {name} operations to current value ((NumberLong){current}) "
+                f"for document {context.shown_id}"
+            )
             raise CommandError(ErrorCode.BadValue, message)
         return UNCHANGED if _is_same(current, result) else Changed(result)
 

@@ -14,6 +14,7 @@ from bson import DatetimeMS, Timestamp
 
 from tailrace.bson.compare import StringKey, type_name
 from tailrace.bson.documents import encode_value
+from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.missing import Missing
@@ -54,6 +55,11 @@ class UpdateContext:
     cluster_time: Timestamp
     is_upsert_insert: bool
     array_position: int | None
+
+    @property
+    def shown_id(self) -> str:
+        """The document's `_id`, for messages."""
+        return f"{{_id: {shell(self.original.get('_id'))}}}"
 
 
 def never_skipped(_context: UpdateContext) -> bool:
@@ -113,8 +119,20 @@ def dotted(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def checked_array(name: str, current: Any, path: Path, code: ErrorCode = ErrorCode.BadValue) -> list[Any]:
+def checked_array(name: str, current: Any, path: Path, context: UpdateContext) -> list[Any]:
     """The present value at a path, which must be an array for the operator ``name``."""
-    if not isinstance(current, list):
-        raise CommandError(code, f"{name} needs an array at {dotted(path)!r}, found {type_name(current)}")
-    return current
+    if isinstance(current, list):
+        return current
+    kind = type_name(current)
+    if name == "$push":
+        reason = f"The field '{dotted(path)}' must be an array but is of type {kind} "
+        reason += f"in document {context.shown_id}"
+    elif name == "$addToSet":
+        reason = "Cannot apply $addToSet to non-array field. "
+        reason += f"Field named '{path[-1]}' has non-array type {kind}"
+    elif name == "$pop":
+        reason = f"Path '{dotted(path)}' contains an element of non-array type '{kind}'"
+        raise CommandError(ErrorCode.TypeMismatch, reason)
+    else:
+        reason = "Cannot apply $pull to a non-array value"
+    raise CommandError(ErrorCode.BadValue, reason)

@@ -30,10 +30,11 @@ def parse_path(path: str) -> tuple[str, ...]:
 def split_update_path(path: str) -> tuple[str, ...]:
     """The components of a path; raises EmptyFieldName if one is empty."""
     if not path:
-        raise CommandError(ErrorCode.EmptyFieldName, "an update path cannot be empty")
+        raise CommandError(ErrorCode.EmptyFieldName, "An empty update path is not valid.")
     components = tuple(path.split("."))
     if "" in components:
-        raise CommandError(ErrorCode.EmptyFieldName, f"the update path {path!r} has an empty component")
+        reason = f"The update path {path!r} contains an empty field name, which is not allowed."
+        raise CommandError(ErrorCode.EmptyFieldName, reason)
     return components
 
 

@@ -6,7 +6,7 @@ other operators conflict with either. If the source is missing, both are skipped
 
 from typing import Any
 
-from tailrace.bson.compare import type_name
+from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -19,7 +19,7 @@ from tailrace.query.missing import MISSING, Missing
 def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operator]]:
     """The operators for source and target, with their paths."""
     if not is_string(target_path):
-        message = f"the 'to' field of $rename must be a string, not {type_name(target_path)}"
+        message = f"The 'to' field for $rename must be a string: {source_path}: {shell(target_path)}"
         raise CommandError(ErrorCode.BadValue, message)
     source, target = split_update_path(source_path), split_update_path(target_path)
     for end, components in (("source", source), ("destination", target)):
@@ -31,7 +31,9 @@ def compile_rename(source_path: str, target_path: Any) -> list[tuple[str, Operat
             raise CommandError(ErrorCode.BadValue, message)
     shorter = min(len(source), len(target))
     if source[:shorter] == target[:shorter]:
-        message = f"the source and target of $rename cannot be on one path: {source_path}, {target_path}"
+        differ = "differ" if source == target else "not be on the same path"
+        shown = f"{source_path}: {shell(target_path)}"
+        message = f"The source and target field for $rename must {differ}: {shown}"
         raise CommandError(ErrorCode.BadValue, message)
 
     def is_skipped(context: UpdateContext) -> bool:

@@ -63,7 +63,7 @@ def add(root: Branch, components: tuple[str, ...], operator: Operator) -> None:
 
 def _conflict(components: tuple[str, ...], depth: int) -> CommandError:
     path, place = ".".join(components), ".".join(components[: depth + 1])
-    message = f"updating the path {path!r} would create a conflict at {place!r}"
+    message = f"Updating the path {path!r} would create a conflict at {place!r}"
     return CommandError(ErrorCode.ConflictingUpdateOperators, message)
 
 

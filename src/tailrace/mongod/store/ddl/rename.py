@@ -52,7 +52,7 @@ def rename_collection(
                 ErrorCode.NamespaceExists, f"a view already exists with that name: {'.'.join(target)}"
             )
         if drop_target is False:
-            raise CommandError(ErrorCode.NamespaceExists, f"target namespace exists: {replaced.ns}")
+            raise CommandError(ErrorCode.NamespaceExists, "target namespace exists")
         check_writable(replaced)
         unit.check_unused(replaced)
     unit.check_unused(collection)

@@ -7,6 +7,7 @@ even if a statement handles the error as its own; so it is stored here.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -17,6 +18,11 @@ from tailrace.mongod.store.transactions.locks import Holder, name_key
 from tailrace.mongod.store.transactions.overlay import Overlay
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 from tailrace.mongod.store.write_unit import WriteUnit
+
+_CONFLICT: Final = (
+    "WriteConflict error: this operation conflicted with another operation. "
+    "Please retry your operation or multi-document transaction."
+)
 
 
 class TransactionLocks:
@@ -109,9 +115,7 @@ class TransactionLocks:
         locks.lock(key, self._holder)
 
     def _conflicting(self, reason: str) -> CommandError:
-        return self._failing(
-            ErrorCode.WriteConflict, f"Write conflict: {reason}. Please retry the transaction."
-        )
+        return self._failing(ErrorCode.WriteConflict, f"{_CONFLICT} ({reason})")
 
     def _failing(self, code: ErrorCode, reason: str) -> CommandError:
         self.failure = CommandError(code, reason, [TRANSIENT])
