@@ -22,6 +22,7 @@ from typing import Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
+from tailrace.cli.pipeline import duration
 from tailrace.cli.private_files import private_files
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
@@ -35,7 +36,7 @@ from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.net.loop_faults import LoopFaults
 from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
 from tailrace.mongod.server.server import Server
-from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild
+from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
@@ -310,6 +311,11 @@ def _parameter(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _progress(server: Server | Cluster) -> Progress | None:
+    history = server.history
+    return None if history is None else Progress(history.through, history.lags)
+
+
 async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None) -> None:
     loop = asyncio.get_running_loop()
     server = Cluster(options, log=log) if options.shards else Server(options, log=log)
@@ -321,7 +327,13 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
     child: PipelineChild | None = None
     if pipeline is not None and pipeline.is_child:
         command = pipeline.command(server.uri, options.log_level)
-        child = PipelineChild(command, log, niceness=pipeline.niceness)
+        child = PipelineChild(
+            command,
+            log,
+            niceness=pipeline.niceness,
+            progress=lambda: _progress(server),
+            silence_seconds=allowed_silence(duration(pipeline.trigger)),
+        )
         server.pipeline_status = child.status
         child.start()
     # What was loaded so far stays, so the collector need not scan it again. The rest it need not scan often:

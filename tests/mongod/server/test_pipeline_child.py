@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from time import monotonic
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tailrace.mongod.server.admin.logbook import Logbook
-from tailrace.mongod.server.streams.pipeline_child import PipelineChild
+from tailrace.mongod.server.streams.pipeline_child import PipelineChild, Progress
 
 SECONDS = 20
 SAYS_PROGRESS = """
@@ -123,3 +124,54 @@ def has_ended(pid: int) -> bool:
         return "State:\tZ" in (Path("/proc") / str(pid) / "status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+async def stays(child: PipelineChild, seconds: float) -> None:
+    """Require that no second child is started for some time."""
+    deadline = monotonic() + seconds
+    while monotonic() < deadline:
+        assert child.status()["starts"] == 1
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("lags", [True, False])
+def test_a_child_that_hangs_is_restarted_while_the_history_lags(lags: bool) -> None:
+    async def play() -> None:
+        log = Logbook()
+        child = PipelineChild(
+            [sys.executable, "-c", SAYS_PROGRESS + UNTIL_INPUT_ENDS],
+            log,
+            progress=lambda: Progress(through=5, lags=lags),
+            silence_seconds=1.0,
+        )
+        child.start()
+        first = await until(child, state="running", starts=1)
+        os.kill(first["pid"], signal.SIGSTOP)
+        if lags:
+            second = await until(child, state="running", starts=2)
+            assert second["pid"] != first["pid"]
+            assert second["hangs"] == 1
+            assert "The pipeline hangs and is killed" in [line["msg"] for line in lines(log)]
+        else:  # it has nothing to do, so its silence means nothing
+            await stays(child, seconds=2.5)
+        await child.stop()
+        assert not is_there(first["pid"])
+
+    asyncio.run(play())
+
+
+def test_a_child_that_moves_the_history_does_not_hang() -> None:
+    async def play() -> None:
+        moved = iter(range(1 << 30))
+        child = PipelineChild(
+            [sys.executable, "-c", SAYS_PROGRESS + UNTIL_INPUT_ENDS],
+            Logbook(),
+            progress=lambda: Progress(through=next(moved), lags=True),
+            silence_seconds=0.5,
+        )
+        child.start()
+        await until(child, state="running", starts=1)
+        await stays(child, seconds=2)
+        await child.stop()
+
+    asyncio.run(play())

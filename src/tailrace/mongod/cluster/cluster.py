@@ -26,6 +26,7 @@ from tailrace.mongod.server.emulation.fail_points import WAIT_IN_MIGRATION
 from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.streams.served_history import ServedHistory
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 
 
@@ -45,6 +46,11 @@ class Cluster(Stoppable):
         self._data: DataDirectory | None = None
         self._servers: Shards | None = None
         self._parts: SharedByRouters | None = None
+
+    @property
+    def history(self) -> ServedHistory | None:
+        """The history that streams are served from besides the oplogs."""
+        return self.routers[0].history if self.routers else None
 
     # -- life -----------------------------------------------------------------------------------------------
 

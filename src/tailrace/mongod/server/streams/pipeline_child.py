@@ -4,14 +4,19 @@ The child is `tailrace pipeline` in its own process group. Its standard input is
 ends when that closes, so a server that is killed leaves no process. Its log lines become lines of the
 server's log. A child that dies is restarted after a pause that grows, unless its exit code is 2: the command
 was used wrongly.
+
+A child that hangs is ended, and so restarted: while the history lags, it has to say something or to move the
+history within a number of trigger intervals. Each time it did not, it gets twice as long, because a batch of
+a large backlog may take minutes on a slow machine.
 """
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace.log_lines import parse_line
@@ -27,13 +32,47 @@ _STABLE_SECONDS: Final = 60.0
 _SECONDS_TO_END: Final = 10.0
 _LONGEST_LINE: Final = 1 << 20
 _ERROR_PREFIX: Final = "tailrace: "
+_SILENT_INTERVALS: Final = 24
+_SHORTEST_SILENCE: Final = 120.0
+_LONGEST_SILENCE: Final = 3600.0
+_LOOKS: Final = 10
+"""How often a child is checked in the time that it may be silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the history is: a position, and whether there is more to build."""
+
+    through: int
+    lags: bool
+
+
+def allowed_silence(trigger_seconds: float) -> float:
+    """For how many seconds a child may be silent while the history lags."""
+    return max(_SILENT_INTERVALS * trigger_seconds, _SHORTEST_SILENCE)
 
 
 class PipelineChild:
     """Runs one pipeline. `start` and `stop` run in the server's event loop."""
 
-    def __init__(self, command: Sequence[str], log: Logbook, *, niceness: int = 0) -> None:
-        """``niceness`` lowers the child's priority."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Logbook,
+        *,
+        niceness: int = 0,
+        progress: Callable[[], Progress | None] = lambda: None,
+        silence_seconds: float = _SHORTEST_SILENCE,
+    ) -> None:
+        """``niceness`` lowers the child's priority.
+
+        ``progress`` is that of the history, None if it is unknown. After ``silence_seconds`` without any, a
+        child is restarted.
+        """
+        self._progress = progress
+        self._first_silence = self._silence = silence_seconds
+        self._heard = 0.0
+        self._hangs = 0
         self._command = tuple(command)
         self._log = log
         self._niceness = niceness
@@ -65,6 +104,7 @@ class PipelineChild:
             "state": self.state,
             "pid": process.pid if process is not None else None,
             "starts": self.starts,
+            "hangs": self._hangs,
             **self._figures,
         }
 
@@ -112,13 +152,40 @@ class PipelineChild:
         if self._niceness:
             with suppress(OSError):  # it has ended, or the system does not allow it
                 os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
+        watch = asyncio.get_running_loop().create_task(self._watch(process), name="pipeline watch")
         try:
             assert process.stderr is not None
             await self._read_log(process.stderr)
             return await process.wait()
         finally:
+            watch.cancel()
             await self._end(process)
             self._process = None
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Kill a child that hangs."""
+        self._heard = time.monotonic()
+        through = -1
+        while True:
+            await asyncio.sleep(self._silence / _LOOKS)
+            progress = self._progress()
+            if progress is None or not progress.lags or progress.through != through:
+                if progress is not None and through not in (-1, progress.through):
+                    self._silence = self._first_silence
+                through = -1 if progress is None else progress.through
+                self._heard = time.monotonic()
+            silent = time.monotonic() - self._heard
+            if silent < self._silence:
+                continue
+            self._hangs += 1
+            self._sentence = f"it was silent for {silent:.0f} seconds, and the history did not move"
+            self._log.warning(
+                COMPONENT, "The pipeline hangs and is killed", pid=process.pid, silentSeconds=round(silent)
+            )
+            self._silence = min(self._silence * 2, _LONGEST_SILENCE)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         """Terminate the child, wait, then kill what is left of its process group."""
@@ -147,6 +214,7 @@ class PipelineChild:
             self._take(line.decode(errors="replace").rstrip())
 
     def _take(self, line: str) -> None:
+        self._heard = time.monotonic()
         parsed = parse_line(line)
         if parsed is None:
             if line.startswith(_ERROR_PREFIX):

@@ -79,6 +79,11 @@ class ServedHistory:
         """The cluster time up to which streams can be served from the history."""
         return self._log.newest
 
+    @property
+    def lags(self) -> bool:
+        """Whether the oplogs have entries that the history does not have."""
+        return self.through < self._oplogs.last_committed
+
     def status(self) -> dict[str, Any]:
         """The section `history` of serverStatus."""
         table = self._log.table
