@@ -70,11 +70,12 @@ test-icu: $(READY) ## the tests of collations with ICU, which the environment of
 oracle: $(READY) java mongod ## everything beside a real MongoDB, with SEEDS seeds
 	TAILRACE_ORACLE_SEEDS=$(SEEDS) $(BIN)/pytest tests/oracle -n $(TESTERS) --dist worksteal
 
-mutants: $(READY) java ## how many seeded changes of the source the tests notice: SEED, COUNT, ONLY
-	$(BIN)/python -m tools.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))
+mutants: $(READY) java ## how many seeded changes of the source the tests notice: SEED, COUNT, ONLY, RECORD=1
+	$(BIN)/python -m tools.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY)) \
+		$(if $(RECORD),--record)
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(NODE) .mongod .mypy_cache .pytest_cache .ruff_cache out
+	rm -rf $(VENV) $(NODE) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out
