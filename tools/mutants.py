@@ -6,9 +6,10 @@
 
 The first run records which tests reach which lines, into `.mutants/`; `RECORD=1` does it again. Each mutation is
 applied to a copy of the tree. The tests that reach it run, the quickest first, until one fails or their time is used
-up. If no recorded test reaches it, folders of tests run: first that of the package, then those of the packages that
-use it. A test that takes much too long counts as failed. Survivors are printed with their place and the rule that
-ended them: read each one, because a mutation may be equivalent, or change only speed or the text of a message.
+up; a failed test counts if it fails again alone. If no recorded test reaches it, folders of tests run: first that of
+the package, then those of the packages that use it. A test that takes much too long counts as failed. Survivors are
+printed with their place and the rule that ended them: read each one, because a mutation may be equivalent, or change
+only speed or the text of a message.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from typing import Final
 
 from tools.mutations import ROOT, SOURCE, Mutation, mutations
 from tools.reach import Reach, environment, is_recorded, record, within
+from tools.reach_plugin import FAILED
 
 _STREAMS: Final = (
     "tests/mongod/server/change_streams",
@@ -109,16 +111,27 @@ class Runner:
     def _reached(self, mutation: Mutation, reaching: list[str]) -> Outcome:
         chosen = within(self._seconds, reaching, self._reach.seconds)
         for tests in batches(chosen, ROUNDS[package_of(mutation)][0]):
-            (self._folder / "chosen.json").write_text(json.dumps(tests))
-            files = dict.fromkeys(map(file_of, tests))
-            longest = max(self._reach.seconds[test] for test in tests)
-            failure = self._failure(["--chosen", "chosen.json", *files], _TEST_SECONDS + 5 * longest)
-            if failure is not None:
-                return Outcome(mutation, True, failure)
+            left = tests
+            while left and (failure := self._failure_of(left)) is not None:
+                failed = self._failed_test()
+                if failed not in left or self._failure_of([failed]) is not None:
+                    return Outcome(mutation, True, failure)
+                left = [test for test in left if test != failed]  # it fails by chance
         if len(chosen) == len(reaching):
             return Outcome(mutation, False, f"all {len(chosen)} tests that reach it passed")
         text = f"{len(chosen)} of {len(reaching)} tests that reach it passed, and had {self._seconds:.0f} s"
         return Outcome(mutation, False, text)
+
+    def _failure_of(self, tests: list[str]) -> str | None:
+        (self._folder / "chosen.json").write_text(json.dumps(tests))
+        (self._folder / FAILED).unlink(missing_ok=True)
+        longest = max(self._reach.seconds[test] for test in tests)
+        files = dict.fromkeys(map(file_of, tests))
+        return self._failure(["--chosen", "chosen.json", *files], _TEST_SECONDS + 5 * longest)
+
+    def _failed_test(self) -> str | None:
+        path = self._folder / FAILED
+        return path.read_text() if path.exists() else None
 
     def _unreached(self, mutation: Mutation) -> Outcome:
         for paths in ROUNDS[package_of(mutation)]:
@@ -128,17 +141,8 @@ class Runner:
         return Outcome(mutation, False, "no recorded test reaches it; its folders passed")
 
     def _failure(self, arguments: list[str], test_seconds: float) -> str | None:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "tools.reach_plugin",
-        ]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "tools.reach_plugin"]
         command += ["--timeout", f"{test_seconds:.0f}", "-m", "not slow", *arguments]
         try:
             ended = subprocess.run(
@@ -155,10 +159,9 @@ class Runner:
         if ended.returncode in (0, 5):
             return None
         lines = ended.stdout.splitlines()
-        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-        return (failed or [line for line in lines if "Timeout" in line] or ["pytest ended by itself"])[0][
-            :200
-        ]
+        failed = [line for line in lines if line.startswith(("FAILED ", "ERROR tests"))]
+        found = failed or [line for line in lines if "Timeout" in line] or ["pytest ended by itself"]
+        return found[0][:200]
 
 
 def batches(tests: list[str], own: tuple[str, ...]) -> Iterator[list[str]]:

@@ -4,8 +4,12 @@ import json
 from collections.abc import Generator
 from pathlib import Path
 from time import perf_counter
+from typing import Final
 
 import pytest
+
+FAILED: Final = "failed.txt"
+"""In the working directory: the chosen test that failed"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,3 +66,7 @@ class Chooser:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         found = {item.nodeid: item for item in items}
         items[:] = [found[test] for test in self._chosen if test in found]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            Path(FAILED).write_text(report.nodeid)
