@@ -1,5 +1,6 @@
 """The entries of `local.oplog.rs`, including the order of their fields."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +44,15 @@ def test_inserts_into_a_full_capped_collection_log_deletes(
     ]  # fmt: skip
     for entry in logged:
         assert list(entry) == SHAPES["retryable" if entry["op"] == "i" else "deleted"]
+
+
+def test_entries_of_one_second_have_consecutive_times(
+    server: RunningServer, capped: Database[Document]
+) -> None:
+    capped.log.insert_many([{"_id": number} for number in range(4)])
+    times = [entry["ts"] for entry in changes(server, capped.name)]
+    steps = {later.inc - earlier.inc for earlier, later in pairwise(times) if later.time == earlier.time}
+    assert steps == {1}
 
 
 def test_a_stream_shows_deletes_of_a_capped_collection(capped: Database[Document]) -> None:

@@ -128,6 +128,8 @@ def test_a_capped_copy(items: Collection[Document]) -> None:
     assert database.copy.options()["capped"] is True
     assert shown == ["create", "delete", "create", "insert"]
     assert code_of(database, {"cloneCollectionAsCapped": "items", "toCollection": "copy", "size": 60}) == 48
+    for name in (".copy", "$copy", "copy\0", "system.copy"):
+        assert code_of(database, {"cloneCollectionAsCapped": "items", "toCollection": name, "size": 60}) == 73
 
 
 def test_commands_of_driver_tests(client: MongoClient[Document]) -> None:
