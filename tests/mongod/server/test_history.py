@@ -276,6 +276,16 @@ class TestWithoutHead:
             kept.server.close()
 
 
+def test_a_table_that_cannot_be_read_is_logged(kept: Kept) -> None:
+    kept.database.c.insert_one({"_id": 1})
+    kept.build()
+    before = kept.status()
+    broken = kept.path / "_delta_log" / f"{before['version'] + 1:020d}.json"
+    broken.write_text("no commit")
+    wait_for(lambda: "The history could not be read" in [line["msg"] for line in kept.server.log()])
+    assert kept.status() == before
+
+
 def test_server_status(kept: Kept) -> None:
     kept.build()
     kept.database.c.insert_many([{}, {}, {}])
