@@ -301,3 +301,14 @@ def test_a_driver_retries_after_a_lost_connection(
     )
     assert database.things.update_one({"_id": 1}, {"$inc": {"n": 1}}).modified_count == 1
     assert database.things.find_one() == {"_id": 1, "n": 1}
+
+
+def test_a_write_that_changes_nothing_is_not_recorded(retrying: Retrying) -> None:
+    records = retrying.database.client.config.transactions
+    assert retrying.update(1, {"q": {"_id": 1}, "u": {"$set": {"a": 1}}})["n"] == 0
+    assert retrying.delete(2, 1)["n"] == 0
+    assert records.find_one({"_id.id": retrying.session_id}) is None
+    retrying.insert(3, 1)
+    recorded = records.find_one({"_id.id": retrying.session_id})
+    assert retrying.insert(3, 1)["n"] == 1
+    assert records.find_one({"_id.id": retrying.session_id}) == recorded
