@@ -247,3 +247,9 @@ def test_a_client_shows_its_application(server: RunningServer) -> None:
         shown = client.admin.command({"currentOp": 1, "appName": "the shop"})["inprog"]
         assert any(operation["command"].get("currentOp") for operation in shown)
         assert all(operation["clientMetadata"]["driver"]["name"].startswith("PyMongo") for operation in shown)
+
+
+def test_shells_find_the_configuration_in_local(client: MongoClient[Document]) -> None:
+    (stored,) = client["local"]["system.replset"].find()
+    shown = client.admin.command("replSetGetConfig")["config"]
+    assert {**stored, "term": shown["term"]} == shown

@@ -24,6 +24,7 @@ from tailrace.mongod.server.emulation.release import VECTORED_INSERTS, Release
 from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import Member, SharedBySet
+from tailrace.mongod.server.replica_set.replica_set_config import store_configuration
 from tailrace.mongod.server.replica_set.replication import SetState
 from tailrace.mongod.server.streams.served_history import ServedHistory
 from tailrace.mongod.store.clock import ClusterClock, WallClock
@@ -85,6 +86,8 @@ class Server(Stoppable):
             store = self._store = self._open_store(self._data.path)
             self._set = self._open_set(store)
             await self._start_members(self._set)
+            if self.members[0].replication.is_replica_set:
+                await store_configuration(self.members[0])
         except BaseException:
             await self._end()
             raise
