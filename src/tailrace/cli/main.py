@@ -29,6 +29,7 @@ from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.errors import CommandError, TailraceError, UsageError
 
 COMMANDS: Final = {
+    "check": "tailrace.cli.check",
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",

@@ -107,7 +107,7 @@ class Store:
         transaction = tables.begin()
         with Snapshot(tables, transaction, Catalog()) as reader:
             self._check_format(reader)
-            catalog = _load_catalog(reader, tables, transaction)
+            catalog = load_catalog(reader, tables, transaction)
             check_collation_versions(catalog)
             last = reader.newest_time()
             self.has_garbage = transaction.stat(tables.garbage)["entries"] > 0
@@ -410,7 +410,8 @@ def no_op(message: dict[str, Any]) -> Operation:
     return Operation("n", "", documents.encode(message))
 
 
-def _load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) -> Catalog:
+def load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) -> Catalog:
+    """The catalog as it is stored."""
     collections = {}
     for _, raw in transaction.cursor(db=tables.catalog):
         collection = Collection.from_bson(raw)

@@ -1,0 +1,165 @@
+"""`tailrace check`: verify a data directory and its history, while no server uses them."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.cli.output import print_line
+from tailrace.errors import UsageError
+from tailrace.events.cluster_time import in_words
+from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory
+from tailrace.mongod.store.files.store_check import StoreCheck
+from tailrace.mongod.store.tables import holds_store
+
+if TYPE_CHECKING:
+    from tailrace.cli.check_history import HistoryCheck
+
+HELP: Final = "verify a data directory and its history"
+
+_HISTORY_FOLDER: Final = "history"
+_SOUND, _UNSOUND = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "directory",
+        metavar="DIRECTORY",
+        type=Path,
+        help="a data directory of `tailrace serve`, with its history if there is one, or a history",
+    )
+    parser.add_argument(
+        "--history", metavar="DIR", type=Path, help="the history; default: the folder history in DIRECTORY"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was checked and what is wrong."""
+    folder = arguments.directory
+    shards = _stores(folder)
+    history = _history(folder, arguments.history)
+    if not shards and history is None:
+        raise UsageError(f"{folder} is neither a data directory nor a history; name a directory that is")
+    if not shards:
+        return _report([], history, [], as_json=arguments.json)
+    directory = DataDirectory(folder)
+    try:
+        return _report(list(shards.items()), history, [], as_json=arguments.json)
+    finally:
+        directory.close()
+
+
+def _stores(folder: Path) -> dict[str, Path]:
+    """The data directories of a deployment by the names of their shards; that of a replica set has none."""
+    if holds_store(folder):
+        return {"": folder}
+    if not folder.is_dir():
+        return {}
+    return {found.name: found for found in sorted(folder.iterdir()) if holds_store(found)}
+
+
+def _history(folder: Path, named: Path | None) -> "HistoryCheck | None":
+    if named is not None and not (named / "_delta_log").is_dir():
+        raise UsageError(f"there is no history in {named}; name another folder")
+    for path in (named, folder / _HISTORY_FOLDER, folder):
+        if path is not None and (path / "_delta_log").is_dir():
+            return _new_check(path)
+    return None
+
+
+def _new_check(path: Path) -> "HistoryCheck":
+    try:
+        from tailrace.cli.check_history import HistoryCheck
+    except ImportError as error:
+        raise UsageError(
+            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
+        ) from None
+    return HistoryCheck(path)
+
+
+def _report(
+    stores: list[tuple[str, Path]], history: "HistoryCheck | None", faults: list[str], *, as_json: bool
+) -> int:
+    is_open = history is not None and history.open()
+    checks = []
+    for shard, path in stores:
+        wanted = history.newest_entry(shard) if history is not None and is_open else None
+        check = StoreCheck(path, wanted)
+        check.run()
+        checks.append(check)
+        faults += check.faults
+        if history is not None and is_open:
+            faults += _disagreements(check, history, shard)
+    if history is not None:
+        if is_open:
+            history.run()
+        faults += history.faults
+    _print(checks, history, faults, as_json=as_json)
+    return _UNSOUND if faults else _SOUND
+
+
+def _disagreements(check: StoreCheck, history: "HistoryCheck", shard: str) -> list[str]:
+    """What the oplog of a store and the history say differently."""
+    if check.faults or shard == CONFIG_SERVER:
+        return []
+    found = []
+    if not shard and check.identity and check.identity != history.identity:
+        found.append(f"the history belongs to {history.identity}, and the data to {check.identity}")
+    wanted = check.wanted
+    if wanted is not None and wanted.time > check.truncated_through and wanted != check.found:
+        found.append(
+            f"the oplog in {check.path} does not have the entry of {in_words(wanted.time)} up to which the "
+            "history was built"
+        )
+    if history.through < check.truncated_through:
+        found.append(
+            f"the history ends at {in_words(history.through)}, and the oplog in {check.path} begins after "
+            f"{in_words(check.truncated_through)}: what is between is lost"
+        )
+    return found
+
+
+def _print(
+    checks: list[StoreCheck], history: "HistoryCheck | None", faults: list[str], *, as_json: bool
+) -> None:
+    if as_json:
+        print_line(json.dumps(_as_document(checks, history, faults)))
+        return
+    for check in checks:
+        print_line(
+            f"data      {check.path}: {check.collections} collections, {check.records} records, "
+            f"{check.entries} oplog entries, {check.pages} pages"
+        )
+    if history is not None:
+        print_line(
+            f"history   {history.path}: {history.files} files, {history.events} events, "
+            f"version {history.version}"
+        )
+    for fault in faults:
+        print_line(f"wrong     {fault}")
+    print_line("sound" if not faults else f"{len(faults)} faults")
+
+
+def _as_document(
+    checks: list[StoreCheck], history: "HistoryCheck | None", faults: list[str]
+) -> dict[str, Any]:
+    data = [
+        {
+            "path": str(check.path),
+            "collections": check.collections,
+            "records": check.records,
+            "oplogEntries": check.entries,
+            "pages": check.pages,
+        }
+        for check in checks
+    ]
+    document: dict[str, Any] = {"sound": not faults, "data": data}
+    if history is not None:
+        document["history"] = {
+            "path": str(history.path),
+            "files": history.files,
+            "events": history.events,
+            "version": history.version,
+        }
+    return document | {"faults": faults}
