@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bson import Binary, Int64
+from bson import Binary, Int64, Timestamp
 
 from tailrace.bson.documents import encode
 from tailrace.bson.values import Undefined
@@ -90,6 +90,14 @@ def test_a_hidden_apply_ops_cannot_make_a_stream_fail() -> None:
 
 def test_batches_of_the_server_are_shown_by_all_releases() -> None:
     assert keys(stream([applied(1, INNER)], release=OLD)) == [1]
+
+
+def test_transactions_are_shown_by_all_releases() -> None:
+    """The last entry of several has a field beside its operations, as a user's command has."""
+    first = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    o = {"applyOps": [INNER], "count": Int64(1)}
+    entries = [command(1, o, ns="admin.$cmd", ui=None, **SESSION, **first)]
+    assert keys(stream(entries, release=OLD)) == keys(stream(entries, release=NEW)) == [1]
 
 
 def test_index_builds_are_shown_from_8_1_on() -> None:
