@@ -27,6 +27,7 @@ RECORDED: Final = (
         for name in ("bson", "query", "events", "log", "lake", "pipeline", "sources", "client")
     ),
     *(("tests/mongod/" + name,) for name in ("wire", "store", "language")),
+    ("tests/cli/test_token_command.py", "tests/cli/test_replay_command.py"),
     ("tests/mongod/server/change_streams",),
     ("tests/mongod/server", "--ignore", "tests/mongod/server/change_streams"),
     tuple(f"tests/laws/test_{name}.py" for name in _LAWS),

@@ -8,8 +8,10 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from bson import decode, encode, json_util
 
 from tailrace.cli.main import main
+from tailrace.events.resume_token import ResumeToken
 from tests.cli.console import Here, tailrace
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "resume-token-vectors.json").read_text())
@@ -165,6 +167,28 @@ def test_document_keys_are_readable(
 ) -> None:
     head = INSERT_V1[: INSERT_V1.index("46645F696400")]
     assert shown in explained(capsys, f"{head}46{identifier_hex}0004")
+
+
+@pytest.mark.parametrize(
+    ("identifier", "operation", "shows_key"),
+    [
+        ({"operationType": "create"}, "create", False),
+        ({"operationType": "create", "operationDescription": {"a": 1}}, "create", False),
+        ({"operationType": "insert", "documentKey": {"_id": 1}}, "insert", True),
+        ({"operationType": "insert", "_id": 1}, "a document change", True),
+        ({"_id": 1, "operationType": "insert"}, "a document change", True),
+    ],
+)
+def test_version_1_may_name_the_operation(
+    capsys: pytest.CaptureFixture[str], identifier: dict[str, object], operation: str, shows_key: bool
+) -> None:
+    """A document key may have a field of that name too."""
+    token = ResumeToken(1 << 32, version=1, uuid=bytes(16), identifier=encode(identifier))
+    found = as_json(capsys, json.dumps(decode(token.to_bson())))
+    assert str(found["operation"]).startswith(operation)
+    key = identifier.get("documentKey", identifier) if shows_key else None
+    shown = found.get("documentKey")
+    assert (None if shown is None else json_util.loads(json.dumps(shown))) == key
 
 
 def test_a_high_water_mark_needs_no_event(capsys: pytest.CaptureFixture[str]) -> None:
