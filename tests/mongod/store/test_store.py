@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import pytest
 from bson import DatetimeMS
 
 from tailrace.bson import documents
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.entry_bytes import Operation
 from tailrace.mongod.store.catalog import Collection
@@ -287,8 +287,9 @@ def test_a_failed_commit_has_no_effect(tmp_path: Path) -> None:
             opened_store.begin_term(unit)
 
         size = (tmp_path / "data.mdb").stat().st_size
-        with no_larger_files(size), pytest.raises(lmdb.Error):
+        with no_larger_files(size), pytest.raises(CommandError) as caught:
             opened_store.write_now(make_and_fill)
+        assert caught.value.code == ErrorCode.OutOfDiskSpace
         seen = opened_store.write_now(lambda unit: [c.ns for c in unit.catalog.collections("shop")])
         assert seen == ["shop.c"]
         made(opened_store, name="after")
