@@ -38,12 +38,14 @@ class ErrorCode(IntEnum):
     IndexNotFound = 27
     PathNotViable = 28
     NonExistentPath = 29
+    RoleNotFound = 31
     RolesNotRelated = 32
     CannotBackfillArray = 34
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
     NoMatchingDocument = 47
     NamespaceExists = 48
+    InvalidRoleModification = 49
     MaxTimeMSExpired = 50
     DollarPrefixedFieldName = 52
     InvalidIdField = 53
@@ -153,6 +155,7 @@ class ErrorCode(IntEnum):
     APIStrictError = 323
     APIDeprecationError = 324
     OplogQueryMinTsMissing = 326
+    MechanismUnavailable = 334
     APIMismatchError = 347
     UnsupportedOpQueryCommand = 352
     CannotConvertIndexToUnique = 359

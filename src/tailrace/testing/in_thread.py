@@ -47,6 +47,8 @@ class Options(TypedDict, total=False):
     data: Path | None
     replica_set: str | None
     advertise: str | None
+    auth: bool
+    first_user: tuple[str, str] | None
     history: Path | None
     head: bool
     oplog_bytes: int

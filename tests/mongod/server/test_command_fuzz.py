@@ -11,6 +11,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from tailrace.mongod.server.commands import COMMANDS
 from tests.mongod.server.broken_commands import check_answers
 from tests.mongod.server.raw_client import RawClient, raw_client
+from tests.mongod.server.raw_login import log_in
 from tests.mongod.server.running import Document, RunningServer, running
 
 ROUNDS = 60
@@ -204,6 +205,31 @@ SAMPLES: list[Document] = [
     {"cloneCollectionAsCapped": "c", "toCollection": "cloned", "size": 4096},
     {"createUser": "a", "pwd": "b", "roles": []},
     {"updateUser": "a", "pwd": "b"},
+    {"dropUser": "a"},
+    {"dropAllUsersFromDatabase": 1},
+    {"grantRolesToUser": "a", "roles": ["read"]},
+    {"revokeRolesFromUser": "a", "roles": [{"role": "read", "db": "fuzz"}]},
+    {
+        "createRole": "r",
+        "privileges": [{"resource": {"db": "fuzz", "collection": "c"}, "actions": ["find"]}],
+        "roles": ["read"],
+        "authenticationRestrictions": [{"clientSource": ["127.0.0.1"]}],
+    },
+    {"updateRole": "r", "roles": [], "privileges": []},
+    {"dropRole": "r"},
+    {"dropAllRolesFromDatabase": 1},
+    {"grantRolesToRole": "r", "roles": ["read"]},
+    {"revokeRolesFromRole": "r", "roles": ["read"]},
+    {
+        "grantPrivilegesToRole": "r",
+        "privileges": [{"resource": {"db": "fuzz", "collection": ""}, "actions": ["find"]}],
+    },
+    {
+        "revokePrivilegesFromRole": "r",
+        "privileges": [{"resource": {"db": "fuzz", "collection": ""}, "actions": ["find"]}],
+    },
+    {"invalidateUserCache": 1},
+    {"authenticate": 1, "mechanism": "MONGODB-X509", "user": "a"},
     {"fsyncUnlock": 1},
     {"fsync": 1},
     {"getnonce": 1},
@@ -269,5 +295,19 @@ def test_a_malformed_command_gets_a_reply(fuzzed: RunningServer, number: int) ->
         check_answers(raw, SAMPLES, number, admin=ADMIN, rounds=ROUNDS, max_time_ms=2000)
 
 
-def test_no_internal_error_was_logged(fuzzed: RunningServer) -> None:
-    assert not [line for line in fuzzed.log() if line["s"] == "E"]
+@pytest.fixture(scope="module")
+def guarded_fuzzed() -> Iterator[RunningServer]:
+    with running(auth=True, first_user=("root", "root")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=lambda n: f"{next(iter(SAMPLES[n]))}-{n}")
+def test_rights_of_a_malformed_command(guarded_fuzzed: RunningServer, number: int) -> None:
+    """What a command needs is computed before its arguments are checked."""
+    with raw_client(guarded_fuzzed) as raw:
+        assert log_in(raw, "root", "root")["ok"] == 1
+        check_answers(raw, SAMPLES, number, admin=ADMIN, rounds=ROUNDS, max_time_ms=2000)
+
+
+def test_no_internal_error_was_logged(fuzzed: RunningServer, guarded_fuzzed: RunningServer) -> None:
+    assert not [line for server in (fuzzed, guarded_fuzzed) for line in server.log() if line["s"] == "E"]

@@ -90,6 +90,7 @@ class Router(Node):
         config = self.config
         self.cluster_parameters = config.cluster_parameters
         self.default_concerns = config.default_concerns
+        self.access = config.access
 
     @property
     def shards(self) -> Mapping[str, Member]:
@@ -100,6 +101,11 @@ class Router(Node):
     def config(self) -> Member:
         """The node of the config server."""
         return self.servers.config.first
+
+    @property
+    def keeper(self) -> Member:
+        """The config server, which has the database admin."""
+        return self.config
 
     def member(self, name: str) -> Member:
         """The node of a shard, or of the config server."""

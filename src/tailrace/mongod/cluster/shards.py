@@ -151,6 +151,7 @@ class Shards:
             clock=self._clock,
             shard=name,
             holds_oplog=self._options.history is not None and name != CONFIG_SHARD,
+            access=None if name == CONFIG_SHARD else self.config.first.access,
         )
         await server.start()
         return server

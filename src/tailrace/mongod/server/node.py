@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.log.event_log import EventLog
+from tailrace.mongod.server.access.login import Failures
+from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
@@ -67,6 +69,8 @@ class Node(ABC):
     transactions: Transactions
     results: ResultWriter
     """Writes the results of `$out` and `$merge`."""
+    access: StoredAccess
+    """Users and roles."""
     cluster_parameters: ClusterParameters
     default_concerns: DefaultConcerns
     profiler: Profiler | None = None
@@ -95,6 +99,8 @@ class Node(ABC):
         self.fail_points = FailPoints()
         self.counters = Counters()
         self.usage = Usage()
+        self.failures = Failures()
+        """Failed log-ins."""
         self.object_id_machine = secrets.randbits(32)
         """What the command `features` shows of new ObjectIds."""
         self.sessions = Sessions(wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])
@@ -113,6 +119,9 @@ class Node(ABC):
 
     async def serve(self) -> None:
         """Accept connections and begin the background jobs; raises `UsageError` if the port is taken."""
+        if self.options.auth:
+            self.listener.guard = self.access
+            self.access.on_change.append(self.cursors.end_unauthorized)
         await self.listener.start(self.options.host, self.options.port)
         self.background.start()
 
@@ -208,6 +217,11 @@ class Node(ABC):
     def shards(self) -> "Mapping[str, Node]":
         """The shards of a router's cluster, by name."""
         return {}
+
+    @property
+    def keeper(self) -> "Node":
+        """The node that stores users and roles."""
+        return self
 
     def holding(self, shard: str | None) -> "Node":
         """The node that has a shard's part of the data; itself if there are no shards."""

@@ -38,6 +38,10 @@ class ServerOptions:
     """Number of shards of the cluster; 0 is a replica set without routers."""
     routers: int = 1
     """Number of routers, on `port` and the next ports; the config server and the shards follow."""
+    auth: bool = False
+    """Whether clients have to log in, and may do only what their users have rights to."""
+    first_user: tuple[str, str] | None = None
+    """Name and password of a user with the role root, created if there are no users."""
     history: Path | None = None
     """The folder of this deployment's history; None is a server without one."""
     head: bool = True

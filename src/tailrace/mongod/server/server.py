@@ -12,6 +12,7 @@ from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
 from tailrace.log.oplogs import Oplogs, StoreOplog
+from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.data_directory import DataDirectory
 from tailrace.mongod.server.admin.expiry import ImageExpiry
@@ -20,6 +21,7 @@ from tailrace.mongod.server.admin.parameters import Parameters
 from tailrace.mongod.server.commands import COMMANDS
 from tailrace.mongod.server.dispatch.default_concerns import DefaultConcerns
 from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.emulation.release import VECTORED_INSERTS, Release
 from tailrace.mongod.server.net.stopping import Stoppable
 from tailrace.mongod.server.options import ServerOptions
@@ -45,10 +47,12 @@ class Server(Stoppable):
         clock: ClusterClock | None = None,
         shard: str = "",
         holds_oplog: bool = False,
+        access: StoredAccess | None = None,
     ) -> None:
         """Servers of one cluster share a ``clock``; ``shard`` is the name of this one in the cluster.
 
-        With ``holds_oplog``, an oplog entry is removed only after a history has it.
+        With ``holds_oplog``, an oplog entry is removed only after a history has it. ``access`` are the users
+        of the cluster, if they are stored on another server.
         """
         super().__init__()
         self.options = options or ServerOptions()
@@ -58,6 +62,7 @@ class Server(Stoppable):
         self.pipeline_status: Callable[[], dict[str, Any]] | None = None
         """The section `pipeline` of serverStatus; set by what runs the pipeline."""
         self._clock = clock
+        self._access = access
         self._shard = shard
         self._holds_oplog = holds_oplog or (
             self.options.history is not None and self.options.replica_set is not None
@@ -98,7 +103,7 @@ class Server(Stoppable):
             address=",".join(member.address for member in self.members),
             data=str(self._data.path),
         )
-        if not _is_loopback(options.host):
+        if not options.auth and not _is_loopback(options.host):
             self.log.startup_warning(
                 "CONTROL",
                 "Access control is not enabled, and the server listens on more than the loopback address. "
@@ -146,9 +151,19 @@ class Server(Stoppable):
             history=self._history,
             cluster_parameters=cluster_parameters,
             default_concerns=default_concerns,
+            access=self._open_access(store),
             pipeline_status=lambda: None if self.pipeline_status is None else self.pipeline_status(),
             is_shard=bool(self._shard),
         )
+
+    def _open_access(self, store: Store) -> StoredAccess:
+        """The users of this deployment; those of a cluster are on its config server."""
+        if self._access is not None:
+            return self._access
+        access = StoredAccess(store)
+        if self.options.auth:
+            access.follow()
+        return access
 
     def serve_history(self, oplogs: Oplogs, path: Path, head: EventLog | None) -> ServedHistory:
         """Open the history of a whole cluster, on its config server."""
@@ -181,6 +196,7 @@ class Server(Stoppable):
             self._images.run,
         )
         first.background.add("HistoryLag", lambda: _HISTORY_LAG_SECONDS, self._watch_history)
+        await self._create_first_user(first)
         await first.serve()
         for number in range(1, options.members):
             port = first.port + number if options.port else 0
@@ -188,6 +204,15 @@ class Server(Stoppable):
                 port = options.member_ports[number - 1]
             own = replace(options, port=port, advertise=options.advertised(number), members=1)
             await self._new_member(own, shared).serve()
+
+    async def _create_first_user(self, first: Member) -> None:
+        """Create the administrator that the options name, if there are no users."""
+        wanted = self.options.first_user
+        if wanted is not None and self._access is None and first.access.is_empty:
+            name, password = wanted
+            command = {"createUser": name, "pwd": password, "roles": ["root"]}
+            await call(first, command, "admin")
+            self.log.info("ACCESS", "Created the first user", "initandlisten", user=f"{name}@admin")
 
     def _new_member(self, options: ServerOptions, shared: SharedBySet) -> Member:
         return Member(options, shared, wall=self.wall, log=self.log, commands=COMMANDS, stop=self.begin_stop)

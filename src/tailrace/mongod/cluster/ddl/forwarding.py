@@ -6,7 +6,7 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import TRANSACTION_START_FIELDS, call
+from tailrace.mongod.server.dispatch.internal_calls import TRANSACTION_START_FIELDS, call
 
 _ROUTER_FIELDS: Final = frozenset(
     {"$db", "$clusterTime", "$readPreference", "$client", "apiVersion", "apiStrict", "apiDeprecationErrors",

@@ -20,9 +20,9 @@ from tailrace.mongod.cluster.placement.config_documents import (
     remove_document,
 )
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.fields import GENERIC_ARGUMENTS
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.store.store import Store
 
 if TYPE_CHECKING:

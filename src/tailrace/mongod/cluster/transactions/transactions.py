@@ -25,11 +25,11 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.changes import Placement
 from tailrace.mongod.cluster.placement.locks import HeldLocks, held_already
 from tailrace.mongod.cluster.reads.states import ClusterStates
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit, statement_fields
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.concerns import check_not_ahead
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.server.sessions.transaction import State, Transaction, no_such_transaction
 from tailrace.mongod.server.sessions.transaction_rules import namespaces_of

@@ -28,7 +28,7 @@ from tailrace.mongod.cluster.placement.config_documents import (
     insert_document,
     remove_document,
 )
-from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import SessionWrites

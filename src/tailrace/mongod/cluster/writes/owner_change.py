@@ -15,9 +15,9 @@ from bson import Binary, Int64
 from tailrace.bson.documents import decode, encode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.sessions.transactions import has_write_errors
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import TRANSACTION_START_FIELDS, call
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.ownership import ShardOwnership
 from tailrace.mongod.cluster.writes.statement import Statement
+from tailrace.mongod.server.dispatch.internal_calls import TRANSACTION_START_FIELDS, call
 
 _SESSION_FIELDS: Final = (
     "lsid", "txnNumber", "autocommit", "startTransaction", "readConcern", "comment",

@@ -11,6 +11,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.net.client import Client
 
 if TYPE_CHECKING:
+    from tailrace.mongod.server.access.stored import LoggedIn
     from tailrace.mongod.server.node import Node
 
 _OPERATIONS: Final = {
@@ -19,11 +20,18 @@ _OPERATIONS: Final = {
 }  # fmt: skip
 
 
-def all_operations(node: "Node", *, is_local: bool, **shown: bool) -> list[dict[str, Any]]:
-    """The operations of a node and, unless ``is_local``, of a router's shards."""
-    operations = current_operations(node, **shown)
+def all_operations(
+    node: "Node", *, is_local: bool, owner: "LoggedIn | None" = None, **shown: bool
+) -> list[dict[str, Any]]:
+    """The operations of a node and, unless ``is_local``, of a router's shards.
+
+    With an ``owner`` only those of this user.
+    """
+    operations = current_operations(node, owner=owner, **shown)
+    if owner is not None:
+        return operations
     for name, shard in {} if is_local else node.shards.items():
-        for operation in current_operations(shard, **shown):
+        for operation in current_operations(shard, owner=None, **shown):
             if "opid" in operation:
                 operation["opid"] = f"{name}:{operation['opid']}"
             operations.append({"shard": name, **operation})
@@ -33,18 +41,24 @@ def all_operations(node: "Node", *, is_local: bool, **shown: bool) -> list[dict[
 def current_operations(
     node: "Node",
     *,
+    owner: "LoggedIn | None" = None,
     idle_connections: bool = False,
     idle_cursors: bool = False,
     idle_sessions: bool = True,
 ) -> list[dict[str, Any]]:
     """Running commands, and on request idle connections, cursors and sessions."""
-    shown = [_operation(node, context) for context in list(node.operations.values())]
+    own = [context for context in node.operations.values() if _is_own(context.client.user, owner)]
+    shown = [_operation(node, context) for context in own]
     if idle_connections:
         busy = {context.client.id for context in node.operations.values()}
-        connections = list(node.listener.connections.values())
+        connections = [c for c in node.listener.connections.values() if _is_own(c.client.user, owner)]
         shown += [_connection(node, c.client) for c in connections if c.client.id not in busy]
     if idle_cursors:
-        shown += node.cursors.idle_operations(node.address)
+        shown += [
+            operation
+            for entry, operation in node.cursors.idle_operations(node.address)
+            if _is_own(entry.owner, owner)
+        ]
     if idle_sessions:
         busy_sessions = {context.lsid for context in node.operations.values()}
         shown += [
@@ -54,8 +68,18 @@ def current_operations(
             if session.transaction is not None
             and session.transaction.is_open
             and session.lsid not in busy_sessions
+            and (owner is None or owner.digest in session.lsid)
         ]  # fmt: skip
     return shown
+
+
+def own_only(context: Context, *, is_wanted: bool) -> "LoggedIn | None":
+    """The user whose operations a command may show; None for those of all."""
+    return context.client.user if is_wanted and context.client.guard is not None else None
+
+
+def _is_own(user: "LoggedIn | None", owner: "LoggedIn | None") -> bool:
+    return owner is None or (user is not None and user.principal == owner.principal)
 
 
 def _operation(node: "Node", context: Context) -> dict[str, Any]:
@@ -101,6 +125,8 @@ def _about_client(node: "Node", client: Client) -> dict[str, Any]:
         shown["appName"] = client.app_name
     if client.metadata is not None:
         shown["clientMetadata"] = dict(client.metadata)
+    if client.user is not None:
+        shown["effectiveUsers"] = [client.user.principal.to_document("user")]
     return shown
 
 

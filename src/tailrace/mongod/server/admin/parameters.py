@@ -94,6 +94,10 @@ PARAMETERS: Final = {
         Parameter("changeStreamsEmitFromMigrate", True),
         Parameter(INSERT_BATCH, 500, 1),
         Parameter(LOG_LEVEL, 0, 0),
+        Parameter("scramIterationCount", 10_000, 5000),
+        Parameter("scramSHA256IterationCount", 15_000, 5000),
+        Parameter("authFailedDelayMs", 0, 0, 5000),
+        Parameter("enableLocalhostAuthBypass", True, settable_at_runtime=False),
     )
 }
 """Every parameter by its name."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from tailrace.mongod.server.access.needs import Needs
 from tailrace.mongod.server.dispatch.fields import Fields
 
 Reply: TypeAlias = Mapping[str, Any] | bytes
@@ -22,6 +23,8 @@ class Command:
     """Gets the context of the node's kind: `Context` if routers share it, `MemberContext` if it needs data,
     `RouterContext` if it needs a cluster."""
     help: str
+    needs: Needs | None = None
+    """The rights that a user needs, where access is controlled (`access/needs.py`); None: nobody has them."""
     fields: Fields | None = None
     """Its fields, if they are declared; otherwise its function checks what it reads."""
     aliases: tuple[str, ...] = ()

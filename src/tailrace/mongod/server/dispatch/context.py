@@ -27,6 +27,7 @@ from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.wire import Request
 
 if TYPE_CHECKING:
+    from tailrace.mongod.server.access.needs import Rights
     from tailrace.mongod.server.admin.parameters import Parameters
     from tailrace.mongod.server.node import Node
     from tailrace.mongod.server.replica_set.member import Member
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.sessions.transaction import Transaction
 
 _operation_ids: Final = itertools.count(1)
+SECRET_FIELDS: Final = frozenset({"pwd", "payload", "speculativeAuthenticate"})
+"""Fields that neither the log nor other clients may show."""
 _NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
@@ -51,6 +54,8 @@ class Context:
     read_preference: str = "primary"
     lsid: bytes | None = None
     """The session's complete id as BSON."""
+    rights: "Rights" = ()
+    """The rights it needed, where access is controlled; its cursors need them, too."""
     session: "Session | None" = None
     txn_number: int | None = None
     in_transaction: bool = False
@@ -173,7 +178,11 @@ class Context:
     @property
     def shown_command(self) -> dict[str, Any]:
         """The command as currentOp shows it, without the fields that drivers add to every command."""
-        return {name: value for name, value in self.command.items() if name not in _NOT_SHOWN}
+        return {
+            name: "xxx" if name in SECRET_FIELDS else value
+            for name, value in self.command.items()
+            if name not in _NOT_SHOWN
+        }
 
     # -- reading -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.authorization import check_admin_only, check_login, check_rights, may
+from tailrace.mongod.server.access.needs import right
+from tailrace.mongod.server.access.privileges import CLUSTER
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.command_body import read_body
 from tailrace.mongod.server.dispatch.concerns import WriteConcern
@@ -30,6 +33,7 @@ from tailrace.mongod.wire import Request
 if TYPE_CHECKING:
     from tailrace.mongod.server.node import Node
 
+_ADVANCE: Final = right(CLUSTER, "advanceClusterTime")
 _COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
 _COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
 _NOT_RETRYABLE: Final = 50768
@@ -119,6 +123,9 @@ class Dispatcher:
     async def _run(self, context: Context) -> Reply:
         self._count(context)
         entry = context.entry
+        is_guarded = context.client.guard is not None
+        if is_guarded:
+            check_login(context)
         read_metadata(context)
         self._hear_time(context)
         fields = entry.fields
@@ -127,9 +134,10 @@ class Dispatcher:
         elif is_true(context.command.get("help")):
             context.has_no_times = True
             return {"help": f"help for: {context.name} {entry.help}"}
-        if entry.admin_only and context.database != "admin":
-            reason = f"{context.name} may only be run against the admin database."
-            raise CommandError(ErrorCode.Unauthorized, reason)
+        if entry.admin_only:
+            check_admin_only(context)
+        if is_guarded:
+            check_rights(context)
         read_generic_arguments(context)
         task = asyncio.current_task()
         if task is not None:
@@ -172,7 +180,7 @@ class Dispatcher:
         return asyncio.get_running_loop().call_later(seconds, context.interrupt, expired)
 
     def _hear_time(self, context: Context) -> None:
-        if context.heard_time is not None:
+        if context.heard_time is not None and (context.client.guard is None or may(context, _ADVANCE)):
             self._node.times.hear(context.heard_time)
         if context.lsid is not None:
             context.session = self._node.sessions.use(context.lsid)

@@ -9,6 +9,7 @@ from bson import Decimal128
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.passwords import EXTERNAL
 from tailrace.mongod.server.dispatch.api_versions import check_api_version
 from tailrace.mongod.server.dispatch.concern_rules import (
     check_concerns,
@@ -19,13 +20,21 @@ from tailrace.mongod.server.dispatch.concerns import ReadConcern, WriteConcern
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.kinds import as_number, as_whole, is_given
 from tailrace.mongod.server.dispatch.metadata import check_metadata, cluster_time, read_preference
-from tailrace.mongod.server.sessions.sessions import parse_session_id
+from tailrace.mongod.server.sessions.session_ids import session_id
 
 MAX_DATABASE_NAME_BYTES: Final = 63
 _ON_ANY_DATABASE: Final = frozenset(
     {"aggregate", "drop", "dropDatabase", "explain", "getMore", "killCursors", "listCollections", "ping"}
 )
 """Commands on databases whose names have a dollar sign; other commands refuse them, so they are empty."""
+_ON_EXTERNAL: Final = frozenset(
+    {
+        "authenticate", "createRole", "createUser", "dropAllUsersFromDatabase", "dropUser",
+        "grantRolesToUser", "logout", "revokeRolesFromUser", "saslContinue", "saslStart", "updateUser",
+        "usersInfo",
+    }
+)  # fmt: skip
+"""Commands on the database of users whose passwords are stored elsewhere."""
 _FORBIDDEN_IN_DATABASE: Final = frozenset('/\\. "$\0')
 _MAX_TIME_MS: Final = 2**31 - 1
 _CHANGE_STREAM: Final = "$changeStream"
@@ -42,7 +51,8 @@ def check_database_name(name: str, *, may_have_dollar: bool = False) -> None:
 def read_metadata(context: Context) -> None:
     """Check what comes with a request beside its command, before the command's own fields."""
     command = context.command
-    check_database_name(context.database, may_have_dollar=context.entry.name in _ON_ANY_DATABASE)
+    if context.database != EXTERNAL or context.entry.name not in _ON_EXTERNAL:
+        check_database_name(context.database, may_have_dollar=context.entry.name in _ON_ANY_DATABASE)
     if context.node.is_router and context.database == "local":
         raise CommandError(
             ErrorCode.IllegalOperation, "a router has no database local; each shard has its own"
@@ -96,7 +106,7 @@ def _read_session(context: Context) -> None:
     autocommit, start = command.get("autocommit"), command.get("startTransaction")
     number: Any = command.get("txnNumber")
     if is_given(command.get("lsid")):
-        context.lsid = parse_session_id(command["lsid"])
+        context.lsid = session_id(context, command["lsid"])
     if context.entry.has_no_session:
         # Commands that need no authentication belong to no session.
         context.lsid = None

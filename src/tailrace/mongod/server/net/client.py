@@ -10,6 +10,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
+    from tailrace.mongod.server.access.login import Conversation
+    from tailrace.mongod.server.access.stored import LoggedIn, StoredAccess
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.dispatch.ownership import Ownership
 
@@ -29,8 +31,21 @@ class Client:
     app_name: str | None = None
     operation: "Context | None" = None
     """The command that runs for it now."""
+    guard: "StoredAccess | None" = None
+    """Who may do what; None if this client may do everything."""
+    user: "LoggedIn | None" = None
+    """Who has logged in."""
+    conversation: "Conversation | None" = None
+    """A log-in that has begun."""
+    server_host: str = ""
+    """The address of this server that it has connected to."""
     ownership: "Ownership | None" = None
     """Which documents this shard owns, if the client is a router."""
+
+    @property
+    def host(self) -> str:
+        """The client's address without its port."""
+        return self.address.rpartition(":")[0].strip("[]")
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 
 if TYPE_CHECKING:
+    from tailrace.mongod.server.access.stored import StoredAccess
     from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
 
 _BACKLOG: Final = 1024
@@ -47,6 +48,8 @@ class Listener:
         self.counters = counters
         self.log = log
         self.max_connections = max_connections
+        self.guard: StoredAccess | None = None
+        """Who may do what, if access is controlled."""
         self.on_reachability_change: Callable[[], None] = lambda: None
         """Called when a node that was cut off has refused its last connection."""
         self._servers: asyncio.Server | None = None
@@ -117,7 +120,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._is_paused = False
-        self.client = Client(number, "")
+        self.client = Client(number, "", guard=listener.guard)
 
     # -- the socket ---------------------------------------------------------------------------------------
 
@@ -129,6 +132,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.client.address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+        own = transport.get_extra_info("sockname")
+        self.client.server_host = own[0] if own else ""
         connections = listener.connections
         if listener.fail_points.is_on(CUT_OFF) and self._refused_as_cut_off():
             self._transport.abort()

@@ -20,6 +20,8 @@ from tailrace.errors import CommandError
 from tailrace.mongod.store.clock import WallClock
 
 if TYPE_CHECKING:
+    from tailrace.mongod.server.access.needs import Rights
+    from tailrace.mongod.server.access.stored import LoggedIn
     from tailrace.mongod.server.admin.parameters import Parameters
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.sessions.sessions import Session, Sessions
@@ -86,6 +88,10 @@ class OpenCursor:
     created_ms: int
     last_use: float
     no_timeout: bool = False
+    owner: "LoggedIn | None" = None
+    """Whose it is, where access is controlled."""
+    rights: "Rights" = ()
+    """What its owner needs for it."""
     seconds_left: float | None = None
     """The rest of the opening command's `maxTimeMS`, shared by all its getMores; None without one."""
     plan_summary: str | None = None
@@ -196,6 +202,8 @@ class Cursors:
             self._wall.milliseconds(),
             self._wall.seconds(),
             no_timeout,
+            None if context.client.guard is None else context.client.user,
+            context.rights,
             _seconds_left(context),
             plan_summary,
             shown or {},
@@ -244,6 +252,8 @@ class Cursors:
     def _check_use(context: "Context", entry: OpenCursor, ns: str) -> None:
         if entry.user is not None:
             raise CommandError(ErrorCode.CursorInUse, f"cursor id {entry.id} is already in use")
+        if context.client.guard is not None:
+            _check_owner(context, entry)
         _check_session(context, entry)
         if ns != entry.cursor.ns:
             reason = (
@@ -285,6 +295,16 @@ class Cursors:
             entry.error = error
             if entry.user is not None:
                 entry.user.interrupt(error)
+
+    def end_unauthorized(self) -> None:
+        """End the cursors whose owners no longer have the rights for them; getMores that wait fail now."""
+        for entry in self:
+            if entry.owner is not None and not _is_authorized(entry):
+                entry.error = CommandError(
+                    ErrorCode.Unauthorized, f"not authorized for getMore with cursor id {entry.id}"
+                )
+                if entry.user is not None:
+                    entry.user.interrupt(entry.error)
 
     def reap(self) -> int:
         """End the cursors that were not used for too long; returns their number.
@@ -330,8 +350,8 @@ class Cursors:
 
     # -- for the administrator --------------------------------------------------------------------------
 
-    def idle_operations(self, host: str) -> list[dict[str, Any]]:
-        """The entries of currentOp for cursors that no command uses."""
+    def idle_operations(self, host: str) -> list[tuple[OpenCursor, dict[str, Any]]]:
+        """The cursors that no command uses, with their entries of currentOp."""
         shown = []
         for entry in self:
             if entry.user is not None:
@@ -340,7 +360,7 @@ class Cursors:
             if entry.lsid is not None:
                 operation["lsid"] = decode(entry.lsid)
             operation |= {"ns": entry.cursor.ns, "cursor": entry.describe()}
-            shown.append(operation)
+            shown.append((entry, operation))
         return shown
 
     def statistics(self) -> dict[str, Any]:
@@ -360,6 +380,22 @@ class Cursors:
 
 def _seconds_left(context: "Context") -> float | None:
     return None if context.deadline is None else max(context.deadline - time.monotonic(), 0.0)
+
+
+def _check_owner(context: "Context", entry: OpenCursor) -> None:
+    """Refuse a getMore of another user than the cursor's, or of one who has lost a right since."""
+    user = context.client.user
+    if user is None or entry.owner is None or user.principal != entry.owner.principal:
+        reason = f"cursor id {entry.id} was not created by the authenticated user"
+        raise CommandError(ErrorCode.Unauthorized, reason)
+    if not _is_authorized(entry):
+        reason = f"not authorized for getMore with cursor id {entry.id}"
+        raise CommandError(ErrorCode.Unauthorized, reason)
+
+
+def _is_authorized(entry: OpenCursor) -> bool:
+    privileges = None if entry.owner is None else entry.owner.privileges
+    return privileges is not None and all(right.is_held(privileges) for right in entry.rights)
 
 
 def _check_session(context: "Context", entry: OpenCursor) -> None:

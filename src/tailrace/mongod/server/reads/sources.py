@@ -10,8 +10,9 @@ from tailrace.bson.compare import type_name
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.principals import stored_principals
 from tailrace.mongod.server.admin.collection_figures import described_statistics, shortest
-from tailrace.mongod.server.admin.current_operations import all_operations
+from tailrace.mongod.server.admin.current_operations import all_operations, own_only
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.targets import resolve
@@ -74,6 +75,7 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
     return all_operations(
         context.node,
         is_local=bool(spec.get("localOps")),
+        owner=own_only(context, is_wanted=not spec.get("allUsers")),
         idle_connections=bool(spec.get("idleConnections")),
         idle_cursors=bool(spec.get("idleCursors")),
         idle_sessions=bool(spec.get("idleSessions", True)),
@@ -82,8 +84,21 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
 
 def _sessions(context: Context, name: str, spec: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     _check_options(name, spec, _SESSION_OPTIONS)
+    shown = _shown_digests(context, spec)
     for session in context.node.sessions:
+        if shown is not None and not any(digest in session.lsid for digest in shown):
+            continue
         yield {"_id": decode(session.lsid), "lastUse": DatetimeMS(int(session.last_use * 1000))}
+
+
+def _shown_digests(context: Context, spec: Mapping[str, Any]) -> list[bytes] | None:
+    """The users whose sessions are shown; None for all."""
+    user = context.client.user
+    if context.client.guard is None or user is None or spec.get("allUsers"):
+        return None
+    users = spec.get("users")
+    named = stored_principals(users, "user") if users else [user.principal]
+    return [principal.digest for principal in named]
 
 
 def _collection_statistics(

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
+from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.expiry import TtlMonitor
 from tailrace.mongod.server.admin.index_filters import IndexFilters
@@ -46,6 +49,7 @@ class SharedBySet:
     history: ServedHistory | None
     cluster_parameters: ClusterParameters
     default_concerns: DefaultConcerns
+    access: StoredAccess
     pipeline_status: Callable[[], dict[str, Any] | None]
     is_shard: bool
     members: list["Member"] = field(default_factory=list)
@@ -80,6 +84,7 @@ class Member(Node):
         self.elections = shared.elections
         self.cluster_parameters = shared.cluster_parameters
         self.default_concerns = shared.default_concerns
+        self.access = shared.access
         self.replication = Replication(shared.state)
         self.times = MemberTimes(store, self.replication, is_shard=shared.is_shard)
         self.snapshots = StoreSnapshots(self.wall, store)
@@ -106,6 +111,13 @@ class Member(Node):
             self.store.most_inserts = self.parameters[INSERT_BATCH]
         elif parameter == SNAPSHOT_WINDOW:
             self.store.past.seconds = self.parameters[SNAPSHOT_WINDOW]
+
+    @property
+    def keeper(self) -> "Member":
+        if self.access.store is not self.store:
+            reason = "the users of a cluster are on its config server; change them on a router"
+            raise CommandError(ErrorCode.IllegalOperation, reason)
+        return self
 
     @property
     def members(self) -> "list[Member]":

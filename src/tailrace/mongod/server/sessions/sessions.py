@@ -105,17 +105,17 @@ class Sessions:
         return len(expired)
 
 
-def new_session_id() -> bytes:
-    """A new id, for a session that the server starts."""
-    return _lsid(uuid.uuid4().bytes, NO_USER)
+def new_session_id(own: bytes = NO_USER) -> bytes:
+    """A new id, for a session that the server starts; ``own`` is the digest of its user."""
+    return _lsid(uuid.uuid4().bytes, own)
 
 
-def parse_session_id(spec: object, path: str = "lsid") -> bytes:
-    """The complete id, as BSON, of a client's `{id: UUID}`."""
+def parse_session_id(spec: object, path: str = "lsid", own: bytes = NO_USER) -> bytes:
+    """The complete id, as BSON, of a client's `{id: UUID}`; ``own`` is the digest of the client's user."""
     if type(spec) is dict and len(spec) == 1:
         identity = spec.get("id")
         if type(identity) is Binary and identity.subtype == UUID_SUBTYPE and len(identity) == _UUID_SIZE:
-            return _LSID_HEAD + identity + _LSID_TAIL  # what drivers send, with every command
+            return b"".join((_LSID_HEAD, identity, _LSID_MIDDLE, own, b"\0"))  # what drivers send
     if not isinstance(spec, dict):
         raise Arguments("OperationSessionInfo", {}).wrong_type(path, spec, "object")
     fields = Arguments.checked(path, spec, SESSION_ID, CURRENT)
@@ -126,7 +126,7 @@ def parse_session_id(spec: object, path: str = "lsid") -> bytes:
         reason = f"BSON field '{path}.id' is not a UUID: {len(identity)} bytes"
         raise CommandError(ErrorCode.InvalidUUID, reason)
     if user is None:
-        user = NO_USER
+        user = own
     elif not isinstance(user, bytes) or len(user) != _DIGEST_SIZE:
         raise fields.wrong_type("uid", user, "binData")
     return _lsid(bytes(identity), bytes(user), inner)
@@ -137,3 +137,4 @@ def _lsid(identity: bytes, user: bytes, inner: dict[str, Any] | None = None) -> 
 
 
 _LSID_HEAD, _, _LSID_TAIL = _lsid(b"\1" * _UUID_SIZE, NO_USER).partition(b"\1" * _UUID_SIZE)
+_LSID_MIDDLE: Final = _LSID_TAIL.removesuffix(NO_USER + b"\0")

@@ -4,10 +4,10 @@ from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.admin import kill_op
 from tailrace.mongod.server.commands.admin.kill_op import COMMAND as ON_A_SERVER
 from tailrace.mongod.server.dispatch.command import Reply
+from tailrace.mongod.server.dispatch.internal_calls import call
 
 
 async def run(context: RouterContext) -> Reply:

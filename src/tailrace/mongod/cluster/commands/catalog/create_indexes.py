@@ -11,8 +11,8 @@ from tailrace.mongod.cluster.ddl.guards import exclusive_placement, shared_place
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.placement.shard_key_index import check_new_indexes
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.catalog import create_indexes
+from tailrace.mongod.server.dispatch.internal_calls import call
 
 
 async def run(context: RouterContext) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from tailrace.mongod.cluster.ddl.forwarding import forward
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.ddl.unfinished import recorded_until_done
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
 from tailrace.mongod.server.commands.catalog import rename_collection
 from tailrace.mongod.server.dispatch.common_arguments import (
     collection_uuid,
     namespace_argument,
     target_argument,
 )
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.store.ddl.create import check_no_view
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.mongod.cluster.moves import balancing
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -25,5 +26,9 @@ async def run(context: RouterContext) -> Reply:
 
 
 COMMAND = Command(
-    "balancerCollectionStatus", run, help="Show whether a collection is balanced.", admin_only=True
+    "balancerCollectionStatus",
+    run,
+    needs=on_full_name("enableSharding"),
+    help="Show whether a collection is balanced.",
+    admin_only=True,
 )

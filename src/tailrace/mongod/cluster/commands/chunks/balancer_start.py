@@ -2,6 +2,8 @@
 
 from tailrace.mongod.cluster.moves import balancing
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import right
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -11,4 +13,11 @@ async def run(context: RouterContext) -> Reply:
     return {}
 
 
-COMMAND = Command("balancerStart", run, help="Turn the balancer on.", admin_only=True, is_write=True)
+COMMAND = Command(
+    "balancerStart",
+    run,
+    needs=lambda _context: (right(namespace("config", "settings"), "update"),),
+    help="Turn the balancer on.",
+    admin_only=True,
+    is_write=True,
+)

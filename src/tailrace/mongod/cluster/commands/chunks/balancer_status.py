@@ -4,6 +4,8 @@ from bson import Int64
 
 from tailrace.mongod.cluster.moves import balancing
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import right
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -19,4 +21,10 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("balancerStatus", run, help="Show the state of the balancer.", admin_only=True)
+COMMAND = Command(
+    "balancerStatus",
+    run,
+    needs=lambda _context: (right(namespace("config", "settings"), "find"),),
+    help="Show the state of the balancer.",
+    admin_only=True,
+)

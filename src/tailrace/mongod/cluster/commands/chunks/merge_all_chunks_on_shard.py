@@ -4,6 +4,7 @@ from itertools import groupby, islice
 
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -27,6 +28,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "mergeAllChunksOnShard",
     run,
+    needs=on_full_name("splitChunk"),
     help="Merge all neighbouring chunks of one shard.",
     admin_only=True,
     is_write=True,

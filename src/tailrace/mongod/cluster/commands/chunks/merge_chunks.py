@@ -5,6 +5,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.ddl.guards import exclusive_placement
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -28,6 +29,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "mergeChunks",
     run,
+    needs=on_full_name("splitChunk"),
     help="Merge neighbouring chunks of one shard.",
     aliases=("mergechunks",),
     admin_only=True,

@@ -7,6 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.migration import move_range
 from tailrace.mongod.cluster.placement.chunk_arguments import bounds_argument, chunk_of_query
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -40,6 +41,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "moveChunk",
     run,
+    needs=on_full_name("moveChunk"),
     help="Move a chunk to another shard.",
     aliases=("movechunk",),
     admin_only=True,

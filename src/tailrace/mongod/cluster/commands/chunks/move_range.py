@@ -14,6 +14,7 @@ from tailrace.mongod.cluster.placement.chunk_splitting import point_at_size
 from tailrace.mongod.cluster.placement.key_range import KeyRange
 from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -82,5 +83,10 @@ def _end_by_size(
 
 
 COMMAND = Command(
-    "moveRange", run, help="Move a range of a chunk to another shard.", admin_only=True, is_write=True
+    "moveRange",
+    run,
+    needs=on_full_name("moveChunk"),
+    help="Move a range of a chunk to another shard.",
+    admin_only=True,
+    is_write=True,
 )

@@ -12,6 +12,7 @@ from tailrace.mongod.cluster.placement.chunk_map import Chunk
 from tailrace.mongod.cluster.placement.chunk_splitting import median_key
 from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -66,4 +67,11 @@ def _middle_of(router: "Router", collection: TrackedCollection, chunk: Chunk) ->
     return point
 
 
-COMMAND = Command("split", run, help="Split a chunk into two.", admin_only=True, is_write=True)
+COMMAND = Command(
+    "split",
+    run,
+    needs=on_full_name("splitChunk"),
+    help="Split a chunk into two.",
+    admin_only=True,
+    is_write=True,
+)

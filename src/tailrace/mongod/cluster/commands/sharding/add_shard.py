@@ -7,6 +7,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -48,6 +49,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "addShard",
     run,
+    needs=on_cluster("addShard"),
     help="Add a shard to the cluster.",
     aliases=("addshard",),
     admin_only=True,

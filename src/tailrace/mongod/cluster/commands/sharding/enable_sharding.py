@@ -5,6 +5,7 @@ from tailrace.errors import CommandError
 from tailrace.events.scope import INTERNAL_DATABASES
 from tailrace.mongod.cluster.ddl.guards import shared_placement
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 
@@ -34,6 +35,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "enableSharding",
     run,
+    needs=on_full_name("enableSharding"),
     help="Create a database, optionally on a given shard.",
     aliases=("enablesharding",),
     admin_only=True,

@@ -1,6 +1,7 @@
 """`flushRouterConfig`."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -13,6 +14,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "flushRouterConfig",
     run,
+    needs=on_cluster("flushRouterConfig"),
     help="Read the placement of databases and collections again.",
     aliases=("flushrouterconfig",),
     admin_only=True,

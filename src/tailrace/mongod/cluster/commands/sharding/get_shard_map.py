@@ -2,6 +2,7 @@
 
 from tailrace.mongod.cluster.placement.state import CONFIG_SHARD
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -17,4 +18,6 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("getShardMap", run, help="Show the hosts of the shards.", admin_only=True)
+COMMAND = Command(
+    "getShardMap", run, needs=on_cluster("getShardMap"), help="Show the hosts of the shards.", admin_only=True
+)

@@ -4,6 +4,7 @@ from bson import Timestamp
 
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -20,4 +21,10 @@ async def run(context: RouterContext) -> Reply:
     }
 
 
-COMMAND = Command("getShardVersion", run, help="Show the version of a sharded collection.", admin_only=True)
+COMMAND = Command(
+    "getShardVersion",
+    run,
+    needs=on_full_name("getShardVersion"),
+    help="Show the version of a sharded collection.",
+    admin_only=True,
+)

@@ -3,6 +3,7 @@
 from tailrace.mongod.cluster.placement.config_catalog import SHARDS
 from tailrace.mongod.cluster.placement.config_documents import documents_of
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -13,4 +14,6 @@ async def run(context: RouterContext) -> Reply:
         return {"shards": list(documents_of(snapshot, SHARDS))}
 
 
-COMMAND = Command("listShards", run, help="List the shards of the cluster.", admin_only=True)
+COMMAND = Command(
+    "listShards", run, needs=on_cluster("listShards"), help="List the shards of the cluster.", admin_only=True
+)

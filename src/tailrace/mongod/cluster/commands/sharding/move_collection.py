@@ -10,6 +10,7 @@ from tailrace.mongod.cluster.placement.chunk_map import ChunkMap
 from tailrace.mongod.cluster.placement.shard_key import ShardKey
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -62,6 +63,7 @@ def unsharded_on(router: "Router", shard: str, provenance: str) -> NewPlacement:
 COMMAND = Command(
     "moveCollection",
     run,
+    needs=on_full_name("moveChunk"),
     help="Move an unsharded collection to another shard.",
     admin_only=True,
     is_write=True,

@@ -5,6 +5,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.primary_move import move_primary
 from tailrace.mongod.cluster.placement.state import CONFIG_DATABASES
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
 
@@ -28,6 +29,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "movePrimary",
     run,
+    needs=on_full_name("moveChunk"),
     help="Move the primary of a database to another shard.",
     aliases=("moveprimary",),
     admin_only=True,

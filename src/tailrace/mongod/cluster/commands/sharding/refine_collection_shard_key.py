@@ -13,6 +13,7 @@ from tailrace.mongod.cluster.placement.shard_key_index import check_has_key_inde
 from tailrace.mongod.cluster.placement.shard_metadata import set_shard_key
 from tailrace.mongod.cluster.placement.state import TrackedCollection
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -72,6 +73,7 @@ async def _refine(router: "Router", known: TrackedCollection, key: ShardKey) -> 
 COMMAND = Command(
     "refineCollectionShardKey",
     run,
+    needs=on_full_name("refineCollectionShardKey"),
     help="Add fields to the end of a shard key.",
     admin_only=True,
     is_write=True,

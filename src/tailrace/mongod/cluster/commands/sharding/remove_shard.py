@@ -4,6 +4,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.draining import RemainingData, leave_if_empty
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -43,6 +44,7 @@ async def run(context: RouterContext) -> Reply:
 COMMAND = Command(
     "removeShard",
     run,
+    needs=on_cluster("removeShard"),
     help="Empty a shard and remove it from the cluster.",
     aliases=("removeshard",),
     admin_only=True,

@@ -20,6 +20,7 @@ from tailrace.mongod.cluster.placement.zones import (
     replace_ranges,
 )
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -130,6 +131,7 @@ def _chunks(router: "Router", ns: str, key: ShardKey, shards: Sequence[str], num
 COMMAND = Command(
     "reshardCollection",
     run,
+    needs=on_full_name("reshardCollection"),
     help="Give a sharded collection another key.",
     admin_only=True,
     is_write=True,

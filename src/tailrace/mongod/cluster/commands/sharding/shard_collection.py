@@ -27,10 +27,11 @@ from tailrace.mongod.cluster.placement.shard_key_index import (
 )
 from tailrace.mongod.cluster.placement.shard_metadata import stored_key_fields
 from tailrace.mongod.cluster.router_context import RouterContext
-from tailrace.mongod.cluster.shard_calls import call
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
+from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.emulation.release import IGNORED_NUMBER_OF_CHUNKS
 from tailrace.mongod.server.replica_set.member import Member
 from tailrace.mongod.store.catalog import Collection
@@ -236,6 +237,7 @@ def _payload(wanted: _Wanted) -> dict[str, Any]:
 COMMAND = Command(
     "shardCollection",
     run,
+    needs=on_full_name("enableSharding"),
     help="Distribute a collection over the shards by a key.",
     aliases=("shardcollection",),
     admin_only=True,

@@ -9,6 +9,7 @@ from tailrace.mongod.cluster.moves.balancing import bytes_of_shard
 from tailrace.mongod.cluster.moves.moves import recipient_shard
 from tailrace.mongod.cluster.moves.resharding import Resharding
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 
@@ -46,6 +47,7 @@ def _emptiest(router: "Router") -> str:
 COMMAND = Command(
     "unshardCollection",
     run,
+    needs=on_full_name("reshardCollection"),
     help="Move a sharded collection to one shard.",
     admin_only=True,
     is_write=True,

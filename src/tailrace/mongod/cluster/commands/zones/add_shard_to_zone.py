@@ -1,6 +1,7 @@
 """`addShardToZone`: add a shard to a zone, which exists as long as it has a shard."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -16,4 +17,11 @@ async def run(context: RouterContext) -> Reply:
     return {}
 
 
-COMMAND = Command("addShardToZone", run, help="Add a shard to a zone.", admin_only=True, is_write=True)
+COMMAND = Command(
+    "addShardToZone",
+    run,
+    needs=on_cluster("addShard"),
+    help="Add a shard to a zone.",
+    admin_only=True,
+    is_write=True,
+)

@@ -4,6 +4,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.placement.zones import TAGS, check_zone_exists
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 
 
@@ -28,5 +29,10 @@ async def run(context: RouterContext) -> Reply:
 
 
 COMMAND = Command(
-    "removeShardFromZone", run, help="Remove a shard from a zone.", admin_only=True, is_write=True
+    "removeShardFromZone",
+    run,
+    needs=on_cluster("addShard"),
+    help="Remove a shard from a zone.",
+    admin_only=True,
+    is_write=True,
 )

@@ -15,6 +15,7 @@ from tailrace.mongod.cluster.placement.zones import (
     zone_ranges,
 )
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -66,5 +67,10 @@ def _bound(key: ShardKey, given: dict[str, Any]) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    "updateZoneKeyRange", run, help="Put a range of a collection into a zone.", admin_only=True, is_write=True
+    "updateZoneKeyRange",
+    run,
+    needs=on_full_name("enableSharding"),
+    help="Put a range of a collection into a zone.",
+    admin_only=True,
+    is_write=True,
 )

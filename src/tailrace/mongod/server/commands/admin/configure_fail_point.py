@@ -3,6 +3,7 @@
 from tailrace.bson.compare import type_name
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -34,6 +35,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "configureFailPoint",
     run,
+    needs=on_cluster("setParameter"),
     help="Set a fail point.",
     fields=_FIELDS,
     has_no_session=True,

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from tailrace.mongod.server.admin.current_operations import all_operations
+from tailrace.mongod.server.access.needs import Rights, right
+from tailrace.mongod.server.access.privileges import CLUSTER
+from tailrace.mongod.server.admin.current_operations import all_operations, own_only
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import is_generic, old_command
@@ -24,6 +26,7 @@ async def run(context: Context) -> Reply:
     operations = all_operations(
         context.node,
         is_local=bool(command.get("$local")),
+        owner=own_only(context, is_wanted=bool(command.get("$ownOps"))),
         idle_connections=everything,
         idle_cursors=everything,
         idle_sessions=True,
@@ -31,8 +34,19 @@ async def run(context: Context) -> Reply:
     return {"inprog": [operation for operation in operations if matches(operation)]}
 
 
+def _needs(context: Context) -> Rights:
+    """Nothing for the own operations."""
+    return () if context.command.get("$ownOps") else (right(CLUSTER, "inprog"),)
+
+
 _FIELDS = old_command({})
 
 COMMAND = Command(
-    "currentOp", run, help="Show running operations.", fields=_FIELDS, admin_only=True, same_on_router=True
+    "currentOp",
+    run,
+    needs=_needs,
+    help="Show running operations.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

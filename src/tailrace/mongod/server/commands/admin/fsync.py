@@ -4,6 +4,7 @@ from typing import Final
 
 from bson import Int64
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -19,4 +20,10 @@ async def run(context: MemberContext) -> Reply:
     return {"info": info, "lockCount": Int64(number), "seeAlso": _MANUAL}
 
 
-COMMAND = Command("fsync", run, help="Write everything to disk; lock against writes.", admin_only=True)
+COMMAND = Command(
+    "fsync",
+    run,
+    needs=on_cluster("fsync"),
+    help="Write everything to disk; lock against writes.",
+    admin_only=True,
+)

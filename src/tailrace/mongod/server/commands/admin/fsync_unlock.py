@@ -3,6 +3,7 @@
 from bson import Int64
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -14,4 +15,6 @@ async def run(context: MemberContext) -> Reply:
     return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.unlock())}
 
 
-COMMAND = Command("fsyncUnlock", run, help="Let writes continue.", admin_only=True)
+COMMAND = Command(
+    "fsyncUnlock", run, needs=on_cluster("unlock"), help="Let writes continue.", admin_only=True
+)

@@ -3,6 +3,7 @@
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.admin.cluster_parameters import NAMES
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -31,6 +32,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "getClusterParameter",
     run,
+    needs=on_cluster("getClusterParameter"),
     help="Show cluster parameters.",
     fields=_FIELDS,
     admin_only=True,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -27,6 +28,7 @@ _FIELDS = command({})
 COMMAND = Command(
     "getCmdLineOpts",
     run,
+    needs=on_cluster("getCmdLineOpts"),
     help="Show how the server was started.",
     fields=_FIELDS,
     admin_only=True,

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -24,6 +25,7 @@ _FIELDS = command({"inMemory": FLAG})
 COMMAND = Command(
     "getDefaultRWConcern",
     run,
+    needs=on_cluster("getDefaultRWConcern"),
     help="Show default concerns.",
     fields=_FIELDS,
     admin_only=True,

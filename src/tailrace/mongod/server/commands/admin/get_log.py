@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -34,6 +35,7 @@ _FIELDS = command({"getLog": TEXT}, required=("getLog",), late=True)
 COMMAND = Command(
     "getLog",
     run,
+    needs=on_cluster("getLog"),
     help="Show the newest lines of the log.",
     fields=_FIELDS,
     admin_only=True,

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.admin.parameters import PARAMETERS, Parameters
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -54,5 +55,11 @@ def _shown(parameters: Parameters, name: str, *, details: bool) -> Any:
 _FIELDS = old_command({})
 
 COMMAND = Command(
-    "getParameter", run, help="Show server parameters.", fields=_FIELDS, admin_only=True, same_on_router=True
+    "getParameter",
+    run,
+    needs=on_cluster("getParameter"),
+    help="Show server parameters.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

@@ -2,6 +2,7 @@
 
 from bson import DatetimeMS
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.admin import process_info
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -21,5 +22,10 @@ async def run(context: Context) -> Reply:
 _FIELDS = command({})
 
 COMMAND = Command(
-    "hostInfo", run, help="Describe the machine this server runs on.", fields=_FIELDS, same_on_router=True
+    "hostInfo",
+    run,
+    needs=on_cluster("hostInfo"),
+    help="Describe the machine this server runs on.",
+    fields=_FIELDS,
+    same_on_router=True,
 )

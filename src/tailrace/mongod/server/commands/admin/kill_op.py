@@ -2,6 +2,8 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right
+from tailrace.mongod.server.access.privileges import CLUSTER
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -25,6 +27,17 @@ async def run(context: Context) -> Reply:
     return {"info": "attempting to kill op"}
 
 
+def _needs(context: Context) -> Rights:
+    """Nothing for an operation of the same user."""
+    number = context.command.get("op")
+    target = context.node.operations.get(number) if isinstance(number, int) else None
+    own = context.client.user
+    other = None if target is None else target.client.user
+    if own is not None and other is not None and own.principal == other.principal:
+        return ()
+    return (right(CLUSTER, "killop"),)
+
+
 _FIELDS = old_command({"op": GIVEN_NUMBER}, required=("op",), missing_code=ErrorCode.NoSuchKey)
 
-COMMAND = Command("killOp", run, help="End an operation.", fields=_FIELDS, admin_only=True)
+COMMAND = Command("killOp", run, needs=_needs, help="End an operation.", fields=_FIELDS, admin_only=True)

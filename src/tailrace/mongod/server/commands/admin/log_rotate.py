@@ -5,6 +5,7 @@ from typing import Final
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -37,5 +38,11 @@ _FIELDS = command(
 )
 
 COMMAND = Command(
-    "logRotate", run, help="Mark the log.", fields=_FIELDS, admin_only=True, same_on_router=True
+    "logRotate",
+    run,
+    needs=on_cluster("logRotate"),
+    help="Mark the log.",
+    fields=_FIELDS,
+    admin_only=True,
+    same_on_router=True,
 )

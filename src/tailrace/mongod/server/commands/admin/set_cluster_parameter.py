@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -26,6 +27,7 @@ _FIELDS = old_command({"setClusterParameter": OBJECT}, required=("setClusterPara
 COMMAND = Command(
     "setClusterParameter",
     run,
+    needs=on_cluster("setClusterParameter"),
     help="Change a cluster parameter.",
     fields=_FIELDS,
     admin_only=True,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.concerns import WriteConcern
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -39,5 +40,11 @@ async def run(context: MemberContext) -> Reply:
 _FIELDS = command({"defaultReadConcern": OBJECT, "defaultWriteConcern": OBJECT})
 
 COMMAND = Command(
-    "setDefaultRWConcern", run, help="Set default concerns.", fields=_FIELDS, admin_only=True, is_write=True
+    "setDefaultRWConcern",
+    run,
+    needs=on_cluster("setDefaultRWConcern"),
+    help="Set default concerns.",
+    fields=_FIELDS,
+    admin_only=True,
+    is_write=True,
 )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.release import CONFIRMED_VERSIONS
@@ -30,6 +31,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "setFeatureCompatibilityVersion",
     run,
+    needs=on_cluster("setFeatureCompatibilityVersion"),
     help="Set the feature compatibility version.",
     admin_only=True,
     is_write=True,

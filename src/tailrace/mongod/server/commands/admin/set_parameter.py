@@ -3,6 +3,7 @@
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import is_generic, old_command
@@ -31,6 +32,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "setParameter",
     run,
+    needs=on_cluster("setParameter"),
     help="Change server parameters.",
     fields=_FIELDS,
     admin_only=True,

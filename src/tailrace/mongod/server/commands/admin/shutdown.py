@@ -1,5 +1,6 @@
 """`shutdown`: end the server; the client sees the connection close."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.fail_command import CloseConnection
@@ -16,4 +17,11 @@ async def run(context: Context) -> Reply:
     raise CloseConnection
 
 
-COMMAND = Command("shutdown", run, help="End the server.", admin_only=True, same_on_router=True)
+COMMAND = Command(
+    "shutdown",
+    run,
+    needs=on_cluster("shutdown"),
+    help="End the server.",
+    admin_only=True,
+    same_on_router=True,
+)

@@ -1,5 +1,6 @@
 """`waitForFailPoint`: wait until a fail point was entered often enough."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -17,6 +18,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "waitForFailPoint",
     run,
+    needs=on_cluster("setParameter"),
     help="Wait for a fail point.",
     admin_only=True,
     is_test_command=True,

@@ -4,6 +4,8 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.unit import run_catalog_change
@@ -33,6 +35,12 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return {}
 
 
+def _needs(context: MemberContext) -> Rights:
+    source, target = (text_of(context.command.get(name)) for name in (context.name, "toCollection"))
+    yield right(namespace(context.database, source), "find")
+    yield right(namespace(context.database, target), "insert", "createIndex", "convertToCapped")
+
+
 COMMAND = Command(
-    "cloneCollectionAsCapped", run, help="Copy a collection to a new capped one.", is_write=True
+    "cloneCollectionAsCapped", run, needs=_needs, help="Copy a collection to a new capped one.", is_write=True
 )

@@ -4,6 +4,10 @@ from typing import Any, Final
 
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
+from tailrace.mongod.server.access.authorization import may
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.pipeline_needs import stages_need
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid, images_option
@@ -102,6 +106,17 @@ _INDEX = Fields(
     }
 )  # fmt: skip
 _TIME_SERIES = Fields({"granularity": TEXT}, is_open=True)
+
+
+def _needs(context: MemberContext) -> Rights:
+    """A view that the user can read needs the rights on what it shows, too."""
+    command, own = context.command, namespace(context.database, text_of(context.command.get(context.name)))
+    yield right(own, "collMod")
+    if "viewOn" in command and may(context, right(own, "find")):
+        yield right(namespace(context.database, text_of(command["viewOn"])), "find")
+        yield from stages_need(context.database, command.get("pipeline"))
+
+
 _FIELDS: Final = command(
     {
         "collMod": COLLECTION, "index": struct(_INDEX), "viewOn": TEXT, "pipeline": array_of(OBJECT),
@@ -124,6 +139,7 @@ _FIELDS: Final = command(
 COMMAND = Command(
     "collMod",
     run,
+    needs=_needs,
     help="Change the options of a collection, an index or a view.",
     fields=_FIELDS,
     is_write=True,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tailrace.error_codes import ErrorCode
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.admin.collection_figures import described_statistics
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
@@ -45,6 +46,7 @@ _FIELDS = old_command(
 COMMAND = Command(
     "collStats",
     run,
+    needs=on_collection("collStats"),
     help="Show sizes and counts of a collection.",
     fields=_FIELDS,
     aliases=("collstats",),

@@ -5,6 +5,7 @@ Pages without documents are reused by the next writes to any collection, so ther
 
 from typing import Any
 
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -25,5 +26,10 @@ async def run(context: MemberContext) -> dict[str, Any]:
 _FIELDS = old_command({"compact": OLD_COLLECTION})
 
 COMMAND = Command(
-    "compact", run, help="Free space of a collection; has no effect.", fields=_FIELDS, is_write=True
+    "compact",
+    run,
+    needs=on_collection("compact"),
+    help="Free space of a collection; has no effect.",
+    fields=_FIELDS,
+    is_write=True,
 )

@@ -6,6 +6,7 @@ from bson import Decimal128
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -35,6 +36,7 @@ _FIELDS = old_command({"convertToCapped": OLD_COLLECTION})
 COMMAND = Command(
     "convertToCapped",
     run,
+    needs=on_collection("convertToCapped"),
     help="Replace a collection by a capped one with its newest documents.",
     fields=_FIELDS,
     is_write=True,

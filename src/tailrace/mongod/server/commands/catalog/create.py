@@ -6,6 +6,10 @@ from bson import Decimal128
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.authorization import may
+from tailrace.mongod.server.access.needs import Rights, either, right, text_of
+from tailrace.mongod.server.access.pipeline_needs import stages_need
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import images_option
@@ -126,6 +130,20 @@ class _ClusteredIndex(Kind):
             _CLUSTERED_INDEX.check(f"{path}.{name}", value, release)
 
 
+def _needs(context: MemberContext) -> Rights:
+    """A view that its creator could read needs the rights on what it shows, too."""
+    command, own = context.command, namespace(context.database, text_of(context.command.get(context.name)))
+    if command.get("capped"):
+        yield right(own, "convertToCapped")
+    if "viewOn" not in command:
+        yield either(right(own, "createCollection"), right(own, "insert"))
+        return
+    yield right(own, "createCollection")
+    if may(context, right(own, "find")):
+        yield right(namespace(context.database, text_of(command["viewOn"])), "find")
+        yield from stages_need(context.database, command.get("pipeline"))
+
+
 _FIELDS: Final = command(
     {
         "create": COLLECTION, "capped": LOOSE_FLAG, "autoIndexId": LOOSE_FLAG, "size": at_least(1),
@@ -153,6 +171,7 @@ _FIELDS: Final = command(
 COMMAND = Command(
     "create",
     run,
+    needs=_needs,
     help="Create a collection or a view.",
     fields=_FIELDS,
     is_write=True,

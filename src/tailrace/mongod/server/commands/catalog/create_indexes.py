@@ -7,6 +7,7 @@ from tailrace.bson.documents import decode
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -91,6 +92,7 @@ _FIELDS: Final = command(
 COMMAND = Command(
     "createIndexes",
     run,
+    needs=on_collection("createIndex"),
     help="Create indexes, and the collection if necessary.",
     fields=_FIELDS,
     is_write=True,

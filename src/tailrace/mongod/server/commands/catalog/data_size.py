@@ -8,6 +8,7 @@ from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_full_name
 from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN, Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
@@ -93,6 +94,7 @@ _FIELDS = old_command({"dataSize": COLLECTION, "datasize": COLLECTION})
 COMMAND = Command(
     "dataSize",
     run,
+    needs=on_full_name("find"),
     help="Add up the bytes of documents.",
     fields=_FIELDS,
     aliases=("datasize",),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_database
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -65,6 +66,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "dbStats",
     run,
+    needs=on_database("dbStats"),
     help="Show sizes and counts of a database.",
     fields=_FIELDS,
     aliases=("dbstats",),

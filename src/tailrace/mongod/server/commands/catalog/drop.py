@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -29,4 +30,11 @@ async def run(context: MemberContext) -> dict[str, Any]:
 
 _FIELDS = command({"drop": COLLECTION, "collectionUUID": UUID})
 
-COMMAND = Command("drop", run, help="Drop a collection or a view.", fields=_FIELDS, is_write=True)
+COMMAND = Command(
+    "drop",
+    run,
+    needs=on_collection("dropCollection"),
+    help="Drop a collection or a view.",
+    fields=_FIELDS,
+    is_write=True,
+)

@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_database
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import LATER, command
@@ -29,5 +30,10 @@ _FIELDS = command(
 )
 
 COMMAND = Command(
-    "dropDatabase", run, help="Drop a database with all its collections.", fields=_FIELDS, is_write=True
+    "dropDatabase",
+    run,
+    needs=on_database("dropDatabase"),
+    help="Drop a database with all its collections.",
+    fields=_FIELDS,
+    is_write=True,
 )

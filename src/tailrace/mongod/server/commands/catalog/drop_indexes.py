@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.arguments import REQUIRED
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -51,6 +52,7 @@ _FIELDS: Final = command(
 COMMAND = Command(
     "dropIndexes",
     run,
+    needs=on_collection("dropIndex"),
     help="Drop indexes of a collection.",
     fields=_FIELDS,
     aliases=("deleteIndexes",),

@@ -6,6 +6,9 @@ from typing import Any, Final
 from bson import Binary, Int64
 
 from tailrace.bson.documents import encode
+from tailrace.mongod.server.access.authorization import privileges_of
+from tailrace.mongod.server.access.needs import Rights, right
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import CURSOR, LATER, command
@@ -27,6 +30,11 @@ async def run(context: Context) -> bytes:
     arguments.finish()
     with context.reader() as reader:
         entries = list(_entries(reader.catalog, context.database, context.node.oplog_size))
+    if context.client.guard is not None and _lists_only_authorized(context):
+        privileges = privileges_of(context)
+        entries = [
+            entry for entry in entries if privileges.concern(namespace(context.database, entry["name"]))
+        ]
     found = [entry for entry in entries if matches(entry)]
     if name_only:
         found = [{"name": entry["name"], "type": entry["type"]} for entry in found]
@@ -72,6 +80,18 @@ def _view(view: View) -> dict[str, Any]:
     return {"name": view.name, "type": "view", "options": options, "info": {"readOnly": True}}
 
 
+def _needs(context: Context) -> Rights:
+    """Nothing for the names of what the user has a right on; the list is filtered then."""
+    if _lists_only_authorized(context):
+        return ()
+    return (right(namespace(context.database), "listCollections"),)
+
+
+def _lists_only_authorized(context: Context) -> bool:
+    command = context.command
+    return command.get("nameOnly") is True and command.get("authorizedCollections") is True
+
+
 _FIELDS = command(
     {
         "filter": OBJECT, "cursor": CURSOR, "nameOnly": FLAG, "authorizedCollections": FLAG,
@@ -83,6 +103,7 @@ _FIELDS = command(
 COMMAND = Command(
     "listCollections",
     run,
+    needs=_needs,
     help="List the collections and views of a database.",
     fields=_FIELDS,
     is_read=True,

@@ -8,6 +8,7 @@ from bson import Binary
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import CURSOR, LATER, command
@@ -62,6 +63,7 @@ _FIELDS = command(
 COMMAND = Command(
     "listIndexes",
     run,
+    needs=on_collection("listIndexes"),
     help="List the indexes of a collection.",
     fields=_FIELDS,
     is_read=True,

@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.ddl.drop import index_count
@@ -25,4 +26,6 @@ async def run(context: MemberContext) -> dict[str, Any]:
     return {"nIndexesWas": number, "nIndexes": number, "indexes": indexes}
 
 
-COMMAND = Command("reIndex", run, help="Rebuild the indexes of a collection.", is_write=True)
+COMMAND = Command(
+    "reIndex", run, needs=on_collection("reIndex"), help="Rebuild the indexes of a collection.", is_write=True
+)

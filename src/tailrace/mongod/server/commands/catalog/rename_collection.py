@@ -6,6 +6,9 @@ from bson import Binary
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.authorization import may
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import Resource, namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import (
@@ -54,6 +57,27 @@ def read_drop_target(arguments: Arguments) -> bool | bytes:
 _DROP_TARGET = Kind(
     lambda value: isinstance(value, bool | bytes), "[bool, binData]", null_code=ErrorCode.TypeMismatch
 )
+
+
+def _needs(context: MemberContext) -> Rights:
+    """In a database a right to rename is enough, unless the new name would make the data readable."""
+    source, target = (_resource(context.command.get(name)) for name in (context.name, "to"))
+    drops = ("dropCollection",) if context.command.get("dropTarget") else ()
+    if source.database == target.database:
+        can_rename = may(
+            context, right(source, "renameCollectionSameDB"), right(target, "renameCollectionSameDB", *drops)
+        )
+        if can_rename and (may(context, right(source, "find")) or not may(context, right(target, "find"))):
+            return
+    yield right(source, "find", "dropCollection")
+    yield right(target, "insert", "createIndex", *drops)
+
+
+def _resource(named: object) -> Resource:
+    database, _, collection = text_of(named).partition(".")
+    return namespace(database, collection)
+
+
 _FIELDS = command(
     {
         "renameCollection": COLLECTION, "to": TEXT, "dropTarget": _DROP_TARGET, "stayTemp": FLAG,
@@ -64,5 +88,11 @@ _FIELDS = command(
 )  # fmt: skip
 
 COMMAND = Command(
-    "renameCollection", run, help="Rename a collection.", fields=_FIELDS, admin_only=True, is_write=True
+    "renameCollection",
+    run,
+    needs=_needs,
+    help="Rename a collection.",
+    fields=_FIELDS,
+    admin_only=True,
+    is_write=True,
 )

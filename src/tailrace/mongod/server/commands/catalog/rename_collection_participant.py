@@ -5,6 +5,7 @@ One of the other shards logs the rename, for all of them.
 
 from typing import Any
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -31,6 +32,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
 COMMAND = Command(
     "_shardsvrRenameCollectionParticipant",
     run,
+    needs=on_cluster("internal"),
     help="Rename a shard's part of a collection; for routers.",
     admin_only=True,
     is_write=True,

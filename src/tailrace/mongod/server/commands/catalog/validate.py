@@ -8,6 +8,7 @@ from bson import Binary, Decimal128
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -115,5 +116,10 @@ def _faults(validation: Validation) -> dict[str, Any]:
 _FIELDS = old_command({"validate": OLD_COLLECTION})
 
 COMMAND = Command(
-    "validate", run, help="Check a collection and its indexes for damage.", fields=_FIELDS, is_read=True
+    "validate",
+    run,
+    needs=on_collection("validate"),
+    help="Check a collection and its indexes for damage.",
+    fields=_FIELDS,
+    is_read=True,
 )

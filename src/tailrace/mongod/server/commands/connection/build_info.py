@@ -5,6 +5,7 @@ import sys
 
 from tailrace import __version__
 from tailrace.bson.raw import MAX_USER_SIZE
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -41,6 +42,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "buildInfo",
     run,
+    needs=OPEN,
     help="Show the version of this server.",
     fields=_FIELDS,
     has_no_session=True,

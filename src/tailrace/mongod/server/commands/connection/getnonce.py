@@ -2,6 +2,7 @@
 
 import secrets
 
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -10,4 +11,4 @@ async def run(_context: Context) -> Reply:
     return {"nonce": secrets.token_hex(8)}
 
 
-COMMAND = Command("getnonce", run, help="Return a random number.", same_on_router=True)
+COMMAND = Command("getnonce", run, needs=OPEN, help="Return a random number.", same_on_router=True)

@@ -5,6 +5,7 @@ without another request. So drivers notice a step-down at once.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
@@ -14,6 +15,10 @@ from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.access import login
+from tailrace.mongod.server.access.needs import OPEN
+from tailrace.mongod.server.access.principals import Principal, principals
+from tailrace.mongod.server.access.scram import ScramError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -24,6 +29,7 @@ from tailrace.mongod.server.dispatch.kinds import (
     LONG,
     LOOSE_FLAG,
     NUMBER,
+    OBJECT,
     OBJECT_ID,
     TEXT,
     Kind,
@@ -62,9 +68,38 @@ async def run(context: Context) -> Reply:
         names = [name for name in compressors if is_given(name)]
         if agreed := negotiate(names, OFFERED):
             reply = {"compression": agreed, **reply}
+    reply |= _about_login(context, arguments)
     if known is not None:
         context.repeat({"topologyVersion": reply["topologyVersion"]})
     return reply
+
+
+def _about_login(context: Context, arguments: Arguments) -> dict[str, Any]:
+    """How a user can log in, and the answer to the first message of a log-in that comes with the hello."""
+    found: dict[str, Any] = {}
+    asked = arguments.value("saslSupportedMechs", None)
+    if asked is not None:
+        user = context.node.access.user(_asked_user(asked))
+        if user is not None:
+            found["saslSupportedMechs"] = login.mechanisms_of(user)
+    given = arguments.document("speculativeAuthenticate", None)
+    if given is not None and "saslStart" in given:
+        database = given.get("db")
+        # A client whose attempt fails begins again with saslStart, and gets the error then.
+        with suppress(CommandError, ScramError, KeyError):
+            answer = login.begin(context, given, database if type(database) is str else context.database)
+            found["speculativeAuthenticate"] = answer
+    return found
+
+
+def _asked_user(asked: Any) -> Principal:
+    if type(asked) is not str:
+        return principals(asked, "user", "admin", strict=True)[0]
+    database, dot, name = asked.partition(".")
+    if not dot:
+        reason = "UserName must contain a '.' separated database.user pair"
+        raise CommandError(ErrorCode.BadValue, reason)
+    return Principal(name, database)
 
 
 def _awaited(context: Context, arguments: Arguments) -> tuple[tuple[ObjectId, int] | None, int | None]:
@@ -186,12 +221,14 @@ _FIELDS: Final = old_command(
             Fields({"processId": OBJECT_ID, "counter": LONG}, required=("processId", "counter"))
         ),
         "maxAwaitTimeMS": at_least(0),
+        "speculativeAuthenticate": OBJECT,
     }
 )  # fmt: skip
 
 COMMAND = Command(
     "hello",
     run,
+    needs=OPEN,
     help="Describe this server; with a topology version, wait until it changes.",
     fields=_FIELDS,
     has_no_session=True,

@@ -1,5 +1,6 @@
 """`listCommands`: list all commands with their help."""
 
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.api_versions import API_VERSION_1
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -28,5 +29,11 @@ def _described(command: Command) -> dict[str, object]:
 _FIELDS = old_command({})
 
 COMMAND = Command(
-    "listCommands", run, help="List all commands.", fields=_FIELDS, has_no_session=True, same_on_router=True
+    "listCommands",
+    run,
+    needs=OPEN,
+    help="List all commands.",
+    fields=_FIELDS,
+    has_no_session=True,
+    same_on_router=True,
 )

@@ -1,5 +1,6 @@
 """`ping`: check that the server answers."""
 
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -15,6 +16,7 @@ _FIELDS = command({})
 COMMAND = Command(
     "ping",
     run,
+    needs=OPEN,
     help="Check that the server answers.",
     fields=_FIELDS,
     has_no_session=True,

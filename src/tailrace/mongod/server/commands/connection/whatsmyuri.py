@@ -1,5 +1,6 @@
 """`whatsmyuri`: show the client's address."""
 
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -14,6 +15,7 @@ _FIELDS = old_command({})
 COMMAND = Command(
     "whatsmyuri",
     run,
+    needs=OPEN,
     help="Show the address of this connection's client.",
     fields=_FIELDS,
     has_no_session=True,

@@ -1,5 +1,6 @@
 """`aggregate`: run a pipeline on a collection or view, or open a change stream."""
 
+from tailrace.mongod.server.access.pipeline_needs import aggregate_needs
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggregate, writes_results
@@ -46,6 +47,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "aggregate",
     run,
+    needs=aggregate_needs,
     help="Run a pipeline on a collection, or watch changes.",
     fields=AGGREGATE_FIELDS,
     is_read=True,

@@ -7,6 +7,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
@@ -121,9 +123,36 @@ def _is_multi(operation: BulkOperation) -> bool:
     return not isinstance(operation.work, bytes) and operation.work.multi
 
 
+_ACTIONS: Final = {"insert": ("insert",), "update": ("update",), "delete": ("remove",)}
+
+
+def _needs(context: MemberContext) -> Rights:
+    """The rights of each statement on the namespace that it names by its number."""
+    spaces, statements = (_documents(context, field) for field in ("nsInfo", "ops"))
+    bypasses = ("bypassDocumentValidation",) if context.command.get("bypassDocumentValidation") else ()
+    wanted: dict[str, set[str]] = {text_of(space.get("ns")): set() for space in spaces}
+    for statement in statements:
+        kind, number = next(iter(statement.items()), ("", None))
+        if type(number) is int and 0 <= number < len(spaces):
+            actions = wanted[text_of(spaces[number].get("ns"))]
+            actions.update(_ACTIONS.get(kind, ()))
+            if statement.get("upsert"):
+                actions.add("insert")
+    for ns, actions in wanted.items():
+        database, _, collection = ns.partition(".")
+        yield right(namespace(database, collection), *sorted(actions), *bypasses)
+
+
+def _documents(context: MemberContext, field: str) -> list[dict[str, Any]]:
+    sequence = context.request.sequences.get(field)
+    given = context.command.get(field) if sequence is None else [decode(each) for each in sequence]
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
 COMMAND = Command(
     "bulkWrite",
     run,
+    needs=_needs,
     help="Insert, update and delete documents of several collections.",
     admin_only=True,
     is_write=True,

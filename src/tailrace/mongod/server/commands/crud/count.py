@@ -3,6 +3,7 @@
 import asyncio
 
 from tailrace.mongod.language.aggregation import PAUSE
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.opening import count_index_use
@@ -43,6 +44,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "count",
     run,
+    needs=on_collection("find"),
     help="Count the documents that match a filter.",
     fields=COUNT_FIELDS,
     is_read=True,

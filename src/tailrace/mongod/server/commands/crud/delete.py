@@ -5,6 +5,7 @@ from typing import Any, Final
 from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.arguments import NOT_GIVEN, Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -63,6 +64,7 @@ def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str
 COMMAND = Command(
     "delete",
     run,
+    needs=on_collection("remove"),
     help="Delete documents of a collection.",
     fields=DELETE_FIELDS,
     is_write=True,

@@ -7,6 +7,7 @@ from typing import Any
 from bson import Regex
 
 from tailrace.mongod.language.aggregation import PAUSE
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.distinct_values import DistinctValues
@@ -77,6 +78,7 @@ def _excludes_values(query: Mapping[str, Any], key: str) -> bool:
 COMMAND = Command(
     "distinct",
     run,
+    needs=on_collection("find"),
     help="List the values of a field, each once.",
     fields=DISTINCT_FIELDS,
     is_read=True,

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -135,8 +136,28 @@ _EXPLAINED: Final[dict[str, _Explained]] = {
     "findandmodify": _find_and_modify,
 }
 
+
+def _needs(context: Context) -> Rights:
+    """Those of the command that is explained."""
+    given = context.command.get(context.name)
+    inner: dict[str, Any] = given if isinstance(given, dict) else {}
+    name = next(iter(inner), "")
+    entry = context.node.commands.get(name) if name in _EXPLAINED else None
+    if entry is None or entry.needs is None:
+        return ()  # it is refused as unknown
+    explained = copy.copy(context)
+    explained.name, explained.entry, explained.command = name, entry, inner
+    return entry.needs(explained)
+
+
 _FIELDS = command({"explain": OBJECT, "verbosity": TEXT}, required=("explain",))
 
 COMMAND = Command(
-    "explain", run, help="Show how a command would be run.", fields=_FIELDS, is_read=True, same_on_router=True
+    "explain",
+    run,
+    needs=_needs,
+    help="Show how a command would be run.",
+    fields=_FIELDS,
+    is_read=True,
+    same_on_router=True,
 )

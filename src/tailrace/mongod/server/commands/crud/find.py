@@ -1,5 +1,6 @@
 """`find`: find the documents of a collection or view that match a filter."""
 
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.opening import open_cursor
@@ -30,6 +31,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "find",
     run,
+    needs=on_collection("find"),
     help="Find the documents that match a filter.",
     fields=FIND_FIELDS,
     is_read=True,

@@ -6,6 +6,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
@@ -110,9 +111,18 @@ def _check(
         raise CommandError(ErrorCode.FailedToParse, problem)
 
 
+def _needs(context: MemberContext) -> Rights:
+    command = context.command
+    changes = ("remove",) if command.get("remove") else ("update",)
+    adds = ("insert",) if command.get("upsert") else ()
+    bypasses = ("bypassDocumentValidation",) if command.get("bypassDocumentValidation") else ()
+    return on_named(context, command.get(context.name), "find", *changes, *adds, *bypasses)
+
+
 COMMAND = Command(
     "findAndModify",
     run,
+    needs=_needs,
     help="Change or remove one document and return it.",
     fields=FIND_AND_MODIFY_FIELDS,
     aliases=("findandmodify",),

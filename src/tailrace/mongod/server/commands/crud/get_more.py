@@ -8,6 +8,8 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import BATCH_SIZE, Fields, command
@@ -81,6 +83,22 @@ def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Ite
 
 
 _OP_TIME = Fields({"ts": TIMESTAMP, "t": LONG}, required=("ts", "t"), is_open=True)
+_LISTING: Final = {"$cmd.listCollections": "listCollections"}
+
+
+def _needs(context: Context) -> Rights:
+    """The right to read the collection; the cursor's own rights are checked when it is used."""
+    collection = text_of(context.command.get("collection"))
+    if collection == "$cmd.aggregate":
+        return ()
+    known = context.node.cursors.get(context.command.get("getMore"))
+    if known is not None and known.rights:
+        return known.rights
+    if collection in _LISTING:
+        return (right(namespace(context.database), _LISTING[collection]),)
+    return (right(namespace(context.database, collection), "find"),)
+
+
 _FIELDS = command(
     {
         "getMore": LONG, "collection": TEXT, "batchSize": BATCH_SIZE, "maxTimeMS": NUMBER, "term": NUMBER,
@@ -93,6 +111,7 @@ _FIELDS = command(
 COMMAND = Command(
     "getMore",
     run,
+    needs=_needs,
     help="Return the next batch of a cursor.",
     fields=_FIELDS,
     in_transaction=True,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.batch import Batch
@@ -31,9 +32,15 @@ def _insert(unit: UnitOfWork, batch: Batch, documents: Sequence[bytes]) -> dict[
     return batch.reply({"n": inserted}, errors, runner)
 
 
+def _needs(context: MemberContext) -> Rights:
+    bypasses = ("bypassDocumentValidation",) if context.command.get("bypassDocumentValidation") else ()
+    return on_named(context, context.command.get(context.name), "insert", *bypasses)
+
+
 COMMAND = Command(
     "insert",
     run,
+    needs=_needs,
     help="Insert documents into a collection.",
     fields=INSERT_FIELDS,
     is_write=True,

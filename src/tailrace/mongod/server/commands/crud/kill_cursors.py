@@ -2,6 +2,8 @@
 
 from bson import Int64
 
+from tailrace.mongod.server.access.needs import Rights, either, right
+from tailrace.mongod.server.access.privileges import CLUSTER, namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import command
@@ -22,8 +24,25 @@ async def run(context: Context) -> Reply:
     return {"cursorsKilled": killed, "cursorsNotFound": not_found, "cursorsAlive": [], "cursorsUnknown": []}
 
 
+def _needs(context: Context) -> Rights:
+    """Nothing for the own cursors."""
+    ids, own = context.command.get("cursors"), context.client.user
+    for cursor_id in ids if isinstance(ids, list) else ():
+        found = context.node.cursors.get(cursor_id)
+        if found is None or (own and found.owner and found.owner.principal == own.principal):
+            continue
+        database, _, collection = found.cursor.ns.partition(".")
+        yield either(right(CLUSTER, "killAnyCursor"), right(namespace(database, collection), "killAnyCursor"))
+
+
 _FIELDS = command({"killCursors": COLLECTION, "cursors": array_of(LONG)}, required=("cursors",))
 
 COMMAND = Command(
-    "killCursors", run, help="End cursors.", fields=_FIELDS, in_transaction=True, same_on_router=True
+    "killCursors",
+    run,
+    needs=_needs,
+    help="End cursors.",
+    fields=_FIELDS,
+    in_transaction=True,
+    same_on_router=True,
 )

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from tailrace.bson.documents import decode
+from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -52,9 +53,30 @@ def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str
     return reply
 
 
+def _needs(context: MemberContext) -> Rights:
+    bypasses = ("bypassDocumentValidation",) if context.command.get("bypassDocumentValidation") else ()
+    adds = ("insert",) if _adds(context) else ()
+    return on_named(context, context.command.get(context.name), "update", *adds, *bypasses)
+
+
+def _adds(context: MemberContext) -> bool:
+    """Whether a statement may insert a document."""
+    sequence = context.request.sequences.get("updates")
+    if sequence is not None:
+        return any(_UPSERT in statement and decode(statement).get("upsert") for statement in sequence)
+    statements = context.command.get("updates")
+    return isinstance(statements, list) and any(
+        isinstance(statement, dict) and statement.get("upsert") for statement in statements
+    )
+
+
+_UPSERT: Final = b"upsert\0"
+
+
 COMMAND = Command(
     "update",
     run,
+    needs=_needs,
     help="Update documents of a collection.",
     fields=UPDATE_FIELDS,
     is_write=True,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -16,6 +17,7 @@ async def run(_context: Context) -> Reply:
 COMMAND = Command(
     "availableQueryOptions",
     run,
+    needs=LOGGED_IN,
     help="Show the flags of queries.",
     aliases=("availablequeryoptions",),
     same_on_router=True,

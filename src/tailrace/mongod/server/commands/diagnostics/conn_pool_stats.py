@@ -1,5 +1,6 @@
 """`connPoolStats`: show connections to other servers; this process has none."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -21,4 +22,10 @@ async def run(_context: Context) -> Reply:
     }
 
 
-COMMAND = Command("connPoolStats", run, help="Show connections to other servers.", same_on_router=True)
+COMMAND = Command(
+    "connPoolStats",
+    run,
+    needs=on_cluster("connPoolStats"),
+    help="Show connections to other servers.",
+    same_on_router=True,
+)

@@ -10,6 +10,7 @@ from tailrace.bson.compare import sort_key
 from tailrace.bson.documents import decode
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_database
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.pacing import paced
@@ -60,4 +61,11 @@ async def _sum(context: MemberContext, reader: Reader, collection: Collection) -
     return digest.hexdigest()
 
 
-COMMAND = Command("dbHash", run, help="Hash the documents of collections.", aliases=("dbhash",), is_read=True)
+COMMAND = Command(
+    "dbHash",
+    run,
+    needs=on_database("dbHash"),
+    help="Hash the documents of collections.",
+    aliases=("dbhash",),
+    is_read=True,
+)

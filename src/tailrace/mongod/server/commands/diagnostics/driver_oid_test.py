@@ -3,6 +3,7 @@
 from bson import ObjectId
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -14,4 +15,6 @@ async def run(context: Context) -> Reply:
     return {"oid": value, "str": str(value)}
 
 
-COMMAND = Command("driverOIDTest", run, help="Show an ObjectId as text.", same_on_router=True)
+COMMAND = Command(
+    "driverOIDTest", run, needs=LOGGED_IN, help="Show an ObjectId as text.", same_on_router=True
+)

@@ -5,6 +5,7 @@ from typing import Any
 
 from bson import Int64
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -21,4 +22,4 @@ async def run(context: Context) -> Reply:
     return {**shown, "oidMachine": Int64(node.object_id_machine)}
 
 
-COMMAND = Command("features", run, help="Show features of this server.", same_on_router=True)
+COMMAND = Command("features", run, needs=LOGGED_IN, help="Show features of this server.", same_on_router=True)

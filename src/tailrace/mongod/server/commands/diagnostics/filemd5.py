@@ -8,6 +8,8 @@ from tailrace.bson.documents import decode
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.pacing import paced
@@ -57,4 +59,9 @@ async def _chunks(
     return sorted(found, key=lambda chunk: sort_key(chunk["n"]))
 
 
-COMMAND = Command("filemd5", run, help="The MD5 sum of a file in GridFS.", is_read=True)
+def _needs(context: MemberContext) -> Rights:
+    root = text_of(context.command.get("root")) or "fs"
+    return (right(namespace(context.database, f"{root}.chunks"), "find"),)
+
+
+COMMAND = Command("filemd5", run, needs=_needs, help="The MD5 sum of a file in GridFS.", is_read=True)

@@ -1,5 +1,6 @@
 """`getDiagnosticData`: show what the server recorded about itself, which is nothing."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -10,5 +11,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "getDiagnosticData", run, help="Show recorded figures.", admin_only=True, same_on_router=True
+    "getDiagnosticData",
+    run,
+    needs=on_cluster("serverStatus", "replSetGetStatus"),
+    help="Show recorded figures.",
+    admin_only=True,
+    same_on_router=True,
 )

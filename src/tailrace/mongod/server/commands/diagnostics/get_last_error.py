@@ -3,6 +3,7 @@
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -13,4 +14,6 @@ async def run(_context: Context) -> Reply:
     raise CommandError(_NOT_SUPPORTED, "getLastError command is not supported")
 
 
-COMMAND = Command("getLastError", run, help="Not supported.", aliases=("getlasterror",), same_on_router=True)
+COMMAND = Command(
+    "getLastError", run, needs=OPEN, help="Not supported.", aliases=("getlasterror",), same_on_router=True
+)

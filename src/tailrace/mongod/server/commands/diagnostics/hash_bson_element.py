@@ -4,6 +4,7 @@ import ctypes
 import math
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
@@ -19,5 +20,10 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "_hashBSONElement", run, help="Show the hash of a value.", is_test_command=True, same_on_router=True
+    "_hashBSONElement",
+    run,
+    needs=LOGGED_IN,
+    help="Show the hash of a value.",
+    is_test_command=True,
+    same_on_router=True,
 )

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, either, right
+from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.admin.profile_filter import ProfileFilter
 from tailrace.mongod.server.admin.profiler import ALL, OFF, Level
 from tailrace.mongod.server.dispatch.arguments import Arguments
@@ -58,4 +60,12 @@ def _filter(arguments: Arguments, before: ProfileFilter | None) -> ProfileFilter
     return ProfileFilter(value)
 
 
-COMMAND = Command("profile", run, help="Set what the profiler of a database writes.")
+def _needs(context: MemberContext) -> Rights:
+    """To see the level, the right to read what was profiled is enough."""
+    command, change = context.command, right(namespace(context.database), "enableProfiler")
+    if command.get(context.name) == -1 and not {"slowms", "sampleRate", "filter"} & command.keys():
+        return (either(change, right(namespace(context.database, "system.profile"), "find")),)
+    return (change,)
+
+
+COMMAND = Command("profile", run, needs=_needs, help="Set what the profiler of a database writes.")

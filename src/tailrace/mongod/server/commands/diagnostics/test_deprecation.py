@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.api_versions import API_FIELDS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -15,4 +16,6 @@ async def run(context: Context) -> Reply:
     return {name: value for name, value in command.items() if name in API_FIELDS}
 
 
-COMMAND = Command("testDeprecation", run, help="Do nothing.", is_test_command=True, same_on_router=True)
+COMMAND = Command(
+    "testDeprecation", run, needs=LOGGED_IN, help="Do nothing.", is_test_command=True, same_on_router=True
+)

@@ -1,5 +1,6 @@
 """`planCacheClearFilters`: remove index filters of a collection."""
 
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.admin.index_filters import wanted_shape
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -14,4 +15,9 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("planCacheClearFilters", run, help="Remove index filters of a collection.")
+COMMAND = Command(
+    "planCacheClearFilters",
+    run,
+    needs=on_collection("planCacheIndexFilter"),
+    help="Remove index filters of a collection.",
+)

@@ -1,5 +1,6 @@
 """`planCacheListFilters`: show the index filters of a collection."""
 
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -10,4 +11,9 @@ async def run(context: MemberContext) -> Reply:
     return {"filters": [] if collection is None else context.node.index_filters.of(collection.uuid)}
 
 
-COMMAND = Command("planCacheListFilters", run, help="Show the index filters of a collection.")
+COMMAND = Command(
+    "planCacheListFilters",
+    run,
+    needs=on_collection("planCacheIndexFilter"),
+    help="Show the index filters of a collection.",
+)

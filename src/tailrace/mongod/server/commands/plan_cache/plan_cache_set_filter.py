@@ -3,6 +3,7 @@
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.admin.index_filters import QueryShape
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -29,4 +30,9 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("planCacheSetFilter", run, help="Say which indexes a shape of query may use.")
+COMMAND = Command(
+    "planCacheSetFilter",
+    run,
+    needs=on_collection("planCacheIndexFilter"),
+    help="Say which indexes a shape of query may use.",
+)

@@ -3,6 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, in_words
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -39,6 +40,7 @@ _FIELDS = old_command(
 COMMAND = Command(
     "appendOplogNote",
     run,
+    needs=on_cluster("appendOplogNote"),
     help="Write a note into the oplog.",
     fields=_FIELDS,
     admin_only=True,

@@ -1,5 +1,6 @@
 """`applyOps`: apply operations as the oplog has them."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -8,6 +9,8 @@ from tailrace.bson.documents import decode
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.privileges import CLUSTER, namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -91,4 +94,38 @@ def _failed_condition(context: MemberContext, condition: dict[str, Any]) -> Repl
     }
 
 
-COMMAND = Command("applyOps", run, help="Apply operations as the oplog has them.", is_write=True)
+_ACTIONS: Final = {"i": ("insert",), "u": ("update", "insert"), "d": ("remove",)}
+
+
+def _needs(context: MemberContext) -> Rights:
+    """The right on each namespace, as for single commands; commands inside need the right to everything."""
+    yield right(CLUSTER, "applyOps")
+    operations = context.command.get(context.name)
+    for operation in operations if isinstance(operations, list) else ():
+        if not isinstance(operation, dict):
+            continue
+        if "ui" in operation:
+            yield right(CLUSTER, "useUUID")
+        kind = text_of(operation.get("op"))
+        database, _, collection = text_of(operation.get("ns")).partition(".")
+        if kind in _ACTIONS:
+            yield right(namespace(database, collection), *_ACTIONS[kind])
+        elif kind == "c":
+            yield from _command_needs(context, database, operation.get("o"))
+
+
+def _command_needs(context: MemberContext, database: str, body: Any) -> Rights:
+    """The rights of a command that an operation contains."""
+    name = next(iter(body), "") if isinstance(body, dict) else ""
+    entry = context.node.commands.get(name)
+    if entry is None or entry.needs is None:
+        yield right(CLUSTER, "internal")
+        return
+    inner = copy.copy(context)
+    inner.name, inner.entry, inner.command, inner.database = name, entry, body, database
+    yield from entry.needs(inner)
+
+
+COMMAND = Command(
+    "applyOps", run, needs=_needs, help="Apply operations as the oplog has them.", is_write=True
+)

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -14,4 +15,10 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("replSetFreeze", run, help="Keep a secondary from being elected.", admin_only=True)
+COMMAND = Command(
+    "replSetFreeze",
+    run,
+    needs=on_cluster("replSetStateChange"),
+    help="Keep a secondary from being elected.",
+    admin_only=True,
+)

@@ -1,5 +1,6 @@
 """`replSetGetConfig`: show the set's configuration."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -20,5 +21,10 @@ async def run(context: MemberContext) -> Reply:
 _FIELDS = old_command({"commitmentStatus": GIVEN_LOOSE_FLAG, "$_internalIncludeNewlyAdded": GIVEN_LOOSE_FLAG})
 
 COMMAND = Command(
-    "replSetGetConfig", run, help="Show the set's configuration.", fields=_FIELDS, admin_only=True
+    "replSetGetConfig",
+    run,
+    needs=on_cluster("replSetGetConfig"),
+    help="Show the set's configuration.",
+    fields=_FIELDS,
+    admin_only=True,
 )

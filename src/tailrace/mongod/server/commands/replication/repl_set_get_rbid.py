@@ -1,5 +1,6 @@
 """`replSetGetRBID`: show how often this member has rolled back, counted from one."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -9,4 +10,6 @@ async def run(_context: MemberContext) -> Reply:
     return {"rbid": 1}
 
 
-COMMAND = Command("replSetGetRBID", run, help="Show the number of rollbacks.", admin_only=True)
+COMMAND = Command(
+    "replSetGetRBID", run, needs=on_cluster("internal"), help="Show the number of rollbacks.", admin_only=True
+)

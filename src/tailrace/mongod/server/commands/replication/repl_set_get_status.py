@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import DatetimeMS, Int64
 
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
@@ -124,4 +125,11 @@ def _member(node: "Member", number: int, position: dict[str, Any], date: Datetim
 
 _FIELDS = old_command({"initialSync": GIVEN_LOOSE_FLAG})
 
-COMMAND = Command("replSetGetStatus", run, help="Show the state of the set.", fields=_FIELDS, admin_only=True)
+COMMAND = Command(
+    "replSetGetStatus",
+    run,
+    needs=on_cluster("replSetGetStatus"),
+    help="Show the state of the set.",
+    fields=_FIELDS,
+    admin_only=True,
+)

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
@@ -13,4 +14,10 @@ async def run(context: Context) -> Reply:
     raise CommandError(ErrorCode.AlreadyInitialized, "already initialized")
 
 
-COMMAND = Command("replSetInitiate", run, help="Initiate the set; it already is.", admin_only=True)
+COMMAND = Command(
+    "replSetInitiate",
+    run,
+    needs=on_cluster("replSetConfigure"),
+    help="Initiate the set; it already is.",
+    admin_only=True,
+)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -31,4 +32,10 @@ def _bounded(arguments: Arguments, field: str, bounds: tuple[float, float]) -> f
     raise CommandError(_OUT_OF_RANGE, reason)
 
 
-COMMAND = Command("replSetResizeOplog", run, help="Change the size of the oplog.", admin_only=True)
+COMMAND = Command(
+    "replSetResizeOplog",
+    run,
+    needs=on_cluster("replSetResizeOplog"),
+    help="Change the size of the oplog.",
+    admin_only=True,
+)

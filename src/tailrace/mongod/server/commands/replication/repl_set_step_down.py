@@ -9,6 +9,7 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
@@ -38,4 +39,10 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("replSetStepDown", run, help="Make the primary a secondary for some time.", admin_only=True)
+COMMAND = Command(
+    "replSetStepDown",
+    run,
+    needs=on_cluster("replSetStateChange"),
+    help="Make the primary a secondary for some time.",
+    admin_only=True,
+)

@@ -1,5 +1,6 @@
 """`replSetStepUp`: elect this member primary, if a majority can be reached."""
 
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.replica_set.replica_set_config import check_replica_set
@@ -14,4 +15,6 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
-COMMAND = Command("replSetStepUp", run, help="Become primary.", admin_only=True)
+COMMAND = Command(
+    "replSetStepUp", run, needs=on_cluster("replSetStateChange"), help="Become primary.", admin_only=True
+)

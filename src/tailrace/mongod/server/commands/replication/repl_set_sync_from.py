@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 
@@ -12,4 +13,10 @@ async def run(context: MemberContext) -> Reply:
     return {"syncFromRequested": str(context.command[context.name])}
 
 
-COMMAND = Command("replSetSyncFrom", run, help="Choose the member to copy from.", admin_only=True)
+COMMAND = Command(
+    "replSetSyncFrom",
+    run,
+    needs=on_cluster("replSetStateChange"),
+    help="Choose the member to copy from.",
+    admin_only=True,
+)

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import RECOVERY_TOKEN, command
@@ -22,6 +23,7 @@ _FIELDS = command({"recoveryToken": RECOVERY_TOKEN})
 COMMAND = Command(
     "abortTransaction",
     run,
+    needs=LOGGED_IN,
     help="Abort a transaction.",
     fields=_FIELDS,
     admin_only=True,

@@ -3,6 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import RECOVERY_TOKEN, command
@@ -33,6 +34,7 @@ _FIELDS = command({"recoveryToken": RECOVERY_TOKEN, "commitTimestamp": TIMESTAMP
 COMMAND = Command(
     "commitTransaction",
     run,
+    needs=LOGGED_IN,
     help="Commit a transaction.",
     fields=_FIELDS,
     admin_only=True,

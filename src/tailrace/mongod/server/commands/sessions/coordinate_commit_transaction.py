@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.sessions.transaction import State, no_such_transaction
@@ -33,6 +34,7 @@ async def run(context: Context) -> Reply:
 COMMAND = Command(
     "coordinateCommitTransaction",
     run,
+    needs=on_cluster("internal"),
     help="Report how a transaction of several shards ended; for routers.",
     admin_only=True,
     is_write=True,

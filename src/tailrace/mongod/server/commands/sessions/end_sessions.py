@@ -1,5 +1,6 @@
 """`endSessions`: end sessions that a client will not use again."""
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import SESSION_ID, command
@@ -19,6 +20,7 @@ _FIELDS = command({"endSessions": array_of(struct(SESSION_ID))}, required=("endS
 COMMAND = Command(
     "endSessions",
     run,
+    needs=LOGGED_IN,
     help="End logical sessions.",
     fields=_FIELDS,
     is_always_allowed=True,

@@ -2,6 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import Fields, old_command
@@ -28,6 +29,7 @@ _FIELDS = old_command({"killAllSessions": array_of(struct(_USER))}, required=("k
 COMMAND = Command(
     "killAllSessions",
     run,
+    needs=on_cluster("killAnySession"),
     help="Kill all logical sessions.",
     fields=_FIELDS,
     ignores_transactions=True,

@@ -1,6 +1,7 @@
 """`killAllSessionsByPattern`: kill sessions selected by id or user."""
 
 from tailrace.bson.documents import decode
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -46,6 +47,7 @@ _FIELDS = old_command(
 COMMAND = Command(
     "killAllSessionsByPattern",
     run,
+    needs=on_cluster("killAnySession"),
     help="Kill logical sessions by pattern.",
     fields=_FIELDS,
     ignores_transactions=True,

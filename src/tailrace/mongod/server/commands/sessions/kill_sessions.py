@@ -1,5 +1,6 @@
 """`killSessions`: kill sessions."""
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import SESSION_ID, old_command
@@ -20,6 +21,7 @@ _FIELDS = old_command({"killSessions": array_of(struct(SESSION_ID))}, required=(
 COMMAND = Command(
     "killSessions",
     run,
+    needs=LOGGED_IN,
     help="Kill logical sessions.",
     fields=_FIELDS,
     ignores_transactions=True,

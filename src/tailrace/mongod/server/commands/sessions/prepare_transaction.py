@@ -3,6 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.sessions.transaction import StoredTransaction
@@ -23,6 +24,7 @@ async def run(context: MemberContext) -> Reply:
 COMMAND = Command(
     "prepareTransaction",
     run,
+    needs=on_cluster("internal"),
     help="Prepare a transaction of several shards; for coordinators.",
     admin_only=True,
     is_write=True,

@@ -1,5 +1,6 @@
 """`refreshLogicalSessionCacheNow`: has no effect, because sessions are never older than their last use."""
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 
@@ -11,6 +12,7 @@ async def run(_context: Context) -> Reply:
 COMMAND = Command(
     "refreshLogicalSessionCacheNow",
     run,
+    needs=LOGGED_IN,
     help="Store the times at which sessions were used.",
     is_test_command=True,
     same_on_router=True,

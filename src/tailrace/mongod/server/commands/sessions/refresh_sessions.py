@@ -1,5 +1,6 @@
 """`refreshSessions`: keep sessions alive."""
 
+from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import SESSION_ID, command
@@ -17,5 +18,10 @@ async def run(context: Context) -> Reply:
 _FIELDS = command({"refreshSessions": array_of(struct(SESSION_ID))}, required=("refreshSessions",))
 
 COMMAND = Command(
-    "refreshSessions", run, help="Keep logical sessions alive.", fields=_FIELDS, same_on_router=True
+    "refreshSessions",
+    run,
+    needs=LOGGED_IN,
+    help="Keep logical sessions alive.",
+    fields=_FIELDS,
+    same_on_router=True,
 )

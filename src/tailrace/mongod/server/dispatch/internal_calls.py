@@ -1,19 +1,21 @@
-"""Run commands on shards, without a socket.
+"""Run commands on a node of this process, without a socket.
 
-The shard's dispatcher runs such a command with the same checks, sessions, fail points and errors as one that
-came over the wire.
+The node's dispatcher runs such a command with the same checks, sessions, fail points and errors as one that
+came over the wire. Rights are not checked: the caller has checked those of the client.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.ownership import Ownership
 from tailrace.mongod.server.net.client import Client
-from tailrace.mongod.server.node import Node
 from tailrace.mongod.wire import OpCode, Request
+
+if TYPE_CHECKING:
+    from tailrace.mongod.server.node import Node
 
 _NO_CONNECTION: Final = 0
 _ERROR_FIELDS: Final = frozenset(
@@ -24,16 +26,16 @@ TRANSACTION_START_FIELDS: Final = frozenset({"startTransaction", "readConcern"})
 
 
 async def call(
-    node: Node,
+    node: "Node",
     command: Mapping[str, Any],
     database: str,
     sequences: Mapping[str, Sequence[bytes]] | None = None,
     ownership: Ownership | None = None,
 ) -> dict[str, Any]:
-    """Run a command on a shard and return its reply; raises CommandError if the reply is an error.
+    """Run a command and return its reply; raises CommandError if the reply is an error.
 
     ``sequences`` are arrays of encoded documents, passed on unread. ``ownership`` decides which documents
-    belong to the shard.
+    belong to a shard.
     """
     body = encode({**command, "$db": database})
     request = Request(_NO_CONNECTION, OpCode.OP_MSG, database, body, sequences or {})

@@ -1,5 +1,6 @@
 """The names of users and roles in commands: text, or a document with the name and its database."""
 
+import hashlib
 from typing import Any, NamedTuple
 
 from tailrace.bson.compare import type_name
@@ -9,8 +10,27 @@ from tailrace.errors import CommandError
 
 
 class Principal(NamedTuple):
+    """A user or a role."""
+
     name: str
     database: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.database}"
+
+    @property
+    def identity(self) -> str:
+        """The `_id` of the stored document."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def digest(self) -> bytes:
+        """What the ids of a user's sessions have as `uid`."""
+        return hashlib.sha256(str(self).encode()).digest()
+
+    def to_document(self, kind: str) -> dict[str, str]:
+        """``kind`` is the name of the first field: user or role."""
+        return {kind: self.name, "db": self.database}
 
 
 def is_all(wanted: Any) -> bool:
@@ -22,6 +42,15 @@ def principals(wanted: Any, kind: str, database: str, *, strict: bool) -> list[P
     """The users or roles (``kind``) that one value names; with ``strict`` unknown fields are refused."""
     named = wanted if isinstance(wanted, list) else [wanted]
     return [_principal(each, kind, database, strict=strict) for each in named]
+
+
+def stored_principals(documents: Any, kind: str) -> list[Principal]:
+    """The users or roles of a list in a stored document; what has no name is left out."""
+    return [
+        Principal(each[kind], each["db"])
+        for each in (documents if isinstance(documents, list) else ())
+        if isinstance(each, dict) and type(each.get(kind)) is str and type(each.get("db")) is str
+    ]
 
 
 def _principal(named: Any, kind: str, database: str, *, strict: bool) -> Principal:

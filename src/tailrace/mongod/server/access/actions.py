@@ -1,0 +1,30 @@
+"""The actions that a privilege can allow."""
+
+from typing import Final
+
+ACTIONS: Final = frozenset(
+    """
+addShard advanceClusterTime allCollectionStats anyAction appendOplogNote applicationMessage applyOps
+auditConfigure auditLogRotate authCheck authSchemaUpgrade authenticate bypassDocumentValidation
+bypassWriteBlockingMode changeCustomData changeOwnCustomData changeOwnPassword changePassword
+changeStream checkFreeMonitoringStatus cleanupOrphaned clearJumboFlag closeAllDatabases collMod
+collStats compact compactStructuredEncryptionData connPoolStats connPoolSync convertToCapped cpuProfiler
+createCollection createDatabase createIndex createRole createSearchIndexes createUser dbCheck dbHash
+dbStats dropCollection dropConnections dropDatabase dropIndex dropRole dropSearchIndex dropUser
+emptycapped enableProfiler enableSharding exportCollection find flushRouterConfig forceUUID fsync
+getClusterParameter getCmdLineOpts getDatabaseVersion getDefaultRWConcern getLog getParameter
+getShardMap getShardVersion grantPrivilegesToRole grantRole hostInfo impersonate importCollection
+indexStats inprog insert internal invalidateUserCache killAnyCursor killAnySession killCursors killop
+listCachedAndActiveUsers listCollections listDatabases listIndexes listSearchIndexes listSessions
+listShards logRotate moveChunk netstat oidReset operationMetrics planCacheIndexFilter planCacheRead
+planCacheWrite queryStatsRead queryStatsReadTransformed reIndex refineCollectionShardKey remove
+removeShard renameCollection renameCollectionSameDB repairDatabase replSetConfigure replSetGetConfig
+replSetGetStatus replSetHeartbeat replSetReconfig replSetResizeOplog replSetStateChange
+reshardCollection resync revokeRole rotateCertificates runAsLessPrivilegedUser runTenantMigration
+serverStatus setAuthenticationRestriction setClusterParameter setDefaultRWConcern
+setFeatureCompatibilityVersion setFreeMonitoring setParameter setUserWriteBlockMode shardCollection
+shardedDataDistribution shardingState shutdown splitChunk splitVector storageDetails top touch
+trafficRecord unlock update updateSearchIndex useTenant useUUID validate viewRole viewUser
+    """.split()  # noqa: SIM905 - a list of 140 names
+)
+"""Those that a real 6.0.27 accepts, whether or not there is a command here that needs them."""
