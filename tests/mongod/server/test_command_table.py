@@ -39,7 +39,8 @@ def test_before_a_log_in_nothing_can_be_read_or_written() -> None:
     open_commands = {command.name for command in COMMANDS.values() if command.needs is OPEN}
     assert open_commands == {
         "authenticate", "buildInfo", "connectionStatus", "echo", "getLastError", "getnonce", "hello",
-        "listCommands", "ping", "saslContinue", "saslStart", "whatsmyuri",
+        "listCommands", "ping", "saslContinue", "saslStart", "testDeprecation", "testVersion2",
+        "whatsmyuri",
     }  # fmt: skip
 
 

@@ -95,7 +95,9 @@ def on_named(context: "Context", named: Any, *actions: str) -> Iterator[Right]:
     if isinstance(named, Binary):
         yield Right(CLUSTER, ("useUUID",))
         collection = context.node.states.catalog.by_uuid(bytes(named))
-        name = "" if collection is None else collection.name
+        if collection is None:
+            return  # it is not found, for everybody who may ask
+        name = collection.name
     yield Right(namespace(context.database, name), actions)
 
 

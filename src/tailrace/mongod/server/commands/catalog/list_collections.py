@@ -82,7 +82,7 @@ def _view(view: View) -> dict[str, Any]:
 
 def _needs(context: Context) -> Rights:
     """Nothing for the names of what the user has a right on; the list is filtered then."""
-    if _lists_only_authorized(context):
+    if _lists_only_authorized(context) and privileges_of(context).concern_database(context.database):
         return ()
     return (right(namespace(context.database), "listCollections"),)
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.access.needs import Rights, right, text_of
-from tailrace.mongod.server.access.privileges import namespace
+from tailrace.mongod.server.access.needs import Rights
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import BATCH_SIZE, Fields, command
@@ -83,20 +82,12 @@ def _time_limit(context: Context, entry: OpenCursor, seconds_left: float) -> Ite
 
 
 _OP_TIME = Fields({"ts": TIMESTAMP, "t": LONG}, required=("ts", "t"), is_open=True)
-_LISTING: Final = {"$cmd.listCollections": "listCollections"}
 
 
 def _needs(context: Context) -> Rights:
-    """The right to read the collection; the cursor's own rights are checked when it is used."""
-    collection = text_of(context.command.get("collection"))
-    if collection == "$cmd.aggregate":
-        return ()
+    """What the cursor needed when it was opened; one that does not exist is not found for everybody."""
     known = context.node.cursors.get(context.command.get("getMore"))
-    if known is not None and known.rights:
-        return known.rights
-    if collection in _LISTING:
-        return (right(namespace(context.database), _LISTING[collection]),)
-    return (right(namespace(context.database, collection), "find"),)
+    return () if known is None else known.rights
 
 
 _FIELDS = command(

@@ -2,7 +2,7 @@
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.access.needs import LOGGED_IN
+from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.dispatch.api_versions import API_FIELDS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -17,5 +17,5 @@ async def run(context: Context) -> Reply:
 
 
 COMMAND = Command(
-    "testDeprecation", run, needs=LOGGED_IN, help="Do nothing.", is_test_command=True, same_on_router=True
+    "testDeprecation", run, needs=OPEN, help="Do nothing.", is_test_command=True, same_on_router=True
 )

@@ -9,7 +9,7 @@ from tailrace.bson.documents import decode
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.access.needs import Rights, right, text_of
+from tailrace.mongod.server.access.needs import NOBODY, Rights, right, text_of
 from tailrace.mongod.server.access.privileges import CLUSTER, namespace
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -101,6 +101,8 @@ def _needs(context: MemberContext) -> Rights:
     """The right on each namespace, as for single commands; commands inside need the right to everything."""
     yield right(CLUSTER, "applyOps")
     operations = context.command.get(context.name)
+    if not operations:
+        yield NOBODY  # as on a real server
     for operation in operations if isinstance(operations, list) else ():
         if not isinstance(operation, dict):
             continue
@@ -110,6 +112,8 @@ def _needs(context: MemberContext) -> Rights:
         database, _, collection = text_of(operation.get("ns")).partition(".")
         if kind in _ACTIONS:
             yield right(namespace(database, collection), *_ACTIONS[kind])
+        elif kind == "n":
+            yield right(CLUSTER, "appendOplogNote")
         elif kind == "c":
             yield from _command_needs(context, database, operation.get("o"))
 
