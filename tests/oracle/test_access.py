@@ -71,7 +71,10 @@ def guarded_twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gu
         with replica_set.client() as client:
             client.admin.command("createUser", ROOT[0], pwd=ROOT[1], roles=["root"])
         with running(auth=True, first_user=ROOT, server_version=RELEASE) as ours:
-            yield GuardedSide(("127.0.0.1", replica_set.members[0].port)), GuardedSide(ours.address)
+            twins = GuardedSide(("127.0.0.1", replica_set.members[0].port)), GuardedSide(ours.address)
+            yield twins
+            for side in twins:
+                side.root.socket.close()
             assert no_faults(ours)
     finally:
         replica_set.stop()

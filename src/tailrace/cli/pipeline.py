@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.cli.private_files import private_files
+from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URI|PATH",
         help="connection string of a replica set or of a cluster's router; or archived oplogs: the files and "
         "folders that `tailrace replay` reads",
+    )
+    add(
+        "--source-file",
+        metavar="FILE",
+        type=Path,
+        help="a file with the connection string, instead of --source: nobody else sees a password in it",
     )
     add(
         "--shard",
@@ -110,8 +117,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tailrace.cli.history_job import run_history_job
 
+    if arguments.source_file is not None:
+        if arguments.source:
+            raise UsageError("--source-file is instead of --source; leave out one of them")
+        arguments.source = [_read_source(arguments.source_file)]
     with private_files():
         return run_history_job(arguments)
+
+
+def _read_source(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the connection string cannot be read from {path}: {error}") from None
 
 
 def trigger(text: str) -> float | None:

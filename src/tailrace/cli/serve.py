@@ -11,7 +11,9 @@ import argparse
 import asyncio
 import ctypes
 import gc
+import os
 import resource
+import secrets
 import signal
 import sys
 from contextlib import ExitStack, suppress
@@ -29,6 +31,7 @@ from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
 from tailrace.log_lines import LEVELS
 from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.access.process_users import PIPELINE_PRIVILEGES, add_process_user
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.emulation.version import VERSION
@@ -50,6 +53,10 @@ _LOW_PRIORITY: Final = 10
 """Niceness of the pipeline while streams read new events from the head and no client waits for it."""
 _PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
 """PyMongo accepts no older servers, and the pipeline calls `hello`."""
+_USER_VARIABLE: Final = "TAILRACE_AUTH_USER"
+_PIPELINE_USER: Final = "__pipeline"
+_PASSWORD_BYTES: Final = 32
+_PASSWORD_VARIABLE: Final = "TAILRACE_AUTH_PASSWORD_FILE"
 _COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
@@ -138,6 +145,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run a server without a replica set: no change streams, no transactions",
     )
     add(
+        "--auth",
+        action="store_true",
+        help="clients have to log in, and may do only what their users have rights to",
+    )
+    add(
+        "--auth-user",
+        metavar="NAME",
+        default=os.environ.get(_USER_VARIABLE),
+        help=f"the first user, an administrator; created if there are no users. Default: {_USER_VARIABLE}",
+    )
+    add(
+        "--auth-password-file",
+        metavar="FILE",
+        type=Path,
+        default=os.environ.get(_PASSWORD_VARIABLE),
+        help=f"the file with the password of the first user. Default: {_PASSWORD_VARIABLE}",
+    )
+    add(
         "--history",
         metavar="DIR",
         type=Path,
@@ -182,7 +207,8 @@ def run(arguments: argparse.Namespace) -> int:
         _allow_many_connections()
         _return_large_blocks()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(options, log, pipeline))
+            folder = stack.enter_context(TemporaryDirectory(prefix="tailrace-"))
+            runner.run(_serve(options, log, pipeline, Path(folder)))
     return 0
 
 
@@ -197,11 +223,11 @@ class Pipeline:
     trigger: str
     niceness: int
 
-    def command(self, uri: str, log_level: str) -> list[str]:
-        """The child's command line."""
+    def command(self, source: list[str], log_level: str) -> list[str]:
+        """The child's command line; ``source`` are the arguments that name the deployment."""
         master = [] if self.master is None else ["--master", self.master]
         return [
-            *(sys.executable, "-m", "tailrace", "pipeline", "--source", uri, "--history", str(self.history)),
+            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", str(self.history)),
             *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
         ]
 
@@ -285,6 +311,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         shards=arguments.shards,
         routers=arguments.routers,
         server_version=arguments.server_version,
+        auth=arguments.auth,
+        first_user=_first_user(arguments) if arguments.auth else None,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
         head=arguments.head == "on",
@@ -292,6 +320,22 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         parameters=dict(_parameter(text) for text in arguments.set_parameter),
         arguments=tuple(sys.argv[1:]),
     )
+
+
+def _first_user(arguments: argparse.Namespace) -> tuple[str, str] | None:
+    """Name and password; the password is read from a file, because every user of a machine sees arguments."""
+    name, path = arguments.auth_user, arguments.auth_password_file
+    if name is None and path is None:
+        return None
+    if not name or path is None:
+        raise UsageError("the first user needs both --auth-user NAME and --auth-password-file FILE")
+    try:
+        password = Path(path).read_text().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the password cannot be read from {path}: {error}") from None
+    if not password:
+        raise UsageError(f"the file {path} with the password of the first user is empty")
+    return name, password
 
 
 def _address(text: str | None) -> str | None:
@@ -316,7 +360,17 @@ def _progress(server: Server | Cluster) -> Progress | None:
     return None if history is None else Progress(history.through, history.lags)
 
 
-async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None) -> None:
+def _write_source(server: Server | Cluster, folder: Path) -> Path:
+    """Write the connection string of the pipeline's own user to a file that only this user can read."""
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    add_process_user(server.access, _PIPELINE_USER, password, PIPELINE_PRIVILEGES)
+    path = folder / "source"
+    path.touch(mode=0o600)
+    path.write_text(server.uri.replace("://", f"://{_PIPELINE_USER}:{password}@", 1))
+    return path
+
+
+async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None, folder: Path) -> None:
     loop = asyncio.get_running_loop()
     server = Cluster(options, log=log) if options.shards else Server(options, log=log)
     loop.set_exception_handler(LoopFaults(server.log))
@@ -326,9 +380,11 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
     await server.start()
     child: PipelineChild | None = None
     if pipeline is not None and pipeline.is_child:
-        command = pipeline.command(server.uri, options.log_level)
+        source = ["--source", server.uri]
+        if options.auth:
+            source = ["--source-file", str(_write_source(server, folder))]
         child = PipelineChild(
-            command,
+            pipeline.command(source, options.log_level),
             log,
             niceness=pipeline.niceness,
             progress=lambda: _progress(server),

@@ -20,6 +20,7 @@ from tailrace.mongod.cluster.router import Router, SharedByRouters
 from tailrace.mongod.cluster.shards import Shards
 from tailrace.mongod.cluster.transactions.two_phase_commit import TwoPhaseCommit
 from tailrace.mongod.cluster.writes.retried import SessionLocks
+from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.data_directory import DataDirectory
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import WAIT_IN_MIGRATION
@@ -147,6 +148,11 @@ class Cluster(Stoppable):
     @property
     def config(self) -> Server:
         return self.servers.config
+
+    @property
+    def access(self) -> StoredAccess:
+        """The users and roles, which are on the config server."""
+        return self.config.access
 
     @property
     def placement(self) -> Placement:

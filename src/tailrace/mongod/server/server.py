@@ -267,6 +267,11 @@ class Server(Stoppable):
         return self._store
 
     @property
+    def access(self) -> StoredAccess:
+        """Its users and roles."""
+        return self._shared.access
+
+    @property
     def head(self) -> HeadLog:
         """The part of the event log that is in memory, on a server that has one."""
         head = self._shared.head

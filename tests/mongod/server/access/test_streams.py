@@ -15,7 +15,7 @@ from tests.mongod.server.raw_login import log_in
 from tests.mongod.server.running import Document, RunningServer, wait_for
 
 Client = MongoClient[Document]
-STREAM = [{"$changeStream": {}}]
+STREAM: list[Document] = [{"$changeStream": {}}]
 
 
 @pytest.fixture

@@ -131,8 +131,11 @@ class StoredAccess:
         return is_builtin(principal.name, principal.database) or self.role(principal) is not None
 
     def granted_to(self, user: Mapping[str, Any]) -> Granted:
-        """What the roles of a user give."""
-        return self.granted(stored_principals(user.get("roles"), "role"))
+        """What the roles of a user give; users of this process alone have privileges of their own."""
+        granted = self.granted(stored_principals(user.get("roles"), "role"))
+        if any(user is extra for extra in self.extra_users.values()):
+            granted.privileges.extend(user["privileges"])
+        return granted
 
     def granted(self, roles: Iterable[Principal]) -> Granted:
         """What roles give together; unknown ones give nothing."""

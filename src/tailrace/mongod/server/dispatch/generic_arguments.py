@@ -7,6 +7,7 @@ from typing import Any, Final
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.passwords import EXTERNAL
@@ -107,6 +108,8 @@ def _read_session(context: Context) -> None:
     number: Any = command.get("txnNumber")
     if is_given(command.get("lsid")):
         context.lsid = session_id(context, command["lsid"])
+        if context.client.guard is not None and context.node.is_router:
+            command["lsid"] = decode(context.lsid)  # with the user, for the shards
     if context.entry.has_no_session:
         # Commands that need no authentication belong to no session.
         context.lsid = None
