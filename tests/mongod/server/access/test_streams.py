@@ -177,3 +177,64 @@ def test_views_need_the_right_to_the_view_only(
     with pytest.raises(OperationFailure) as failure:
         client[place].orders.find_one()
     assert failure.value.code == 13
+
+
+def test_killed_sessions_of_a_user(guarded: RunningServer, root: Client, place: str, watcher: str) -> None:
+    with raw_client(guarded) as raw:
+        assert log_in(raw, watcher, "p")["ok"]
+        lsid = {"id": Binary(b"1234567890123456", 4)}
+        stream = {"aggregate": "orders", "pipeline": STREAM, "cursor": {}, "lsid": lsid, "$db": place}
+        cursor_id = Int64(raw.call(stream)["cursor"]["id"])
+        assert raw.call({"killAllSessions": [], "$db": "admin"})["code"] == 13
+        root.admin.command("killAllSessions", [{"user": watcher, "db": "admin"}])
+        get_more = {"getMore": cursor_id, "collection": "orders", "lsid": lsid, "$db": place}
+        assert raw.call(get_more)["code"] == 43
+
+
+@pytest.mark.parametrize("number", [0, Int64(0), 0.0])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"insert": None, "document": {"_id": "x"}},
+        {"update": None, "filter": {}, "updateMods": {"$set": {"a": 1}}},
+        {"delete": None, "filter": {}},
+    ],
+    ids=["insert", "update", "delete"],
+)
+def test_a_bulk_write_without_rights(
+    guarded: RunningServer, place: str, watcher: str, statement: Document, number: Any
+) -> None:
+    kind = next(iter(statement))
+    command = {"bulkWrite": 1, "ops": [{**statement, kind: number}], "nsInfo": [{"ns": f"{place}.orders"}]}
+    with raw_client(guarded) as raw:
+        assert log_in(raw, watcher, "p")["ok"]
+        reply = raw.call({**command, "$db": "admin"})
+    assert reply["code"] in (13, 14)  # 14: a number of this type is refused
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$unionWith": {"coll": "orders", "pipeline": [
+            {"$lookup": {"from": "secret", "pipeline": [], "as": "x"}},
+        ]}},
+        {"$lookup": {"from": "orders", "pipeline": [{"$unionWith": "secret"}], "as": "x"}},
+        {"$facet": {"a": [{"$graphLookup": {
+            "from": "secret", "startWith": "$a", "connectFromField": "a", "connectToField": "b", "as": "x",
+        }}]}},
+        {"$unionWith": "secret"},
+        {"$merge": "secret"},
+        {"$out": "secret"},
+    ],
+)  # fmt: skip
+def test_collections_that_stages_name(
+    root: Client, as_user: Callable[..., Client], place: str, stage: Document
+) -> None:
+    root[place].secret.insert_one({"_id": "secret"})
+    orders = {"db": place, "collection": "orders"}
+    privileges = [{"resource": orders, "actions": ["find", "insert", "update", "remove"]}]
+    root.admin.command("createRole", place, privileges=privileges, roles=[])
+    with pytest.raises(OperationFailure) as failure:
+        as_user([place])[place].orders.aggregate([stage])
+    assert failure.value.code == 13
+    assert root[place].secret.count_documents({}) == 1

@@ -25,6 +25,8 @@ _ON_CLUSTER: Final = {
     "$shardedDataDistribution": "shardedDataDistribution",
     "$queryStats": "queryStatsRead",
 }
+_OTHERS: Final = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
+"""Stages that read another collection, and the field that names it."""
 _WITHOUT_SOURCE: Final = frozenset({"$documents"})
 
 
@@ -42,9 +44,8 @@ def aggregate_needs(context: "Context") -> Rights:
     elif first in _ON_CLUSTER:
         yield Right(CLUSTER, (_ON_CLUSTER[first],))
     elif first == "$listCatalog":
-        yield Right(
-            ALL_DATABASES if type(named) is int else namespace(context.database), ("listCollections",)
-        )
+        place = namespace(context.database, text_of(named)) if text_of(named) else ALL_DATABASES
+        yield Right(place, ("listCollections", "listIndexes"))
     elif first not in _WITHOUT_SOURCE:
         yield from on_named(context, named, _ON_COLLECTION.get(first, "find"))
     bypasses = bool(command.get("bypassDocumentValidation"))
@@ -57,18 +58,28 @@ def stages_need(database: str, stages: Any, *, bypasses_validation: bool = False
         if not isinstance(stage, dict):
             continue
         operator, spec = _operator(stage)
-        if operator in ("$lookup", "$graphLookup", "$unionWith"):
-            fields = spec if isinstance(spec, dict) else {"coll": spec}
-            named = fields.get("from", fields.get("coll"))
-            yield from _source(database, named, fields.get("pipeline"))
-            yield from stages_need(database, fields.get("pipeline"))
+        if operator in _OTHERS:
+            fields = spec if isinstance(spec, dict) else {_OTHERS[operator]: spec}
+            inner = fields.get("pipeline")
+            yield from _source(database, fields.get(_OTHERS[operator]), inner)
+            yield from _sub_pipeline_needs(database, inner)
         elif operator == "$facet" and isinstance(spec, dict):
             for inner in spec.values():
-                yield from stages_need(database, inner)
+                yield from _sub_pipeline_needs(database, inner)
         elif operator in ("$out", "$merge"):
             yield _output(database, operator, spec, bypasses_validation=bypasses_validation)
         elif operator.startswith("$_internal"):
             yield Right(CLUSTER, ("internal",))
+
+
+def _sub_pipeline_needs(database: str, stages: Any) -> Iterator[Right]:
+    """The same, and the rights to what belongs to users: sub-pipelines show everybody's."""
+    for stage in stages if isinstance(stages, list) else ():
+        operator = _operator(stage)[0] if isinstance(stage, dict) else ""
+        action = _OF_USERS.get(operator) or _ON_CLUSTER.get(operator)
+        if action is not None:
+            yield Right(CLUSTER, (action,))
+    yield from stages_need(database, stages)
 
 
 def _stream(context: "Context", named: Any, spec: Any) -> Right:

@@ -14,6 +14,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.generic_arguments import check_database_name
+from tailrace.mongod.server.dispatch.kinds import as_whole
 from tailrace.mongod.server.reads.listing import batch_size, results_reply
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
 from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
@@ -130,14 +131,16 @@ def _needs(context: MemberContext) -> Rights:
     """The rights of each statement on the namespace that it names by its number."""
     spaces, statements = (_documents(context, field) for field in ("nsInfo", "ops"))
     bypasses = ("bypassDocumentValidation",) if context.command.get("bypassDocumentValidation") else ()
-    wanted: dict[str, set[str]] = {text_of(space.get("ns")): set() for space in spaces}
+    names = [text_of(space.get("ns")) for space in spaces]
+    wanted: dict[str, set[str]] = {name: set() for name in names}
     for statement in statements:
-        kind, number = next(iter(statement.items()), ("", None))
-        if type(number) is int and 0 <= number < len(spaces):
-            actions = wanted[text_of(spaces[number].get("ns"))]
-            actions.update(_ACTIONS.get(kind, ()))
-            if statement.get("upsert"):
-                actions.add("insert")
+        kind, given = next(iter(statement.items()), ("", None))
+        number = as_whole(given)
+        if kind not in _ACTIONS or number is None or not 0 <= number < len(names):
+            continue  # the command is refused
+        wanted[names[number]].update(_ACTIONS[kind])
+        if statement.get("upsert"):
+            wanted[names[number]].add("insert")
     for ns, actions in wanted.items():
         database, _, collection = ns.partition(".")
         yield right(namespace(database, collection), *sorted(actions), *bypasses)
@@ -146,7 +149,8 @@ def _needs(context: MemberContext) -> Rights:
 def _documents(context: MemberContext, field: str) -> list[dict[str, Any]]:
     sequence = context.request.sequences.get(field)
     given = context.command.get(field) if sequence is None else [decode(each) for each in sequence]
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    # What is no document keeps its place: statements name namespaces by their numbers.
+    return [each if isinstance(each, dict) else {} for each in given] if isinstance(given, list) else []
 
 
 COMMAND = Command(

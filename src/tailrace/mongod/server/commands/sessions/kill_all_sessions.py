@@ -3,6 +3,7 @@
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.needs import on_cluster
+from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import Fields, old_command
@@ -11,14 +12,16 @@ from tailrace.mongod.server.sessions.session_ids import kill_session
 
 
 async def run(context: Context) -> Reply:
-    """Without authentication sessions have no users: naming users kills none, naming none kills all."""
+    """Naming users kills their sessions, naming none kills all."""
     arguments = context.arguments()
-    users = [user for user in arguments.array(context.name) if is_given(user)]
-    if users:
-        name = f"{users[0]['user']}@{users[0]['db']}"
-        raise CommandError(ErrorCode.UserNotFound, f"Could not find user {name}")
-    if not users:
-        for session in context.node.sessions:
+    given = [user for user in arguments.array(context.name) if is_given(user)]
+    users = [Principal(user["user"], user["db"]) for user in given]
+    for user in users:
+        if context.node.access.user(user) is None:
+            raise CommandError(ErrorCode.UserNotFound, f"Could not find user {user}")
+    digests = [user.digest for user in users]
+    for session in context.node.sessions:
+        if not users or any(digest in session.lsid for digest in digests):
             kill_session(context, session.lsid)
     return {}
 
