@@ -20,6 +20,21 @@ _FRAGMENT: Final = "asUserFragment"
 
 Details: TypeAlias = dict[str, Any]
 
+_ABOUT_PRIVILEGES: Final[tuple[str, ...]] = ("privileges", "inheritedPrivileges")
+_ABOUT_RESTRICTIONS: Final[tuple[str, ...]] = (
+    "authenticationRestrictions",
+    "inheritedAuthenticationRestrictions",
+)
+_INHERITED: Final = "inheritedRoles inheritedPrivileges inheritedAuthenticationRestrictions"
+# The orders of the fields, as a real server has them.
+_NAMED_STORED: Final = f"_id role db privileges roles authenticationRestrictions {_INHERITED} isBuiltin"
+_NAMED_BUILTIN: Final = f"db role roles privileges authenticationRestrictions {_INHERITED} isBuiltin"
+_ALL_STORED: Final = f"_id role db privileges roles authenticationRestrictions isBuiltin {_INHERITED}"
+_ALL_BUILTIN: Final = (
+    "role db isBuiltin roles inheritedRoles privileges inheritedPrivileges authenticationRestrictions "
+    "inheritedAuthenticationRestrictions"
+)
+
 
 async def run(context: Context) -> Reply:
     arguments = context.arguments()
@@ -33,46 +48,49 @@ async def run(context: Context) -> Reply:
         if shows_privileges == _FRAGMENT:
             reason = "Cannot get user fragment for all roles in a database"
             raise CommandError(ErrorCode.IllegalOperation, reason)
-        roles = [
-            role for role in stored_principals(access.roles(), "role") if role.database == context.database
-        ]
-        if shows_builtin:
-            roles += [Principal(name, context.database) for name in builtin_roles(context.database)]
+        stored = stored_principals(access.roles(), "role")
+        builtin = [Principal(name, context.database) for name in builtin_roles(context.database)]
+        roles = [*(builtin if shows_builtin else ()), *(r for r in stored if r.database == context.database)]
+        orders = (_ALL_BUILTIN, _ALL_STORED)
     else:
-        roles = principals(wanted, "role", context.database, strict=False)
+        roles = [
+            role
+            for role in principals(wanted, "role", context.database, strict=False)
+            if shows_privileges == _FRAGMENT or access.has_role(role)
+        ]
         if shows_privileges == _FRAGMENT:
             return {"userFragment": _fragment(access, roles)}
-    return {
-        "roles": [
-            _described(access, role, shows_privileges=bool(shows_privileges), restrictions=shows_restrictions)
-            for role in roles
-            if access.has_role(role)
-        ]
-    }
+        orders = (_NAMED_BUILTIN, _NAMED_STORED)
+    hidden = () if shows_privileges else _ABOUT_PRIVILEGES
+    hidden += () if shows_restrictions else _ABOUT_RESTRICTIONS
+    found = []
+    for role in roles:
+        described = _described(access, role)
+        order = orders[0] if described["isBuiltin"] else orders[1]
+        found.append({name: described[name] for name in order.split() if name not in hidden})
+    return {"roles": found}
 
 
-def _described(
-    access: StoredAccess, role: Principal, *, shows_privileges: bool, restrictions: bool
-) -> Details:
+def _described(access: StoredAccess, role: Principal) -> Details:
+    """All that can be shown of a role."""
     document = access.role(role)
+    is_builtin = document is None
     if document is None:
         document = {"privileges": builtin_privileges(role.name, role.database)}
     own, roles = document.get("privileges", []), own_roles(document)
     addresses = document.get("authenticationRestrictions", [])
     granted = access.granted(roles)
-    identity = {"_id": document["_id"]} if "_id" in document else {}
-    shown: Details = {**identity, "role": role.name, "db": role.database}
-    if shows_privileges:
-        shown["privileges"] = own
-    shown |= {"roles": [other.to_document("role") for other in roles]}
-    if restrictions:
-        shown["authenticationRestrictions"] = addresses
-    shown["inheritedRoles"] = [other.to_document("role") for other in granted.roles]
-    if shows_privileges:
-        shown["inheritedPrivileges"] = [*own, *granted.privileges]
-    if restrictions:
-        shown["inheritedAuthenticationRestrictions"] = [*addresses, *granted.restrictions]
-    return shown | {"isBuiltin": not identity}
+    return {
+        "_id": role.identity,
+        **role.to_document("role"),
+        "privileges": own,
+        "roles": [other.to_document("role") for other in roles],
+        "authenticationRestrictions": addresses,
+        "inheritedRoles": [other.to_document("role") for other in granted.roles],
+        "inheritedPrivileges": [*own, *granted.privileges],
+        "inheritedAuthenticationRestrictions": [*addresses, *granted.restrictions],
+        "isBuiltin": is_builtin,
+    }
 
 
 def _shown_privileges(arguments: Arguments) -> bool | str:
@@ -90,7 +108,7 @@ def _fragment(access: StoredAccess, roles: Sequence[Principal]) -> Details:
     granted = access.granted(roles)
     return {
         "roles": [role.to_document("role") for role in roles],
-        "inheritedRoles": [role.to_document("role") for role in granted.roles],
+        "inheritedRoles": [role.to_document("role") for role in dict.fromkeys([*roles, *granted.roles])],
         "inheritedPrivileges": together([granted.privileges]),
     }
 

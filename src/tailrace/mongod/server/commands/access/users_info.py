@@ -36,26 +36,28 @@ async def run(context: Context) -> Reply:
     found = []
     for user in _found(access, wanted, names, context.database):
         shown: dict[str, Any] = {name: user[name] for name in _ALWAYS if name in user}
+        mechanisms = {"mechanisms": mechanisms_of(user)}
+        if has_details:
+            shown |= mechanisms
         if shows_credentials:
             shown["credentials"] = user.get("credentials", {})
+        if shows_restrictions and user.get("authenticationRestrictions"):
+            shown["authenticationRestrictions"] = user["authenticationRestrictions"]
         if shows_data and "customData" in user:
             shown["customData"] = user["customData"]
-        shown |= {"roles": user.get("roles", []), "mechanisms": mechanisms_of(user)}
-        if has_details:
-            shown |= _details(access, user, shows_restrictions=shows_restrictions)
+        shown["roles"] = user.get("roles", [])
+        shown |= _details(access, user) if has_details else mechanisms
         if matches(shown):
             found.append(shown)
     return {"users": found}
 
 
-def _details(access: StoredAccess, user: Mapping[str, Any], *, shows_restrictions: bool) -> dict[str, Any]:
+def _details(access: StoredAccess, user: Mapping[str, Any]) -> dict[str, Any]:
     granted = access.granted_to(user)
-    own = user.get("authenticationRestrictions")
     return {
         "inheritedRoles": [role.to_document("role") for role in granted.roles],
         "inheritedPrivileges": granted.privileges,
         "inheritedAuthenticationRestrictions": granted.restrictions,
-        **({"authenticationRestrictions": own} if shows_restrictions and own else {}),
     }
 
 
