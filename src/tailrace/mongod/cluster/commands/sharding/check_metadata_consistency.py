@@ -1,6 +1,7 @@
 """`checkMetadataConsistency`: list contradictions between the catalogs of router and shards."""
 
 from tailrace.mongod.cluster.router_context import RouterContext
+from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.fields import command
 from tailrace.mongod.server.dispatch.kinds import ANY, FLAG, OBJECT
@@ -21,5 +22,6 @@ COMMAND = Command(
     "checkMetadataConsistency",
     run,
     help="List contradictions between the catalogs of a cluster.",
+    needs=on_cluster("checkMetadataConsistency"),
     fields=command({"checkMetadataConsistency": ANY, "checkIndexes": FLAG, "cursor": OBJECT}),
 )
