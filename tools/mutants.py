@@ -105,7 +105,16 @@ class Runner:
         mutation.apply(self._folder)
         try:
             reaching = self._reach.tests(mutation)
-            return self._reached(mutation, reaching) if reaching else self._unreached(mutation)
+            if not reaching:
+                return self._unreached(mutation)
+            outcome = self._reached(mutation, reaching)
+            if outcome.noticed or not mutation.at_import:
+                return outcome
+            # A test may read a constant and run no function of the module.
+            failure = self._failure(list(ROUNDS[package_of(mutation)][0]), _LONG_TEST_SECONDS)
+            if failure in (None, _OUT_OF_TIME):
+                return outcome
+            return Outcome(mutation, True, f"the package's own folder: {failure}")
         finally:
             mutation.undo(self._folder)
 
