@@ -5,7 +5,7 @@ waiting, and the log lines and counters of streams.
 """
 
 import asyncio
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson import raw as rawbson
@@ -189,12 +189,13 @@ class ChangeStreamCursor:
             if not stream.is_behind or (rows and stream.holds_rows) or stream.is_done:
                 break
             size -= sum([len(row.raw) for row in taken]) + ELEMENT_OVERHEAD * len(taken)
-            if monotonic() >= pause:
+            # Of processor time: on a busy machine a batch is not shorter.
+            if thread_time() >= pause:
                 if pause and rows:
                     break  # the client can begin to read, and requests the rest afterwards
                 if pause:
                     await asyncio.sleep(0)
-                pause = monotonic() + SECONDS_AT_ONCE
+                pause = thread_time() + SECONDS_AT_ONCE
         if stream.is_behind and sum([len(row.raw) for row in rows]) >= _LARGE_BATCH:
             # While the client reads, the next batch is prepared.
             self._ahead = asyncio.get_running_loop().create_task(self._work_ahead())
