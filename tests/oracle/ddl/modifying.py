@@ -66,6 +66,11 @@ COLL_MOD: Final[list[Any]] = [
 ]  # fmt: skip
 
 COLL_MOD_INDEX: Final[list[Any]] = [
+    {"create": "capped", "capped": True, "size": 5000},
+    {"createIndexes": "capped", "indexes": [{"key": {"t": 1}, "name": "t_1"}]},
+    {"collMod": "capped", "index": {"name": "t_1", "expireAfterSeconds": 50}},
+    {"collMod": "capped", "index": {"name": "missing", "expireAfterSeconds": 50}},
+    {"collMod": "capped", "index": {"name": "t_1", "hidden": True}},
     filled("c", {"_id": 1, "a": 1}, {"_id": 2, "a": 1}),
     index({"a": 1}, "a"),
     index({"b": 1}, "b", expireAfterSeconds=5),

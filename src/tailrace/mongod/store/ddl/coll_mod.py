@@ -98,12 +98,11 @@ def coll_mod(unit: WriteUnit, database: str, name: str, changes: CollectionChang
     check_writable(collection)
     if collection.is_timeseries and changes.options:
         raise invalid(f"option not supported on a time-series collection: {next(iter(changes.options))}")
-    if (
-        collection.is_timeseries
-        and changes.index is not None
-        and changes.index.expire_after_seconds is not None
-    ):
-        raise invalid("TTL indexes are not supported for time-series collections.")
+    if changes.index is not None and changes.index.expire_after_seconds is not None:
+        if collection.is_timeseries:
+            raise invalid("TTL indexes are not supported for time-series collections.")
+        if collection.is_capped and not unit.rules.ttl_on_capped:
+            raise invalid("TTL indexes are not supported for capped collections.")
     unit.check_unused(collection)
     return _modify(unit, collection, changes)
 
