@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a target needs is prepared side by side: installing waits for the network most of the time.
 MAKEFLAGS += --jobs=4
 # More than cores: tests of servers and of Spark wait as often as they work.
-TESTERS ?= 5
+TESTERS ?= 4
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
