@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from tailrace.lake.table import HistoryTable
@@ -61,8 +62,22 @@ def job_under_kills(
             yield log
         finally:
             job.end()
+            discard_dead_workers(spark)
     assert job.error is None, log.reasons
     assert min(killed.values()) > 0, (seed, killed)
+
+
+def discard_dead_workers(spark: SparkSession) -> None:
+    """Run small jobs until none fails: Spark keeps idle workers for later jobs, killed ones, too."""
+    successes = 0
+    for _ in range(20):
+        try:
+            spark.sparkContext.parallelize(range(4), 4).map(abs).count()
+            successes += 1
+        except Py4JJavaError:
+            successes = 0
+        if successes == 3:
+            return
 
 
 def kill_drivers(
