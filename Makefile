@@ -11,11 +11,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a target needs is prepared side by side: installing waits for the network most of the time.
 MAKEFLAGS += --jobs=4
 # More than cores: tests of servers and of Spark wait as often as they work.
-TESTERS ?= 4
+TESTERS ?= 3
+# Each has a JVM, which takes long to become fast: a second one pays off, a third one does not.
+JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients java mongod lint run serve tour test test-slow test-icu oracle mutants check bench clean
+.PHONY: clients java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -56,7 +58,14 @@ check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
 test: lint $(NODE)/.ready java mongod ## what CI runs
-	$(BIN)/pytest -m "not slow" -n $(TESTERS) --dist worksteal
+	$(MAKE) --output-sync=target --keep-going test-jvm test-others
+
+# Two runs side by side, so that few testers start a JVM.
+test-jvm:
+	$(BIN)/pytest -m "jvm and not slow" -n $(JVM_TESTERS) --dist worksteal
+
+test-others:
+	$(BIN)/pytest -m "not jvm and not slow" -n $(TESTERS) --dist worksteal
 
 test-slow: $(READY) java ## long property runs
 	$(BIN)/pytest -m slow -n $(TESTERS) --dist worksteal --timeout 3600

@@ -29,8 +29,15 @@ _LONG = (
 """Tests that mostly wait. They start first, so that they wait while the other tests run."""
 
 
+_STARTS_JAVA = ("spark", "java")
+"""The fixtures of tests that start a JVM."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+    for item in items:
+        if any(name in _STARTS_JAVA for name in getattr(item, "fixturenames", ())):
+            item.add_marker("jvm")
 
 
 @pytest.fixture

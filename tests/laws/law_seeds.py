@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 BASE_SEED = int(os.environ.get("TAILRACE_SEED", "20260000"))
-HISTORIES, CHUNK = 1_000, 50
-SLOW_HISTORIES, SLOW_CHUNK = 21_000, 500
+HISTORIES, CHUNK = 600, 50
+SLOW_HISTORIES, SLOW_CHUNK = 21_500, 500
 
 
 def _chunks(seeds: range, size: int) -> Iterator[range]:

@@ -52,7 +52,7 @@ def kill_drivers_or_jvms(seed: int, rounds: int, folder: Path) -> None:
 
 
 def test_workers_and_server_are_killed(spark: SparkSession, tmp_path: Path) -> None:
-    kill_workers_and_server(spark, BASE_SEED, 48, tmp_path)
+    kill_workers_and_server(spark, BASE_SEED, 24, tmp_path)
 
 
 def test_a_driver_is_killed(tmp_path: Path) -> None:
