@@ -17,7 +17,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check bench clean
+.PHONY: clients java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -82,6 +82,9 @@ oracle: $(READY) java mongod ## everything beside a real MongoDB, with SEEDS see
 mutants: $(READY) java ## how many seeded changes of the source the tests notice: SEED, COUNT, ONLY, RECORD=1
 	$(BIN)/python -m tools.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(RECORD),--record)
+
+attack: $(READY) mongod ## what careless and hostile clients cost the others; with PART=fuzz one part
+	$(BIN)/python -m attack $(PART)
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench

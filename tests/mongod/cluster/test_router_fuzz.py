@@ -13,7 +13,7 @@ from tests.mongod.cluster.spreading import raw_client
 from tests.mongod.server.broken_commands import check_answers
 from tests.mongod.server.raw_client import RawClient
 from tests.mongod.server.running import Document
-from tests.mongod.server.test_command_fuzz import ADMIN, SAMPLES
+from tests.mongod.server.sample_commands import ADMIN, SAMPLES
 
 ROUNDS = 25
 OWN: list[Document] = [

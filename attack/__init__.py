@@ -1,0 +1,1 @@
+"""Attacks on a server: what a careless or hostile client costs the others (`make attack`)."""

@@ -1,0 +1,223 @@
+"""``python -m attack [--short] [PART...]``: attack servers and print what a good client has waited meanwhile.
+
+Parts: `network`, `expensive`, `fuzz`. Where a real mongod can be had, it is attacked in the same way. A row
+fails if the 99th percentile of the good client's pings is above 50 ms and above five times the real server's,
+if the attack cannot be ended, or if the server dies. The exit code is 1 if a row fails. With ``--short`` each
+part takes about a minute.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from attack import expensive, fuzz, network
+from attack.good_client import GoodClient, Waits, percentile
+from attack.servers import Server, real_mongod, tailrace
+
+PARTS = ("network", "expensive", "fuzz")
+PING_LIMIT_SECONDS = 0.05
+END_LIMIT_SECONDS = 0.1
+REAL_FACTOR = 5
+ATTACK_SECONDS = 3
+SHORT_SECONDS = 1
+LAST_RESORT_SECONDS = 60
+FUZZ_MESSAGES = 1_000_000
+SHORT_FUZZ_MESSAGES = 20_000
+FUZZ_CLIENTS = 4
+FUZZ_GROWTH_MEGABYTES = 64
+_USER = ("root", "attack")
+
+
+@dataclass(slots=True)
+class Row:
+    """One attack on one server."""
+
+    waits: Waits
+    peak: float
+    outcome: str
+    end_seconds: float = 0
+    """How long the attack went on after it was to be ended."""
+
+    def figures(self) -> str:
+        pings, inserts = self.waits.pings, self.waits.inserts
+        numbers = (percentile(pings, 50), self.waits.ping_p99, max(pings), max(inserts))
+        shown = " ".join(f"{number * 1000:7.1f}" for number in numbers)
+        return f"{shown} {self.end_seconds * 1000:6.0f} {self.peak:6.0f}"
+
+
+@dataclass(slots=True)
+class Report:
+    """Prints the rows, and remembers what failed."""
+
+    failures: list[str] = field(default_factory=list)
+
+    def head(self, title: str) -> None:
+        columns = f"{'p50':>7} {'p99':>7} {'max':>7} {'insert':>7} {'end':>6} {'MB':>6}"
+        print(f"\n{title}")
+        print("Waits of the good client in ms (ping p50, p99, max; insert max), ms until ended, peak memory")
+        print(f"{'':<50}{'Tailrace':^45}  {'mongod':^45}")
+        print(f"{'':<50}{columns}  {columns}", flush=True)
+
+    def row(self, name: str, ours: Row, real: Row | None) -> None:
+        ping_limit = max(PING_LIMIT_SECONDS, REAL_FACTOR * real.waits.ping_p99 if real else 0)
+        end_limit = max(END_LIMIT_SECONDS, REAL_FACTOR * real.end_seconds if real else 0)
+        verdict = "ok"
+        if ours.waits.ping_p99 > ping_limit:
+            verdict = f"FAILED: ping p99 above {ping_limit * 1000:.0f} ms"
+        elif ours.end_seconds > end_limit:
+            verdict = f"FAILED: not ended within {end_limit * 1000:.0f} ms"
+        elif ours.outcome.startswith("FAILED"):
+            verdict = ours.outcome
+        if verdict != "ok":
+            self.failures.append(f"{name}: {verdict}")
+        beside = real.figures() if real else "-"
+        print(f"{name[:49]:<50}{ours.figures()}  {beside:<45}  {ours.outcome}; {verdict}", flush=True)
+
+    def check(self, name: str, holds: bool, text: str) -> None:
+        if not holds:
+            self.failures.append(f"{name}: {text}")
+        print(f"{name[:49]:<50}{text}; {'ok' if holds else 'FAILED'}", flush=True)
+
+
+def measured(run: Callable[[Server], tuple[str, float]], server: Server) -> Row:
+    """Run an attack beside a good client."""
+    server.reset_peak()
+    good = GoodClient(server.port)
+    try:
+        outcome, end_seconds = run(server)
+    except (OSError, ConnectionError) as error:
+        outcome, end_seconds = f"FAILED: {type(error).__name__}: {error}", 0.0
+    waits = good.waits()
+    if not server.is_alive():
+        return Row(waits, 0, "FAILED: the server has died", end_seconds)
+    return Row(waits, server.peak_megabytes(), outcome, end_seconds)
+
+
+def attack_expensive(servers: list[Server], report: Report, *, short: bool) -> None:
+    report.head("Expensive commands")
+    seconds = SHORT_SECONDS if short else ATTACK_SECONDS
+    for name, command in expensive.commands():
+        run = partial(_run_and_end, command, seconds)
+        rows = [measured(run, server) for server in servers]
+        report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
+
+
+def _run_and_end(command: expensive.Document, seconds: float, server: Server) -> tuple[str, float]:
+    """Run a command for some seconds, then end it by killOp; return its outcome, and how long that took."""
+    answered = threading.Event()
+    code: list[int] = []
+
+    def run() -> None:
+        with server.connect(2 * LAST_RESORT_SECONDS) as one:
+            code.append(one.call({**command, "comment": "attack"}).get("code", 0))
+        answered.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    if answered.wait(seconds):
+        return f"answered, code {code[0]}", 0.0
+    began = time.perf_counter()
+    while not answered.wait(0.01):
+        if time.perf_counter() - began > LAST_RESORT_SECONDS:
+            return "FAILED: it cannot be ended", LAST_RESORT_SECONDS
+        _kill_attacks(server)
+    return f"ended, code {code[0]}", time.perf_counter() - began
+
+
+def _kill_attacks(server: Server) -> None:
+    with server.connect() as other:
+        running = other.call({"currentOp": 1, "command.comment": "attack", "$db": "admin"})
+        for operation in running["inprog"]:
+            other.call({"killOp": 1, "op": operation["opid"], "$db": "admin"})
+
+
+def attack_network(servers: list[Server], report: Report) -> None:
+    report.head("Connections and messages")
+    for name, attack in network.attacks():
+        rows = [measured(partial(_run_through, attack), server) for server in servers]
+        report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
+
+
+def _run_through(attack: network.Attack, server: Server) -> tuple[str, float]:
+    return attack(server), 0.0
+
+
+def attack_by_fuzz(report: Report, *, short: bool) -> None:
+    messages = SHORT_FUZZ_MESSAGES if short else FUZZ_MESSAGES
+    print(f"\nDamaged messages: {messages:,} in all", flush=True)
+    with TemporaryDirectory() as folder:
+        password = Path(folder) / "password"
+        password.write_text(_USER[1])
+        guarded = ("--auth", "--auth-user", _USER[0], "--auth-password-file", str(password))
+        targets: tuple[tuple[str, float, tuple[str, ...], tuple[str, str] | None], ...] = (
+            ("a replica set", 0.4, (), None),
+            ("a replica set with users, logged in", 0.2, guarded, _USER),
+            ("a replica set with users, not logged in", 0.1, guarded, None),
+            ("a router of two shards", 0.3, ("--shards", "2"), None),
+        )
+        for number, (name, share, options, login) in enumerate(targets):
+            with tailrace("tailrace", *options) as server:
+                _fuzz(server, name, int(messages * share), 1000 * number + 1, login, report)
+
+
+def _fuzz(
+    server: Server, name: str, messages: int, seed: int, login: tuple[str, str] | None, report: Report
+) -> None:
+    seen = fuzz.clients(server.port, seed, messages // 4, FUZZ_CLIENTS, login)
+    warm = server.megabytes() if server.is_alive() else 0
+    seen.add(fuzz.clients(server.port, seed + 100, messages - messages // 4, FUZZ_CLIENTS, login))
+    if not server.is_alive():
+        report.check(name, False, "the server has died")
+        return
+    with server.connect() as probe:
+        answers = probe.call({"ping": 1, "$db": "admin"})["ok"] == 1
+    growth = server.megabytes() - warm
+    holds = answers and not seen.faults and not seen.silent and growth < FUZZ_GROWTH_MEGABYTES
+    report.check(
+        name,
+        holds,
+        f"{seen.sent:,} sent, {seen.answered:,} answered, {seen.closed:,} connections closed, "
+        f"{seen.silent} silent, {len(seen.faults)} internal errors, "
+        f"{warm:.0f} MB after a quarter, {growth:+.0f} MB later",
+    )
+    print(*(f"    {fault}" for fault in seen.faults), sep="\n", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m attack", description="attack servers and print a table")
+    parser.add_argument(
+        "parts", nargs="*", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS)
+    )
+    parser.add_argument("--short", action="store_true", help="about a minute for each part")
+    options = parser.parse_args()
+    report = Report()
+    with ExitStack() as stack:
+        if "network" in options.parts or "expensive" in options.parts:
+            servers = [stack.enter_context(tailrace())]
+            real = stack.enter_context(real_mongod())
+            if real is None:
+                print("SKIPPED: there is no real mongod to compare with")
+            else:
+                servers.append(real)
+            for server in servers:
+                with server.connect() as connection:
+                    expensive.prepare(connection)
+            if "network" in options.parts:
+                attack_network(servers, report)
+            if "expensive" in options.parts:
+                attack_expensive(servers, report, short=options.short)
+    if "fuzz" in options.parts:
+        attack_by_fuzz(report, short=options.short)
+    print(f"\n{len(report.failures)} rows failed")
+    print(*report.failures, sep="\n")
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
