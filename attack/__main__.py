@@ -8,8 +8,6 @@ part takes about a minute.
 
 import argparse
 import sys
-import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attack import expensive, fuzz, network
+from attack.ending import run_and_end
 from attack.good_client import GoodClient, Waits, percentile
 from attack.servers import Server, real_mongod, tailrace
 
@@ -27,7 +26,6 @@ END_LIMIT_SECONDS = 0.1
 REAL_FACTOR = 5
 ATTACK_SECONDS = 3
 SHORT_SECONDS = 1
-LAST_RESORT_SECONDS = 60
 FUZZ_MESSAGES = 1_000_000
 SHORT_FUZZ_MESSAGES = 20_000
 FUZZ_CLIENTS = 4
@@ -104,37 +102,9 @@ def attack_expensive(servers: list[Server], report: Report, *, short: bool) -> N
     report.head("Expensive commands")
     seconds = SHORT_SECONDS if short else ATTACK_SECONDS
     for name, command in expensive.commands():
-        run = partial(_run_and_end, command, seconds)
+        run = partial(run_and_end, command, seconds)
         rows = [measured(run, server) for server in servers]
         report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
-
-
-def _run_and_end(command: expensive.Document, seconds: float, server: Server) -> tuple[str, float]:
-    """Run a command for some seconds, then end it by killOp; return its outcome, and how long that took."""
-    answered = threading.Event()
-    code: list[int] = []
-
-    def run() -> None:
-        with server.connect(2 * LAST_RESORT_SECONDS) as one:
-            code.append(one.call({**command, "comment": "attack"}).get("code", 0))
-        answered.set()
-
-    threading.Thread(target=run, daemon=True).start()
-    if answered.wait(seconds):
-        return f"answered, code {code[0]}", 0.0
-    began = time.perf_counter()
-    while not answered.wait(0.01):
-        if time.perf_counter() - began > LAST_RESORT_SECONDS:
-            return "FAILED: it cannot be ended", LAST_RESORT_SECONDS
-        _kill_attacks(server)
-    return f"ended, code {code[0]}", time.perf_counter() - began
-
-
-def _kill_attacks(server: Server) -> None:
-    with server.connect() as other:
-        running = other.call({"currentOp": 1, "command.comment": "attack", "$db": "admin"})
-        for operation in running["inprog"]:
-            other.call({"killOp": 1, "op": operation["opid"], "$db": "admin"})
 
 
 def attack_network(servers: list[Server], report: Report) -> None:
