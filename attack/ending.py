@@ -2,12 +2,13 @@
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from attack.servers import Server
 
 Document = dict[str, Any]
-LAST_RESORT_SECONDS = 60
+LAST_RESORT_SECONDS = 10
 
 
 def run_and_end(command: Document, seconds: float, server: Server) -> tuple[str, float]:
@@ -16,9 +17,9 @@ def run_and_end(command: Document, seconds: float, server: Server) -> tuple[str,
     code: list[int] = []
 
     def run() -> None:
-        with server.connect(2 * LAST_RESORT_SECONDS) as one:
+        with suppress(OSError), server.connect(seconds + 2 * LAST_RESORT_SECONDS) as one:
             code.append(one.call({**command, "comment": "attack"}).get("code", 0))
-        answered.set()
+            answered.set()
 
     threading.Thread(target=run, daemon=True).start()
     if answered.wait(seconds):
