@@ -172,6 +172,10 @@ class Store:
 
     # -- reading and writing ----------------------------------------------------------------------------
 
+    def is_writing(self) -> bool:
+        """Whether jobs are queued or running in the writer's thread."""
+        return self._writer.is_busy
+
     def snapshot(self) -> Snapshot:
         """The newest committed state; the caller closes it."""
         transaction = self.tables.begin()

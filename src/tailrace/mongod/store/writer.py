@@ -60,6 +60,9 @@ class Writer:
         self._waiting: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
+        self.is_busy = False
+        """Whether it has jobs to run. Set by the caller's thread: this one may have to wait for Python's lock
+        before it could say so, and those who compute there release it earlier if they know."""
         self._began: deque[int] = deque()
         """Cluster times at which the commits began that are not delivered yet, oldest first"""
         self._thread = threading.Thread(target=self._run, name="tailrace-writer", daemon=True)
@@ -71,6 +74,7 @@ class Writer:
             if self._stopping:
                 raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
             self._waiting.append(job)
+            self.is_busy = True
             self._wake.notify()
 
     @property
@@ -95,6 +99,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._wake:
+                self.is_busy = bool(self._waiting)
                 while not self._waiting and not self._stopping:
                     # While idle, free the space of dropped collections in small steps.
                     if not self._wake.wait(timeout=0.1 if self._store.has_garbage else None):

@@ -1,6 +1,7 @@
 """Operators that sort an array or select elements: `$sortArray`, `$firstN`, `$lastN`, `$minN`, `$maxN`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from tailrace.bson.compare import StringKey, sort_key
@@ -15,6 +16,7 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.pacing import ticking
 
 
 def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:
@@ -40,7 +42,7 @@ def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expressio
 def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]], list[Any]]:
     if not isinstance(spec, Mapping):
         descending = _is_descending(name, spec)
-        return lambda array: sorted(array, key=lambda item: sort_key(item, string_key), reverse=descending)
+        return lambda array: _sorted(array, lambda item: sort_key(item, string_key), descending)
     if not spec:
         raise CommandError(2942505, f"{name} requires at least one field to sort by")
     keys = [(split_path(path), _is_field_descending(name, direction)) for path, direction in spec.items()]
@@ -48,9 +50,7 @@ def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]]
     def sort(array: list[Any]) -> list[Any]:
         # Sorting is stable, so the least important key goes first.
         for components, descending in reversed(keys):
-            array = sorted(
-                array, key=lambda item: sort_key(_at(item, components), string_key), reverse=descending
-            )
+            array = _sorted(array, partial(_key_at, components, string_key), descending)
         return array
 
     return sort
@@ -72,6 +72,10 @@ def _is_descending(name: str, direction: Any) -> bool:
             2942506, f"The sortBy element of {name} must be either 1 or -1, but is {direction}"
         )
     return number == -1
+
+
+def _key_at(components: tuple[str, ...], string_key: StringKey, item: Any) -> Any:
+    return sort_key(_at(item, components), string_key)
 
 
 def _at(value: Any, components: tuple[str, ...]) -> Any:
@@ -128,7 +132,14 @@ def checked_count(name: str, value: Any) -> int:
 
 def _extremes(array: list[Any], n: int, string_key: StringKey, descending: bool) -> list[Any]:
     present = [item for item in array if not is_nullish(item)]
-    return sorted(present, key=lambda item: sort_key(item, string_key), reverse=descending)[:n]
+    return _sorted(present, lambda item: sort_key(item, string_key), descending)[:n]
+
+
+def _sorted(items: list[Any], key_of: Callable[[Any], Any], descending: bool) -> list[Any]:
+    """Sort with ticks while the keys are computed."""
+    keys = [key_of(item) for item in ticking(items)]
+    order = sorted(range(len(items)), key=keys.__getitem__, reverse=descending)
+    return [items[position] for position in order]
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {

@@ -25,12 +25,13 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.pacing import ticking
 
 
 def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:
     """The elements by their sort key, in the order of their first occurrence."""
     elements: dict[SortKey, Any] = {}
-    for item in array:
+    for item in ticking(array):
         elements.setdefault(sort_key(item, string_key), item)
     return elements
 
@@ -45,7 +46,7 @@ def _check_array(code: int, name: str, value: Any) -> None:
 def _truth_operator(name: str, code: int, combine: Callable[[Any], bool]) -> OperatorParser:
     def apply(array: Any) -> bool:
         _check_array(code, name, array)
-        return combine(is_truthy(item) for item in array)
+        return combine(is_truthy(item) for item in ticking(array))
 
     return unary(apply)
 
@@ -75,8 +76,11 @@ def _combination(
 def _union(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     result: dict[SortKey, Any] = {}
     for elements in sets:
-        for key, item in elements.items():
-            result.setdefault(key, item)
+        if not result:
+            result = elements
+            continue
+        for key in ticking(list(elements)):
+            result.setdefault(key, elements[key])
     return result
 
 
