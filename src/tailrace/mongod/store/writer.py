@@ -5,7 +5,8 @@ only then reports to the callers; new jobs are queued while the disk works. So a
 is on disk, and writers share a sync.
 
 A job is all or nothing. If one raises after it changed something, the transaction is aborted and the jobs
-run again, each in its own transaction; jobs therefore have no effects except through the unit they get.
+run again, each in its own transaction; jobs therefore have no effects except through the unit they get. A
+job whose command has to end, or that computes for too long, is left out, and the others run again.
 """
 
 import threading
@@ -19,10 +20,12 @@ import lmdb
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog
+from tailrace.mongod.store.job_pace import JobEnded, JobPacer, JobTakesLong
 from tailrace.mongod.store.table_writer import WriteState
 from tailrace.mongod.store.tables import Transaction
 from tailrace.mongod.store.transactions.locks import Blocked
 from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.pacing import set_pacer
 
 if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store
@@ -36,8 +39,20 @@ class Job:
 
     work: Work
     done: Callable[[Any, BaseException | None], None]
+    check: Callable[[], None] | None = None
+    """Raises `CommandError` if the job has to end before it has changed anything"""
+    seconds: float | None = None
+    """How long it may compute; then it ends with `JobTakesLong`"""
     result: Any = None
     error: BaseException | None = None
+
+
+class _Left(BaseException):
+    """A job has ended early, after it changed something."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,17 @@ class Writer:
             except BaseException:
                 transaction.abort()
                 raise
+        except _Left as left:
+            # It is undone, and only the others run again.
+            self._began.pop()
+            others = [job for job in jobs if job is not left.job]
+            for job in others:
+                job.result = job.error = None
+            if others:
+                self._commit(others)
+            self._began.append(store.clock.now)
+            self._publish(None, [left.job])
+            return
         except BaseException as error:
             # The transaction is undone; running each job alone shows which one failed.
             if len(jobs) > 1:
@@ -139,13 +165,21 @@ class Writer:
     def _run_job(self, job: Job, state: WriteState) -> None:
         before = state.changes
         unit = WriteUnit(state)
+        before_it = set_pacer(JobPacer(job.check, job.seconds))
         try:
             job.result = job.work(unit)
+            set_pacer(before_it)
             unit.finish()
+        except (JobEnded, JobTakesLong) as ended:
+            job.error = ended.error if isinstance(ended, JobEnded) else ended
+            if state.changes != before:
+                raise _Left(job) from None
         except (CommandError, Blocked) as error:
             if state.changes != before:
                 raise
             job.error = error
+        finally:
+            set_pacer(before_it)
 
     def _finish(self, transaction: Transaction, state: WriteState) -> Commit | None:
         if not state.changes:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.replica_set.member import Member
     from tailrace.mongod.server.sessions.sessions import Session
     from tailrace.mongod.server.sessions.transaction import Transaction
+    from tailrace.mongod.server.writes.evaluations import Evaluations
 
 _operation_ids: Final = itertools.count(1)
 SECRET_FIELDS: Final = frozenset({"pwd", "payload", "speculativeAuthenticate"})
@@ -86,6 +87,8 @@ class Context:
     """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
     """Whether an interruption may cancel an `await`; the body of a write is always completed."""
+    evaluations: "Evaluations | None" = None
+    """What it has computed in a rehearsal of its statements."""
     _interruption: CommandError | None = None
     _task: "asyncio.Task[Any] | None" = None
     _has_cancelled: bool = False
@@ -240,6 +243,16 @@ class Context:
             yield
         finally:
             self.waits_for_lock = False
+            self.is_interruptible = was_interruptible
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Allow interruptions while a command that otherwise cannot be interrupted has no effect yet."""
+        was_interruptible, self.is_interruptible = self.is_interruptible, True
+        try:
+            self.check_deadline()
+            yield
+        finally:
             self.is_interruptible = was_interruptible
 
     def begin(self, task: "asyncio.Task[Any]") -> None:
