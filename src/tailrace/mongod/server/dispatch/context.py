@@ -89,6 +89,8 @@ class Context:
     """Whether an interruption may cancel an `await`; the body of a write is always completed."""
     evaluations: "Evaluations | None" = None
     """What it has computed in a rehearsal of its statements."""
+    _parts: tuple[Client, ...] = ()
+    """For whom the commands run that are parts of this one, on the shards of a router."""
     _interruption: CommandError | None = None
     _task: "asyncio.Task[Any] | None" = None
     _has_cancelled: bool = False
@@ -222,11 +224,25 @@ class Context:
         if self._interruption is not None:
             return
         self._interruption = error
+        for part in self._parts:
+            if part.operation is not None:
+                part.operation.interrupt(error)
         task = self._task
         # A command that interrupts itself is not waiting; `check_deadline` raises the error later.
         if task is not None and self.is_interruptible and task is not asyncio.current_task():
             self._has_cancelled = True
             task.cancel()
+
+    @contextmanager
+    def with_part(self, client: Client) -> Iterator[None]:
+        """Interrupt what runs for ``client`` inside, whenever this command is interrupted."""
+        if self._interruption is not None:
+            raise self._interruption
+        self._parts = (*self._parts, client)
+        try:
+            yield
+        finally:
+            self._parts = tuple(part for part in self._parts if part is not client)
 
     @property
     def interruption(self) -> CommandError | None:

@@ -5,6 +5,7 @@ plain fields is cut out of its bytes. There is only one loop between store and r
 """
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Final, TypeAlias
 
 from tailrace.bson.documents import decode
@@ -21,7 +22,8 @@ _Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
 """Turns documents into results."""
 
 _MOST_AT_ONCE: Final = 1000
-_FIRST_BLOCK: Final = 64
+_FIRST_BLOCK: Final = 8
+_BLOCK_SECONDS: Final = 0.005
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -48,7 +50,7 @@ class ScanCursor:
         self._scan = scan
         self._work = _work(matcher, projection)
         self._left: int | None = limit or None
-        # A filter may find enough among the first documents.
+        # The number of documents in a block is adapted while reading.
         self._at_once = _MOST_AT_ONCE if matcher is None else _FIRST_BLOCK
         state.watch(scan)
 
@@ -67,6 +69,7 @@ class ScanCursor:
         """Read a batch; returns whether the collection ends after it."""
         scan, work = self._scan, self._work
         space = MAX_BATCH_BYTES
+        began = monotonic()
         with self._state.batch() as reader:
             while size is None or len(documents) < size:
                 room = _MOST_AT_ONCE if size is None else size - len(documents)
@@ -85,8 +88,8 @@ class ScanCursor:
                 scan.documents_examined += len(block.documents)
                 if block.is_last:
                     return True
-                self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
                 tick()
+                began = self._adapt(began)
         return False
 
     def _fill_exactly(self, reader: Reader, documents: list[bytes], size: int | None, space: int) -> None:
@@ -102,6 +105,15 @@ class ScanCursor:
             scan.documents_examined += 1
             if size is not None and len(documents) == size:
                 return
+
+    def _adapt(self, began: float) -> float:
+        """Adapt the size of blocks to the time of the last one: what does not fit is computed again."""
+        now = monotonic()
+        if now - began < _BLOCK_SECONDS:
+            self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
+        else:
+            self._at_once = max(self._at_once // 2, 1)
+        return now
 
     def close(self) -> None:
         self._state.close()
