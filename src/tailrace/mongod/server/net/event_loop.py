@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.mongod.server.net.turns import Turns
+from tailrace.query.pacing import set_pacer
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -39,6 +40,14 @@ class FairLoop(asyncio.SelectorEventLoop):
         selector = FairSelector()
         self.turns = selector.turns
         super().__init__(selector)
+
+    def run_forever(self) -> None:
+        """Run until it is stopped; meanwhile its turns are the pacer of the thread."""
+        before = set_pacer(self.turns)
+        try:
+            super().run_forever()
+        finally:
+            set_pacer(before)
 
 
 class FairSelector(selectors.BaseSelector):

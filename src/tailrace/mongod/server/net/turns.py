@@ -36,6 +36,8 @@ _HUNGRY: Final = 0.02
 """Seconds without a complete turn after which one is given to the next computation whatever else waits."""
 _IDLE_GREENLETS: Final = 16
 
+_NEVER: Final = float("inf")
+
 _YIELDED: Final = 0
 _RETURNED: Final = 1
 _RAISED: Final = 2
@@ -44,7 +46,7 @@ _PAUSES: Final = 4
 
 
 class Turns:
-    """Whose turn it is in one event loop."""
+    """Whose turn it is in one event loop; the pacer of its thread."""
 
     def __init__(self, peek: Callable[[], bool] | None = None) -> None:
         """``peek`` returns whether a socket is ready; without it the selector of the loop gives no turns."""
@@ -52,8 +54,12 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._writers: list[Callable[[], bool]] = []
         self._fed = monotonic()
-        self._is_undisturbed = False
         self._idle: list[_Worker] = []
+        # What computes now: when it looks for others, and when its turn ends.
+        self._current: _Worker | None = None
+        self._look_at = self._end = _NEVER
+        self._is_undisturbed = False
+        self._is_next_undisturbed = False
 
     def watch_writer(self, is_busy: Callable[[], bool]) -> None:
         """Let a writer's thread have the processor while it is busy."""
@@ -87,12 +93,36 @@ class Turns:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._is_undisturbed = undisturbed
+                self._is_next_undisturbed = undisturbed
                 if undisturbed:
                     self._fed = monotonic()
                 return
 
-    # -- the computation's side -------------------------------------------------------------------------
+    # -- steps ------------------------------------------------------------------------------------------
+
+    def start(self, step: Callable[[Any], Any], argument: Any) -> "tuple[int, Any, _Worker]":
+        """Take a step of a coroutine; returns what it has come to, and what has to be resumed then."""
+        if self._peek is None:
+            set_pacer(self)
+        worker = self._idle.pop() if self._idle else _Worker()
+        outcome = self._run(worker, monotonic() + _UNDISTURBED, 0.0, (step, argument))
+        return (*outcome, worker)
+
+    def resume(self, worker: "_Worker", result: Any, error: BaseException | None) -> tuple[int, Any]:
+        """Continue a step that paused or waited."""
+        self._is_undisturbed, self._is_next_undisturbed = self._is_next_undisturbed, False
+        return self._run(worker, monotonic() + _LOOK, _TURN - _LOOK, (result, error))
+
+    def _run(
+        self, worker: "_Worker", look_at: float, rest: float, message: tuple[Any, Any]
+    ) -> tuple[int, Any]:
+        outer = self._current, self._look_at, self._end
+        self._current, self._look_at, self._end = worker, look_at, look_at + rest
+        outcome = worker.switch(message)
+        self._current, self._look_at, self._end = outer
+        if outcome[0] < _WAITS and len(self._idle) < _IDLE_GREENLETS:
+            self._idle.append(worker)
+        return outcome
 
     def wait(self) -> Generator[Any, None, None]:
         """Wait for a turn."""
@@ -106,87 +136,47 @@ class Turns:
         self._waiting.append(turn)
         yield from turn
 
-    def take_undisturbed(self) -> bool:
-        """Whether the turn that begins is one without interruptions."""
-        undisturbed, self._is_undisturbed = self._is_undisturbed, False
-        return undisturbed
-
-    def completed(self, now: float) -> None:
-        """Note that somebody has used a whole turn."""
-        self._fed = now
-
-    def must_yield(self) -> bool:
-        """Whether others want the processor."""
-        return self.is_writer_busy or (self._peek is not None and self._peek())
-
-    def take_worker(self) -> "_Worker":
-        return self._idle.pop() if self._idle else _Worker(self)
-
-    def give_back(self, worker: "_Worker") -> None:
-        if len(self._idle) < _IDLE_GREENLETS:
-            self._idle.append(worker)
-
-
-class _Worker:
-    """A greenlet that takes steps of coroutines; the pacer of a step that it takes."""
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self._greenlet = greenlet(self._run)
-        self._home = getcurrent()
-        self._look_at = self._end = 0.0
-        self._is_undisturbed = False
-
-    # -- outside ------------------------------------------------------------------------------------------
-
-    def start(self, step: Callable[[Any], Any], argument: Any) -> tuple[int, Any]:
-        """Take a step; returns what it has come to."""
-        now = monotonic()
-        self._look_at = self._end = now + _UNDISTURBED
-        self._home = here = getcurrent()
-        self._greenlet.gr_context = here.gr_context
-        return self._switch(step, argument)
-
-    def resume(self, result: Any, error: BaseException | None) -> tuple[int, Any]:
-        """Continue a step that paused or waited."""
-        now = monotonic()
-        self._is_undisturbed = self._turns.take_undisturbed()
-        self._look_at, self._end = now + _LOOK, now + _TURN
-        self._home = getcurrent()
-        return self._switch(result, error)
-
-    def _switch(self, first: Any, second: Any) -> tuple[int, Any]:
-        before = set_pacer(self)
-        try:
-            return self._greenlet.switch(first, second)  # type: ignore[no-any-return]
-        finally:
-            set_pacer(before)
-
-    # -- inside -------------------------------------------------------------------------------------------
-
-    def _run(self, step: Callable[[Any], Any], argument: Any) -> None:
-        while True:
-            outcome = _outcome(step, argument)
-            del step, argument
-            step, argument = self._home.switch(outcome)
-            del outcome
+    # -- the pacer ----------------------------------------------------------------------------------------
 
     def look(self) -> None:
         now = monotonic()
-        if now < self._look_at:
+        if now < self._look_at or self._current is None:
             return
         if now >= self._end:
-            self._turns.completed(now)
-        elif self._is_undisturbed or not self._turns.must_yield():
+            self._fed = now
+        elif self._is_undisturbed or not (self.is_writer_busy or (self._peek is not None and self._peek())):
             self._look_at = now + _LOOK
             return
-        self._leave((_PAUSES, None))
+        self._current.leave((_PAUSES, None))
 
     def aside(self, work: Callable[[], T]) -> T:
+        if self._current is None:
+            return work()
         done = asyncio.get_running_loop().run_in_executor(None, work)
-        return self._leave((_WAITS, done))  # type: ignore[no-any-return]
+        return self._current.leave((_WAITS, done))  # type: ignore[no-any-return]
 
-    def _leave(self, reason: tuple[int, Any]) -> Any:
+
+class _Worker:
+    """A greenlet that takes steps of coroutines, and is left in the middle of one while others run."""
+
+    def __init__(self) -> None:
+        self._greenlet = greenlet(self._run)
+        self._home = getcurrent()
+
+    def switch(self, message: tuple[Any, Any]) -> tuple[int, Any]:
+        """Begin a step, or continue one; returns at its end, or when it is left."""
+        self._home = here = getcurrent()
+        self._greenlet.gr_context = here.gr_context
+        return self._greenlet.switch(message)  # type: ignore[no-any-return]
+
+    def _run(self, message: tuple[Callable[[Any], Any], Any]) -> None:
+        while True:
+            outcome = _outcome(*message)
+            del message
+            message = self._home.switch(outcome)
+            del outcome
+
+    def leave(self, reason: tuple[int, Any]) -> Any:
         """Leave the step here; returns or raises when it is resumed."""
         result, error = self._home.switch(reason)
         if error is not None:
@@ -219,17 +209,15 @@ class _Steps:
         step: Callable[[Any], Any] = self._coroutine.send
         argument: Any = None
         while True:
-            worker = turns.take_worker()
-            kind, value = worker.start(step, argument)
+            kind, value, worker = turns.start(step, argument)
             while kind >= _WAITS:
                 result, error = None, None
                 try:
                     result = yield from (value if kind == _WAITS else turns.wait())
                 except BaseException as raised:
                     error = raised
-                kind, value = worker.resume(result, error)
+                kind, value = turns.resume(worker, result, error)
                 del error
-            turns.give_back(worker)
             if kind == _RETURNED:
                 return value
             if kind == _RAISED:
