@@ -48,7 +48,7 @@ class Job:
 
 
 class _Left(BaseException):
-    """A job has ended early, after it changed something."""
+    """A job has ended early, perhaps in the middle of a change."""
 
     def __init__(self, job: Job) -> None:
         super().__init__()
@@ -172,8 +172,7 @@ class Writer:
             unit.finish()
         except (JobEnded, JobTakesLong) as ended:
             job.error = ended.error if isinstance(ended, JobEnded) else ended
-            if state.changes != before:
-                raise _Left(job) from None
+            raise _Left(job) from None
         except (CommandError, Blocked) as error:
             if state.changes != before:
                 raise

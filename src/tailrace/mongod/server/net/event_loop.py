@@ -24,7 +24,7 @@ _SOCKETS_AT_ONCE: Final = 50
 _SWITCH_SECONDS: Final = 0.0002
 """How long a busy event loop keeps the writer's thread waiting; Python's default is 25 times longer."""
 _WRITER_SECONDS: Final = 0.001
-"""How long computations wait for a busy writer until its state is looked at again."""
+"""How long computations wait for a busy writer before its state is checked again."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -68,7 +68,7 @@ class PlannedAggregate:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
         check_output(context.node.states.catalog, output)
         documents = _all(self.planned.rows(state))
-        # From now on it writes, and is always completed.
+        # From now on it writes, and is interrupted only between two commits.
         context.is_interruptible = False
         bypasses = self.request.bypasses_validation
         await context.node.results.write(context, output, documents, bypasses_validation=bypasses)
