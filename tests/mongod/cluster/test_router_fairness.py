@@ -8,7 +8,9 @@ from pymongo.database import Database
 
 from tailrace.testing.in_thread import Document
 from tailrace.testing.sharded_cluster import ShardedCluster
+from tests.mongod.cluster.spreading import raw_client
 from tests.mongod.server.endless import COMMANDS, Running, computing, operations, prepare
+from tests.mongod.server.running import wait_for
 
 INTERRUPTED = 11601
 OUT_OF_TIME = 50
@@ -55,3 +57,15 @@ def test_the_time_limit_ends_a_computation(
     command = Running(cluster.uri, spread.name, {**COMMANDS[name], "maxTimeMS": 200})
     assert command.join() == OUT_OF_TIME
     command.client.close()
+
+
+@pytest.mark.parametrize("name", ["project", "update"])
+def test_a_computation_ends_with_its_client(
+    client: MongoClient[Document], cluster: ShardedCluster, spread: Database[Document], name: str
+) -> None:
+    with raw_client(cluster) as other:
+        other.send({**COMMANDS[name], "$db": spread.name})
+        wait_for(lambda: bool(operations(client, spread.name)))
+        # When others can write, the writer has given an update back.
+        spread.others.insert_one({})
+    wait_for(lambda: not operations(client, spread.name))

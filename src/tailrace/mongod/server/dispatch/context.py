@@ -238,6 +238,7 @@ class Context:
         """Interrupt what runs for ``client`` inside, whenever this command is interrupted."""
         if self._interruption is not None:
             raise self._interruption
+        client.is_gone = self.client.is_gone
         self._parts = (*self._parts, client)
         try:
             yield
@@ -267,9 +268,18 @@ class Context:
         was_interruptible, self.is_interruptible = self.is_interruptible, True
         try:
             self.check_deadline()
+            if self.client.is_gone and self.request.expects_reply:
+                raise _client_gone()
             yield
         finally:
             self.is_interruptible = was_interruptible
+
+    def client_gone(self) -> None:
+        """Interrupt the parts of a write that have no effect yet, because nobody waits for the reply."""
+        for part in self._parts:
+            part.is_gone = True
+            if part.operation is not None and part.operation.is_for_reply_only:
+                part.operation.interrupt(_client_gone())
 
     def begin(self, task: "asyncio.Task[Any]") -> None:
         """Store the task that an interruption cancels."""
@@ -309,6 +319,10 @@ class Context:
         else:
             changed = encode({**self.command, **changes})
             self.next_request = replace(self.request, command=changed, decoded=None, is_exact=False)
+
+
+def _client_gone() -> CommandError:
+    return CommandError(ErrorCode.Interrupted, "the client has disconnected")
 
 
 class MemberContext(Context):

@@ -194,9 +194,14 @@ class ClientConnection(asyncio.BufferedProtocol):
                 "NETWORK", "Connection ended", self.client.name,
                 remote=self.client.address, connectionCount=len(listener.connections),
             )  # fmt: skip
+        self.client.is_gone = True
         operation = self.client.operation
-        if self._task is not None and operation is not None and operation.is_for_reply_only:
+        if self._task is None or operation is None:
+            return
+        if operation.is_for_reply_only:
             self._task.cancel()
+        else:
+            operation.client_gone()
 
     def shut(self) -> None:
         if self._transport is not None:
