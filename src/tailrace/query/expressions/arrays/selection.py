@@ -7,6 +7,7 @@ from typing import Any, Final
 from tailrace.bson.compare import StringKey, sort_key
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions, named_specs
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_nullish, is_number, type_name
@@ -136,10 +137,7 @@ def _extremes(array: list[Any], n: int, string_key: StringKey, descending: bool)
 
 
 def _sorted(items: list[Any], key_of: Callable[[Any], Any], descending: bool) -> list[Any]:
-    """Sort with ticks while the keys are computed."""
-    keys = [key_of(item) for item in ticking(items)]
-    order = sorted(range(len(items)), key=keys.__getitem__, reverse=descending)
-    return [items[position] for position in order]
+    return in_order(((key_of(item), item) for item in ticking(items)), reverse=descending)
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {

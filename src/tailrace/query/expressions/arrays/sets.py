@@ -5,7 +5,6 @@ sorted, a difference is in the order of first occurrence.
 """
 
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any, Final
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
@@ -17,6 +16,7 @@ from tailrace.query.expressions.arguments import (
     unary,
     with_combined_constants,
 )
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
 from tailrace.query.expressions.scope import (
     Constant,
@@ -64,7 +64,7 @@ def _combination(
                     return None
                 _check_array(code, name, array)
                 sets.append(_keyed(array, string_key))
-            return [item for _, item in sorted(combine(sets).items(), key=itemgetter(0))]
+            return in_order(combine(sets).items())
 
         operands = parse_list(spec, scope)
         expressions = list(with_combined_constants(operands, combined, Law.COMMUTATIVE))
@@ -88,7 +88,7 @@ def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     if not sets:
         return {}
     first, *others = sets
-    return {key: item for key, item in first.items() if all(key in other for other in others)}
+    return {key: first[key] for key in ticking(list(first)) if all(key in other for other in others)}
 
 
 def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expression:
