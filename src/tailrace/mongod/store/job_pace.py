@@ -9,6 +9,8 @@ from tailrace.errors import CommandError
 T = TypeVar("T")
 
 _LOOK: Final = 0.001
+_ASIDE: Final = 0.5
+"""How long a call may take that others would have in another thread"""
 
 
 class JobEnded(BaseException):
@@ -47,6 +49,6 @@ class JobPacer:
             raise JobTakesLong
 
     def aside(self, work: Callable[[], T]) -> T:
-        if self._end is not None:
+        if self._end is not None and monotonic() + _ASIDE >= self._end:
             raise JobTakesLong
         return work()

@@ -69,6 +69,8 @@ _SECONDS_TO_COMPUTE: Final = 0.02
 _REHEARSALS: Final = 3
 _MOST_SECONDS_TO_COMPUTE: Final = 1.0
 """The same after several rehearsals"""
+_MOST_REHEARSALS: Final = 8
+"""After these it has as long as it needs, and can only be interrupted"""
 _MOST_REMOVED: Final = 5000
 _KEPT_CATALOGS: Final = 16
 """Catalogs of the newest commits: some may finish between the start of a snapshot and its catalog look-up"""
@@ -300,10 +302,10 @@ class Store:
                     with pace.computing():
                         is_complete = pace.rehearse()
                     rehearsals += 1
-                    if not is_complete:
+                    # What is computed changes too often: the writer computes, for a longer time.
+                    if not is_complete or rehearsals >= _MOST_REHEARSALS:
                         seconds = None
                     elif rehearsals >= _REHEARSALS:
-                        # Its documents change too often: the writer computes, for a longer time.
                         seconds = _MOST_SECONDS_TO_COMPUTE
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:

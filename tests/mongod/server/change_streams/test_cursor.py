@@ -90,12 +90,12 @@ def test_a_start_in_the_future_waits_for_its_time(database: Database[Document]) 
 
 
 def test_get_more_waits_for_an_event(database: Database[Document], client: MongoClient[Document]) -> None:
-    cursor = open_stream(database, "c")
     found: list[Document] = []
-    waiting = threading.Thread(target=lambda: found.append(get_more(database, cursor, maxTimeMS=20_000)))
-    # The driver's pool has only the session of the stream, which its getMore needs.
+    # The stream's session is then the first of the driver's pool, where its getMore takes it from.
     with client.start_session() as other:
         client.admin.command("ping", session=other)
+        cursor = open_stream(database, "c")
+        waiting = threading.Thread(target=lambda: found.append(get_more(database, cursor, maxTimeMS=20_000)))
         waiting.start()
         wait_for(lambda: _waits(client, cursor["id"], other))
     database.c.insert_one({"_id": 1})

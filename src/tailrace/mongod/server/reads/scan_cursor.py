@@ -73,7 +73,9 @@ class ScanCursor:
         with self._state.batch() as reader:
             while size is None or len(documents) < size:
                 room = _MOST_AT_ONCE if size is None else size - len(documents)
-                count = min(room, self._at_once) if work is None else self._at_once
+                # Later, a filter that few documents pass would read too few at once.
+                is_bounded = work is None or scan.after is None
+                count = min(room, self._at_once) if is_bounded else self._at_once
                 block = reader.block(
                     scan.collection, scan.after, scan.stop, count=count, size=min(space, _BLOCK_BYTES)
                 )

@@ -253,7 +253,11 @@ class StatementRunner:
     def _remember(self, namespace: Namespace, collection: Collection) -> tuple[Collection, Validator | None]:
         validator = None
         if not self._bypasses_validation:
-            validator = Validator.of(collection, self._context.node.log, self.time.variables)
+            log, variables = self._context.node.log, self.time.variables
+            key = ("validator", id(collection))
+            validator, _ = once(
+                self._context, key, lambda: (Validator.of(collection, log, variables), collection)
+            )
         opened = collection, validator
         self._opened[namespace] = opened
         return opened

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from bson import Binary, DatetimeMS, Int64, ObjectId
 
 from tailrace.bson.documents import decode, encode_value
+from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.access.access_paths import AccessPath, CollectionScan
 from tailrace.mongod.server.reads.access.planner import NATURAL, Wanted, check_hint, choose_access
@@ -75,6 +76,7 @@ class Selection:
         self._ordering: Ordering | None = None
         self._rehearsed: list[Target] | None = None
         self._matcher: Matcher | None = None
+        self._failure: CommandError | None = None
         self._hint = hint
         check_hint(hint)
         # Most statements name one `_id`. They need no plan, no matcher and no order.
@@ -102,7 +104,13 @@ class Selection:
             again = next(self._again(self._rehearsed, reader, collection, owns), None)
             if again is not None or not self._rehearsed:
                 return again
-        target = self._search(reader, collection, context, owns)
+        if self._failure is not None and not _is_rehearsing(context):
+            raise self._failure
+        try:
+            target = self._search(reader, collection, context, owns)
+        except CommandError as error:
+            self._note_failure(error, context)
+            raise
         self._note([] if target is None else [target], context)
         return target
 
@@ -125,23 +133,34 @@ class Selection:
         if evaluations is not None and not evaluations.is_rehearsing and self._rehearsed is not None:
             yield from self._again(self._rehearsed, reader, collection, owns)
             return
+        if self._failure is not None and not _is_rehearsing(context):
+            raise self._failure
         access = self._access(reader, collection)
         seen: set[bytes] = set()
         found: list[Target] = []
-        for target in self._matching(access, _in_batches(access, reader, context), owns):
-            # A change may move a document forward in the index that is read.
-            if target.key not in seen:
-                seen.add(target.key)
-                if evaluations is not None and evaluations.is_rehearsing:
-                    evaluations.spend(len(target.raw))
-                    found.append(Target(target.key, target.raw))
-                yield target
+        try:
+            for target in self._matching(access, _in_batches(access, reader, context), owns):
+                # A change may move a document forward in the index that is read.
+                if target.key not in seen:
+                    seen.add(target.key)
+                    if evaluations is not None and evaluations.is_rehearsing:
+                        evaluations.spend(len(target.raw))
+                        found.append(Target(target.key, target.raw))
+                    yield target
+        except CommandError as error:
+            self._note_failure(error, context)
+            raise
         self._note(found, context)
+
+    def _note_failure(self, error: CommandError, context: Context) -> None:
+        if _is_rehearsing(context):
+            self._failure = error
 
     def _note(self, found: list[Target], context: Context) -> None:
         """Store what a rehearsal has found, so that the writer need not search."""
-        if context.evaluations is None or not context.evaluations.is_rehearsing:
+        if not _is_rehearsing(context):
             return
+        self._failure = None
         is_known = self.timeseries is None and not any(RehearsalUnit.is_new(target.key) for target in found)
         self._rehearsed = [Target(target.key, target.raw) for target in found] if is_known else None
 
@@ -183,6 +202,10 @@ class Selection:
             document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
             if matches(document):
                 yield Target(key, raw, document)
+
+
+def _is_rehearsing(context: Context) -> bool:
+    return context.evaluations is not None and context.evaluations.is_rehearsing
 
 
 def statement_collation(given: Mapping[str, Any] | None, collection: Collection | None) -> Collation | None:
