@@ -1,8 +1,9 @@
 """Listen on sockets: read requests, run them through the dispatcher, write replies.
 
 The requests of one connection run one after another, in a task that exists only while there is a request to
-run. A connection that violates the protocol is closed, with one line in the log. When a client disconnects, a
-read that it waits for is cancelled; writes are completed, and so are unacknowledged writes that have arrived.
+run; they let others have their turn at their ticks (`turns.py`). A connection that violates the protocol is
+closed, with one line in the log. When a client disconnects, a read that it waits for is cancelled; writes are
+completed, and so are unacknowledged writes that have arrived.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.server.net.turns import paced
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 
@@ -192,9 +194,14 @@ class ClientConnection(asyncio.BufferedProtocol):
                 "NETWORK", "Connection ended", self.client.name,
                 remote=self.client.address, connectionCount=len(listener.connections),
             )  # fmt: skip
+        self.client.is_gone = True
         operation = self.client.operation
-        if self._task is not None and operation is not None and operation.is_for_reply_only:
+        if self._task is None or operation is None:
+            return
+        if operation.is_for_reply_only:
             self._task.cancel()
+        else:
+            operation.client_gone()
 
     def shut(self) -> None:
         if self._transport is not None:
@@ -210,7 +217,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _begin(self) -> None:
         request = self._next()
         if request is not None:
-            self._task = asyncio.get_running_loop().create_task(self._serve(request))
+            self._task = asyncio.get_running_loop().create_task(paced(self._serve, request))
 
     def _next(self) -> Request | None:
         """The next request to run; None if there is none, or if the connection is closed."""

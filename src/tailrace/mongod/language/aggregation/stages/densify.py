@@ -34,6 +34,7 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick, ticking
 from tailrace.query.sorting import compile_sort
 
 _MOST_GENERATED: Final = 500_000
@@ -104,7 +105,7 @@ class _Densifier:
 
     def run(self, documents: list[Document]) -> Iterator[Document]:
         """All documents and the added ones; ``documents`` are sorted by the field."""
-        values = [get_nested(document, self.components) for document in documents]
+        values = [get_nested(document, self.components) for document in ticking(documents)]
         for value in values:
             if not is_nullish(value):
                 self.span.check(value)
@@ -153,6 +154,7 @@ class _Densifier:
             yield self._generate(state)
 
     def _generate(self, state: _PartitionState) -> Document:
+        tick()
         self.generated += 1
         if self.generated > _MOST_GENERATED:
             raise CommandError(

@@ -9,7 +9,7 @@ from typing import Any
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators.accumulator import value_key
-from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, collect, paced
+from tailrace.mongod.language.aggregation.rows import Document, Row, Rows, collect, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.specification import checked_fields, checked_object
 from tailrace.mongod.language.aggregation.stage import Stage
@@ -17,6 +17,7 @@ from tailrace.mongod.language.aggregation.windows import Partition, WindowFuncti
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick
 from tailrace.query.reshape.computed import ComputedFields
 from tailrace.query.reshape.path_tree import PathTree
 from tailrace.query.sorting import Ordering, compile_sort
@@ -50,7 +51,6 @@ def window_stage(
         for partition in _partitions(documents, partition_by, ordering, scope):
             columns = {path: function(partition) for path, function in functions.items()}
             yield from paced(_with_fields(partition, columns, setter))
-            yield PAUSE
 
     return run
 
@@ -61,6 +61,7 @@ def _partitions(
     key_of = value_key(scope)
     partitions: dict[Any, list[Document]] = {}
     for document in ordering.sort(documents) if ordering is not None else documents:
+        tick()
         value = partition_by(scope.environment(document))
         if isinstance(value, list):
             raise CommandError(
