@@ -10,6 +10,7 @@ import pytest
 from bson import Binary, Int64, Regex
 
 from tests.oracle.comparison import Document
+from tests.oracle.seeds import some
 from tests.oracle.twins import Recalled, Twins, end_cursors
 
 PIPELINES: Final[list[list[Document]]] = [
@@ -173,11 +174,46 @@ BEFORE: Final[list[list[Document]]] = [
     [{"$redact": "$$KEEP"}],
     [{"$project": {"ns": 0}}],
 ]
+_TRIVIAL: Final[list[Document]] = [
+    {"$alwaysTrue": 1}, {"$alwaysFalse": 1}, {"operationType": {"$in": []}}, {"operationType": {"$nin": []}},
+    {"$expr": False}, {"$expr": True}, {}, {"$nor": [{}]}, {"$comment": "x"}, {"$jsonSchema": {}},
+    {"$jsonSchema": {"properties": {"x": {}}}}, {"a": {"$all": []}},
+]  # fmt: skip
+"""Conditions that everything or nothing passes."""
+BEFORE_TRIVIAL: Final[list[list[Document]]] = [
+    [],
+    [{"$match": {"ns.x": {"$exists": False}}}],
+    [{"$set": {"x": 1}}],
+    [{"$project": {"x": "$ns", "operationType": 1}}],
+    [{"$redact": "$$KEEP"}],
+]
+
+
+def combined(trivial: Document) -> list[Document]:
+    """A trivial condition combined with another one."""
+    found = [trivial, {**trivial, "ns.x": 5}]
+    for other in ({"operationType": "zz"}, {"operationType": "insert"}):
+        for name in ("$and", "$or", "$nor"):
+            found += [{name: [trivial, other]}, {name: [other, trivial]}, {name: [trivial]}]
+        found += [
+            {"$or": [{"$and": [trivial, other]}, other]},
+            {"$nor": [{"$and": [trivial, other]}]},
+            {"$nor": [{"$or": [trivial, other]}]},
+            {"$and": [{"$nor": [trivial]}, other]},
+            {"$and": [{"$nor": [trivial, other]}, other]},
+            {"$or": [{"$nor": [trivial, other]}, other]},
+            {"$and": [{"$or": [trivial, other]}, {"ns.db": "zz"}]},
+        ]
+    return found
+
+
 SESSIONS: Final[list[Document]] = [
     {"txnNumber": {"$exists": False}},
     {"lsid": None},
     {"txnNumber": {"$ne": 7}},
     {"txnNumber": {"$not": {"$gt": 9}}},
+    {"txnNumber": {"$not": {"$all": []}}},
+    {"fullDocument.tags": {"$not": {"$all": []}}},
     {"$nor": [{"lsid": {"$exists": True}}, {"fullDocument.a": 5}]},
     {"$expr": {"$lte": ["$txnNumber", None]}},
     {"$or": [{"txnNumber": None}, {"operationType": "delete"}]},
@@ -225,6 +261,13 @@ def test_which_conditions_are_tested_before_redact(
     spec = {"fullDocumentBeforeChange": "required", "showExpandedEvents": expanded}
     filters = [{"$match": {path: condition}} for condition in CONDITIONS]
     compare(twins, began, spec, [[pruned, one] for one in filters] + [[one] for one in filters])
+
+
+@pytest.mark.parametrize("before", BEFORE_TRIVIAL, ids=str)
+def test_conditions_that_decide_nothing(twins: Twins, began: Recalled, before: list[Document]) -> None:
+    filters = some((one for trivial in _TRIVIAL for one in combined(trivial)), 60)
+    spec = {"fullDocumentBeforeChange": "required"}
+    compare(twins, began, spec, [[*before, {"$match": condition}] for condition in filters])
 
 
 def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:

@@ -95,6 +95,10 @@ class ExpressionScope:
         """Note that the expression being parsed can differ from one evaluation to the next."""
         self._progress.dependencies += 1
 
+    def note_failure(self, code: int, message: str) -> None:
+        """Note an error that constants show; errors of the form of other parts come before it."""
+        self._progress.failure = self._progress.failure or ConstantError(code, message)
+
     def parse_all(self, spec: Any) -> Expression:
         """Parse a whole expression; errors of its constants are raised after those of its form."""
         expression = self.parse(spec)
@@ -146,7 +150,7 @@ class ExpressionScope:
         try:
             return Constant(expression({}))
         except CommandError as error:
-            self._progress.failure = ConstantError(error.code, error.message)
+            self.note_failure(error.code, error.message)
             return expression
 
     def _parse_path(self, path: str) -> Expression:

@@ -185,6 +185,8 @@ class _Rewriter:
             return self._none([{path: {_NEGATED[operator]: value}}], allow_inexact=False)
         if operator == "$exists" and not value:
             return self._none([{path: {"$exists": True}}], allow_inexact=False)
+        if operator == "$all" and value == []:
+            return None  # nothing passes it, and it is not rewritten
         if operator == "$all" and isinstance(value, list) and not any(map(is_operator_document, value)):
             equal = [self.filter({path: item}, allow_inexact=allow_inexact) for item in value]
             return self._all(equal, allow_inexact=allow_inexact)

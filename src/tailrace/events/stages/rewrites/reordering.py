@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from bson import Regex
 
+from tailrace.events.stages.rewrites.simplify import allows_all, simplified
 from tailrace.query.match.scope import is_operator_document
 
 UserStage: TypeAlias = tuple[str, Any]
@@ -26,7 +27,7 @@ _SAFE_OPERATORS: Final = frozenset({
     "$mod", "$type", "$regex", "$options", "$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear",
 })  # fmt: skip
 _PASSES: Final = 2
-"""A server goes over a pipeline twice: filters that the first pass merges or copies move once more."""
+"""A server goes over a pipeline twice, and simplifies filters between: what is left then moves once more."""
 
 
 def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> list[UserStage]:
@@ -38,9 +39,20 @@ def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> li
     [('$match', {'b': 2}), ('$set', {'a': 1}), ('$match', {'a': 1})]
     """
     order = [(name, _with_comparisons(spec) if name == "$match" else spec) for name, spec in stages]
-    for _ in range(_PASSES):
+    for number in range(_PASSES):
+        if number:
+            order = _simplified(order)
         order = _reordered_once(order, copies_filters=copies_filters)
     return order
+
+
+def _simplified(stages: Sequence[UserStage]) -> list[UserStage]:
+    """The stages with simpler filters, except after `$redact`: their copies would come too late to move."""
+    before = [None, *(name for name, _ in stages)]
+    return [
+        (name, simplified(spec) if name == "$match" and previous != "$redact" else spec)
+        for previous, (name, spec) in zip(before, stages, strict=False)
+    ]
 
 
 def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> list[UserStage]:
@@ -152,6 +164,8 @@ def _split(condition: Filter, changes: _Changes) -> tuple[dict[str, Any] | None,
     for part in _conjuncts(condition):
         can_move = _can_move(part) and not any(map(changes.touches, _paths(part)))
         (free if can_move else bound).append(part)
+    if not bound:
+        return _renamed(condition, changes.renames), None
     renamed = [_renamed(part, changes.renames) for part in free] if changes.renames else free
     return _conjunction(renamed) if renamed else None, _conjunction(bound) if bound else None
 
@@ -206,7 +220,8 @@ def _paths(condition: Filter) -> Iterator[str]:
             yield from read_paths(value)
         elif name == "$jsonSchema":
             is_simple = value.keys() <= _SIMPLE_SCHEMA
-            yield from (*value.get("properties", ()), *value.get("required", ())) if is_simple else _WHOLE
+            checked = [path for path, one in value.get("properties", {}).items() if not allows_all(one)]
+            yield from (*checked, *value.get("required", ())) if is_simple else _WHOLE
         elif not name.startswith("$"):
             yield name
 

@@ -268,9 +268,7 @@ def is_all(which: Any) -> bool:
 def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
     """The indexes that dropIndexes names by a name, names, a key or `*`; raises if one does not exist."""
     if is_all(which):
-        found = [index for index in collection.indexes if not index.is_id]
-        # In the order in which they were created or last changed.
-        return sorted(found, key=lambda index: max(index.ident, index.changed))
+        return collection.secondary_indexes
     if is_string(which):
         return [_by_name(collection, which)]
     if isinstance(which, list):
