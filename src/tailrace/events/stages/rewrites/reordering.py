@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from bson import Regex
 
-from tailrace.events.stages.rewrites.simplify import allows_all, simplified
+from tailrace.events.stages.rewrites.simplify import simplified
 from tailrace.query.match.scope import is_operator_document
 
 UserStage: TypeAlias = tuple[str, Any]
@@ -220,8 +220,7 @@ def _paths(condition: Filter) -> Iterator[str]:
             yield from read_paths(value)
         elif name == "$jsonSchema":
             is_simple = value.keys() <= _SIMPLE_SCHEMA
-            checked = [path for path, one in value.get("properties", {}).items() if not allows_all(one)]
-            yield from (*checked, *value.get("required", ())) if is_simple else _WHOLE
+            yield from (*value.get("properties", ()), *value.get("required", ())) if is_simple else _WHOLE
         elif not name.startswith("$"):
             yield name
 

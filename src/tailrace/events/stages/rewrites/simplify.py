@@ -44,7 +44,7 @@ def _part(name: str, value: Any) -> dict[str, Any]:
         return (
             {_NEVER: 1} if passes_nothing else {name: [simplified(part) or _always(part) for part in value]}
         )
-    if name in ("$alwaysTrue", "$comment") or (name == "$jsonSchema" and allows_all(value)):
+    if name in ("$alwaysTrue", "$comment") or (name == "$jsonSchema" and _allows_all(value)):
         return {}
     if not name.startswith("$") and is_operator_document(value) and value.get("$all") == []:
         return {_NEVER: 1}
@@ -53,12 +53,11 @@ def _part(name: str, value: Any) -> dict[str, Any]:
 
 def _always(condition: Filter) -> Filter:
     """What a server makes of a condition that everything passes: only an empty conjunction can still move."""
-    return {"$alwaysTrue": 1} if "$or" in condition else condition
+    return {"$alwaysTrue": 1} if "$or" in condition or "$alwaysTrue" in condition else {}
 
 
-def allows_all(schema: Mapping[str, Any]) -> bool:
-    """Whether a JSON schema has no condition."""
+def _allows_all(schema: Mapping[str, Any]) -> bool:
     return all(
-        name in _WITHOUT_EFFECT or (name == "properties" and all(map(allows_all, value.values())))
+        name in _WITHOUT_EFFECT or (name == "properties" and all(map(_allows_all, value.values())))
         for name, value in schema.items()
     )
