@@ -189,6 +189,22 @@ BEFORE_TRIVIAL: Final[list[list[Document]]] = [
 ]
 
 
+_PROPERTIES: Final[list[Document]] = [
+    {"bsonType": "int"}, {"type": "number"}, {"enum": ["zz"]}, {"minLength": 50}, {"pattern": "zz"},
+    {"not": {}}, {"not": {"bsonType": "string"}}, {"anyOf": [{"bsonType": "int"}]}, {"minimum": 5},
+    {"properties": {"q": {"bsonType": "int"}}}, {"required": ["q"]}, {"description": "x"},
+]  # fmt: skip
+SCHEMAS: Final[list[Document]] = [
+    *({"properties": {path: one}} for one in _PROPERTIES for path in ("operationType", "clusterTime")),
+    {"not": {"required": ["ns"]}}, {"not": {"required": ["zz"]}}, {"anyOf": [{"required": ["zz"]}]},
+    {"allOf": [{"required": ["zz"]}]}, {"oneOf": [{"required": ["zz"]}]}, {"bsonType": "int"},
+    {"anyOf": [{"required": ["zz"]}, {"properties": {"ns": {"bsonType": "int"}}}]}, {"bsonType": "object"},
+    {"type": "object", "required": ["zz"]}, {"required": ["zz"], "not": {"required": ["ns"]}},
+    {"required": ["fullDocument", "zz"]}, {"required": ["fullDocumentBeforeChange"]},
+    {"additionalProperties": False}, {"patternProperties": {"^op": {"bsonType": "int"}}},
+]  # fmt: skip
+
+
 def combined(trivial: Document) -> list[Document]:
     """A trivial condition combined with another one."""
     found = [trivial, {**trivial, "ns.x": 5}]
@@ -268,6 +284,16 @@ def test_conditions_that_decide_nothing(twins: Twins, began: Recalled, before: l
     filters = some((one for trivial in _TRIVIAL for one in combined(trivial)), 60)
     spec = {"fullDocumentBeforeChange": "required"}
     compare(twins, began, spec, [[*before, {"$match": condition}] for condition in filters])
+
+
+@pytest.mark.parametrize("image", ["fullDocument", "fullDocumentBeforeChange"])
+def test_which_parts_of_schemas_move(twins: Twins, began: Recalled, image: str) -> None:
+    pipelines: list[list[Document]] = []
+    for schema in ({"$jsonSchema": found} for found in SCHEMAS):
+        other = {"operationType": "zz"}
+        conditions = (schema, {"$nor": [schema]}, {**schema, **other}, {"$or": [schema, other]})
+        pipelines += [[{"$set": {"x": 1}}, {"$match": schema}], *([{"$match": one}] for one in conditions)]
+    compare(twins, began, {image: "required"}, some(pipelines, 60))
 
 
 def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:

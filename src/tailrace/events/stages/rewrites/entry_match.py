@@ -141,6 +141,9 @@ class _Rewriter:
             return [self._expression(value, allow_inexact=allow_inexact)]
         if name == "$comment":
             return []
+        if name == "$jsonSchema" and self._can_be_tested("clusterTime"):
+            is_of_time = value.keys() == {"properties"} and value["properties"].keys() == {"clusterTime"}
+            return [self._compiled({name: value}) if is_of_time else None]
         if name.startswith("$"):
             return [None]
         if not is_operator_document(value):

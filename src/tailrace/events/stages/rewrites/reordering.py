@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from bson import Regex
 
+from tailrace.events.stages.rewrites import schema
 from tailrace.events.stages.rewrites.simplify import simplified
 from tailrace.query.match.scope import is_operator_document
 
@@ -20,8 +21,6 @@ Filter: TypeAlias = Mapping[str, Any]
 _STAY: Final = frozenset({"$elemMatch", "$size"})
 _WHOLE_EVENT: Final = ""
 """A path that every other one is within."""
-_WHOLE: Final = (_WHOLE_EVENT,)
-_SIMPLE_SCHEMA: Final = frozenset({"properties", "required", "bsonType", "title", "description"})
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte"})
 _SAFE_OPERATORS: Final = frozenset({
     "$mod", "$type", "$regex", "$options", "$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear",
@@ -38,7 +37,10 @@ def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> li
     >>> reordered([("$set", {"a": 1}), ("$match", {"a": 1, "b": 2})])
     [('$match', {'b': 2}), ('$set', {'a': 1}), ('$match', {'a': 1})]
     """
-    order = [(name, _with_comparisons(spec) if name == "$match" else spec) for name, spec in stages]
+    order = [
+        (name, _with_comparisons(schema.without_schemas(spec)) if name == "$match" else spec)
+        for name, spec in stages
+    ]
     for number in range(_PASSES):
         if number:
             order = _simplified(order)
@@ -196,6 +198,8 @@ def _can_move(condition: Filter) -> bool:
         elif name.startswith("$"):
             if name not in ("$expr", "$comment", "$sampleRate", "$jsonSchema"):
                 return False
+            if name == "$jsonSchema" and not schema.moves(value):
+                return False
         elif is_operator_document(value) and _stays(value):
             return False
     return True
@@ -219,8 +223,7 @@ def _paths(condition: Filter) -> Iterator[str]:
         elif name == "$expr":
             yield from read_paths(value)
         elif name == "$jsonSchema":
-            is_simple = value.keys() <= _SIMPLE_SCHEMA
-            yield from (*value.get("properties", ()), *value.get("required", ())) if is_simple else _WHOLE
+            yield from value.get("properties", ())
         elif not name.startswith("$"):
             yield name
 

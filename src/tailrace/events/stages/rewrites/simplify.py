@@ -3,14 +3,13 @@
 A filter that nothing passes no longer reads any field, and it never moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from tailrace.query.match.scope import is_operator_document
 
 Filter: TypeAlias = Mapping[str, Any]
 _NEVER: Final = "$alwaysFalse"
-_WITHOUT_EFFECT: Final = frozenset({"title", "description"})
 
 
 def simplified(condition: Filter) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def _part(name: str, value: Any) -> dict[str, Any]:
         return (
             {_NEVER: 1} if passes_nothing else {name: [simplified(part) or _always(part) for part in value]}
         )
-    if name in ("$alwaysTrue", "$comment") or (name == "$jsonSchema" and _allows_all(value)):
+    if name in ("$alwaysTrue", "$comment") or (name == "$jsonSchema" and not any(_properties(value))):
         return {}
     if not name.startswith("$") and is_operator_document(value) and value.get("$all") == []:
         return {_NEVER: 1}
@@ -56,8 +55,6 @@ def _always(condition: Filter) -> Filter:
     return {"$alwaysTrue": 1} if "$or" in condition or "$alwaysTrue" in condition else {}
 
 
-def _allows_all(schema: Mapping[str, Any]) -> bool:
-    return all(
-        name in _WITHOUT_EFFECT or (name == "properties" and all(map(_allows_all, value.values())))
-        for name, value in schema.items()
-    )
+def _properties(schema: Mapping[str, Any]) -> Iterable[Any]:
+    """The conditions on properties, if the schema has nothing else."""
+    return schema["properties"].values() if schema.keys() == {"properties"} else (schema,)

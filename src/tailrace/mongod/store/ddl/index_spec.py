@@ -89,6 +89,16 @@ def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, A
     return completed_spec(spec)
 
 
+def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification for a copy of an index; flags that collMod has appended stand where new ones do.
+
+    >>> copied_spec({"v": 2, "key": {"a": 1}, "name": "a", "sparse": True, "hidden": True})
+    {'v': 2, 'hidden': True, 'key': {'a': 1}, 'name': 'a', 'sparse': True}
+    """
+    first = [field for field in ("v", *_FIRST_IF_TRUE, "key", "name") if field in spec]
+    return {field: spec[field] for field in first} | dict(spec)
+
+
 def index_collation(collection: Collection, given: Mapping[str, Any]) -> Collation | None:
     """The collation that a specification has, by default that of the collection; None compares bytes."""
     found = given.get("collation", collection.options.get("collation"))

@@ -37,11 +37,11 @@ def bucket_spec(collection: Collection, given: Mapping[str, Any]) -> dict[str, A
         raise _unsupported("TTL indexes are not supported on time-series collections")
     if kind == "text":
         raise _unsupported("Text indexes are not supported on time-series collections")
-    if "sparse" in given and measured:
-        raise _unsupported("Sparse indexes are not supported on time-series measurements")
     key: dict[str, Any] = {}
     for path, direction in given["key"].items():
         key |= _bucket_fields(options, path, direction)
+    if "sparse" in given and measured:
+        raise _unsupported("Sparse indexes are not supported on time-series measurements")
     spec = {**given, "key": key}
     if _PARTIAL in given:
         if "collation" in given:
