@@ -234,6 +234,8 @@ SESSIONS: Final[list[Document]] = [
     {"$expr": {"$lte": ["$txnNumber", None]}},
     {"$or": [{"txnNumber": None}, {"operationType": "delete"}]},
     {"$or": [{"txnNumber": None}, {"unknown": 2}]},
+    *({"$jsonSchema": {"properties": {name: {"bsonType": "int"}}}} for name in ("lsid", "txnNumber")),
+    {"$nor": [{"$jsonSchema": {"properties": {"txnNumber": {"bsonType": "long"}}}}]},
 ]
 
 
@@ -294,6 +296,18 @@ def test_which_parts_of_schemas_move(twins: Twins, began: Recalled, image: str) 
         conditions = (schema, {"$nor": [schema]}, {**schema, **other}, {"$or": [schema, other]})
         pipelines += [[{"$set": {"x": 1}}, {"$match": schema}], *([{"$match": one}] for one in conditions)]
     compare(twins, began, {image: "required"}, some(pipelines, 60))
+
+
+def test_filters_on_parents_of_copied_fields(twins: Twins, began: Recalled) -> None:
+    copies: list[Document] = [
+        {"$set": {"x.y": "$ns"}}, {"$set": {"x": {"y": "$ns"}}}, {"$project": {"x.y": "$ns"}},
+        {"$set": {"x.y": "$ns.db"}}, {"$set": {"x.y": "$ns", "x.z": 1}},
+    ]  # fmt: skip
+    filters: list[Document] = [
+        {"x": {"$exists": True}}, {"x": None}, {"x.y": {"$exists": True}}, {"x.y.db": "test"},
+        {"$expr": {"$eq": [{"$type": "$x"}, "object"]}}, {"$or": [{"x": {"$type": "object"}}, {"ns": 1}]},
+    ]  # fmt: skip
+    compare(twins, began, {}, [[copy, {"$match": one}] for copy in copies for one in filters])
 
 
 def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:

@@ -141,9 +141,8 @@ class _Rewriter:
             return [self._expression(value, allow_inexact=allow_inexact)]
         if name == "$comment":
             return []
-        if name == "$jsonSchema" and self._can_be_tested("clusterTime"):
-            is_of_time = value.keys() == {"properties"} and value["properties"].keys() == {"clusterTime"}
-            return [self._compiled({name: value}) if is_of_time else None]
+        if name == "$jsonSchema":
+            return [self._schema(value)]
         if name.startswith("$"):
             return [None]
         if not is_operator_document(value):
@@ -154,6 +153,12 @@ class _Rewriter:
             for operator in value
             if operator != "$options"
         ]
+
+    def _schema(self, schema: Mapping[str, Any]) -> Test | None:
+        """A condition on properties that entries have as they are."""
+        paths = schema.get("properties", {}) if schema.keys() == {"properties"} else {}
+        is_known = bool(paths) and all(path in _OF_COMMIT and self._can_be_tested(path) for path in paths)
+        return self._compiled({"$jsonSchema": schema}) if is_known else None
 
     def _all(self, tests: Sequence[Test | None], *, allow_inexact: bool) -> Test | None:
         if len(tests) == 1:

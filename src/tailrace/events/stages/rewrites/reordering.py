@@ -29,10 +29,13 @@ _PASSES: Final = 2
 """A server goes over a pipeline twice, and simplifies filters between: what is left then moves once more."""
 
 
-def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> list[UserStage]:
+def reordered(
+    stages: Sequence[UserStage], *, copies_filters: bool = True, sees_parents: bool = True
+) -> list[UserStage]:
     """The stages in the order in which a server runs them.
 
-    With ``copies_filters``, the safe part of a filter after `$redact` is tested before it, too.
+    With ``copies_filters``, the safe part of a filter after `$redact` is tested before it, too. With
+    ``sees_parents``, a filter on `x` does not move before a stage that copies a field to `x.y`.
 
     >>> reordered([("$set", {"a": 1}), ("$match", {"a": 1, "b": 2})])
     [('$match', {'b': 2}), ('$set', {'a': 1}), ('$match', {'a': 1})]
@@ -44,7 +47,7 @@ def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> li
     for number in range(_PASSES):
         if number:
             order = _simplified(order)
-        order = _reordered_once(order, copies_filters=copies_filters)
+        order = _reordered_once(order, copies_filters=copies_filters, sees_parents=sees_parents)
     return order
 
 
@@ -57,7 +60,9 @@ def _simplified(stages: Sequence[UserStage]) -> list[UserStage]:
     ]
 
 
-def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> list[UserStage]:
+def _reordered_once(
+    stages: Sequence[UserStage], *, copies_filters: bool, sees_parents: bool
+) -> list[UserStage]:
     order = list(stages)
     place = 0
     while place + 1 < len(order):
@@ -75,7 +80,7 @@ def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> lis
                 place += 1
             place += 1
             continue
-        changes = _changes_of(name, spec)
+        changes = _changes_of(name, spec, sees_parents=sees_parents)
         free, bound = (None, condition) if changes is None else _split(condition, changes)
         if free is None:
             place += 1
@@ -101,7 +106,7 @@ class _Changes:
     """Fields that it copies, by their new names."""
 
 
-def _changes_of(name: str, spec: Any) -> _Changes | None:
+def _changes_of(name: str, spec: Any, *, sees_parents: bool) -> _Changes | None:
     """None for a stage that no filter can pass."""
     if name == "$unset":
         removed = [spec] if isinstance(spec, str) else list(spec)
@@ -120,7 +125,7 @@ def _changes_of(name: str, spec: Any) -> _Changes | None:
         return _Changes(
             lambda read: (
                 any(_overlap(read, path) for path in computed)
-                or any(_is_within(path, read) and path != read for path in renames)
+                or (sees_parents and any(_is_within(path, read) and path != read for path in renames))
             ),
             renames,
         )
