@@ -37,6 +37,10 @@ _COMPUTED_LATE: Final = frozenset({
     "$firstN", "$lastN", "$minN", "$maxN",
 })  # fmt: skip
 """Operators that a server computes for each document, also on constants."""
+_OPERANDS_UNTOUCHED: Final = frozenset({
+    "$getField", "$setField", "$unsetField", "$maxN", "$minN", "$firstN", "$lastN", "$toHashedIndexKey",
+})  # fmt: skip
+"""Operators whose operands a server does not compute early, so that errors of constants in them come late"""
 
 
 class ConstantError(CommandError):
@@ -144,7 +148,10 @@ class ExpressionScope:
         before = self._progress.dependencies
         if name in _COMPUTED_LATE:
             self.note_dependency()
+        failure = self._progress.failure
         expression = parser(name, argument, self)
+        if name in _OPERANDS_UNTOUCHED:
+            self._progress.failure = failure
         if self._progress.dependencies != before or self._progress.failure is not None:
             return expression
         try:

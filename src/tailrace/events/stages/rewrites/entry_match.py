@@ -18,7 +18,7 @@ its entry, with the same result.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from bson import Regex
+from bson import Int64, Regex
 
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
@@ -107,7 +107,7 @@ class EntryMatch:
             if extras.lsid is not None:
                 document["lsid"] = decode(extras.lsid)
             if extras.txn_number is not None:
-                document["txnNumber"] = extras.txn_number
+                document["txnNumber"] = Int64(extras.txn_number)
         return all(test is None or test(document) for test in tests)
 
 
