@@ -124,6 +124,11 @@ COLL_MOD_INDEX: Final[list[Any]] = [
       for field in ("expireAfterSeconds", "hidden", "unique", "prepareUnique", "keyPattern")
       for value in WRONG),
     *({"collMod": "c", "index": {"name": value, "hidden": True}} for value in WRONG),
+    {"createIndexes": "unique", "indexes": [{"key": {"a": 1}, "name": "u", "unique": True}]},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": True}},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": False}},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": True, "hidden": True}},
+    {"listIndexes": "unique"},
 ]  # fmt: skip
 
 VIEWS: Final[list[Any]] = [
