@@ -111,6 +111,7 @@ class ErrorCode(IntEnum):
     ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
     InvalidIndexSpecificationOption = 197
+    CannotBuildIndexKeys = 201
     ClusterTimeFailsRateLimiter = 205
     NoSuchSession = 206
     InvalidUUID = 207

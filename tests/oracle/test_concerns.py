@@ -37,6 +37,7 @@ COMMANDS: list[Document] = [
     {"find": "oplog.rs", "limit": 1, "$db": "local"},
     {"aggregate": "a", "pipeline": [], "cursor": {}},
     {"aggregate": "a", "pipeline": [{"$merge": "merged"}], "cursor": {}},
+    {"aggregate": "a", "pipeline": [{"$out": "merged"}], "cursor": {}},
     {"aggregate": "a", "pipeline": [{"$changeStream": {}}], "cursor": {}},
     {"aggregate": "a", "pipeline": [{"$indexStats": {}}], "cursor": {}},
     {"aggregate": "a", "pipeline": [{"$planCacheStats": {}}], "cursor": {}},

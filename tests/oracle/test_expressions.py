@@ -1,9 +1,11 @@
 """Expressions beside the real server: every operator, with values of every type."""
 
 import random
+from typing import Any, Final
 
 import pytest
 
+from tests.oracle.comparison import Document
 from tests.oracle.queries import expression_cases as cases
 from tests.oracle.queries.compared import evaluation, require_equal
 from tests.oracle.seeds import SEEDS, some
@@ -34,3 +36,38 @@ def test_texts_and_conversions(twins: Twins, seed: int) -> None:
 
 def test_arrays_documents_and_variables(twins: Twins) -> None:
     require_equal(twins, (evaluation(spec, cases.NAMED) for spec in cases.with_arrays()))
+
+
+_FAULT: Final[Document] = {"$add": [1, "x"]}
+FAULTS: Final[list[Any]] = [
+    *({name: {"field": "a", "input": _FAULT}} for name in ("$getField", "$unsetField")),
+    {"$setField": {"field": "a", "input": _FAULT, "value": 1}},
+    {"$setField": {"field": "a", "input": "$b", "value": _FAULT}},
+    *({name: {"n": 1, "input": _FAULT}} for name in ("$maxN", "$minN", "$firstN", "$lastN")),
+    {"$firstN": {"n": _FAULT, "input": "$a"}},
+    {"$let": {"vars": {"v": _FAULT}, "in": 1}}, {"$let": {"vars": {"v": 1}, "in": _FAULT}},
+    {"$map": {"input": ["$a"], "in": _FAULT}}, {"$filter": {"input": "$a", "cond": _FAULT}},
+    {"$reduce": {"input": "$a", "initialValue": _FAULT, "in": 1}}, {"$cond": ["$a", _FAULT, 1]},
+    {"$switch": {"branches": [{"case": "$a", "then": _FAULT}], "default": 1}}, {"$ifNull": ["$a", _FAULT]},
+    {"$switch": {"branches": [{"case": False, "then": 1}]}}, {"$zip": {"inputs": ["$a", _FAULT]}},
+    {"$sortArray": {"input": _FAULT, "sortBy": 1}}, {"$convert": {"input": _FAULT, "to": "int"}},
+    {"$dateToString": {"date": _FAULT}}, {"$regexMatch": {"input": _FAULT, "regex": "x"}},
+    {"$trim": {"input": _FAULT}}, {"a": _FAULT}, ["$a", _FAULT], {"$and": ["$a", _FAULT]},
+    {"$mergeObjects": ["$a", _FAULT]}, {"$in": ["$a", [_FAULT]]}, {"$literal": _FAULT},
+]  # fmt: skip
+"""Constants that cannot be computed, as operands of operators that do or do not compute them early."""
+
+
+def test_constants_without_documents(twins: Twins) -> None:
+    twins.run({"create": "empty"})
+    later = {"$replaceWith": {"a.b": 1}}  # its form is checked before constants are computed
+    stages = [
+        found
+        for fault in FAULTS
+        for found in (
+            [{"$match": {"$expr": fault}}],
+            [{"$project": {"x": fault}}],
+            [{"$set": {"x": fault}}, later],
+        )
+    ]
+    require_equal(twins, ({"aggregate": "empty", "pipeline": found, "cursor": {}} for found in stages))

@@ -27,6 +27,7 @@ OTHERS: list[Document] = [
     {"find": "c", "filter": {"$or": 1}},
     {"find": "c", "filter": {}, "projection": {"a": 1, "b": 0}},
     {"aggregate": "c", "pipeline": [{"$foo": 1}], "cursor": {}},
+    {"aggregate": "c", "pipeline": [{"$changeStream": {}}, {"$foo": 1}], "cursor": {}},
     {"aggregate": "c", "pipeline": [{"$match": 1}], "cursor": {}},
     {"aggregate": "c", "pipeline": [], "x": 1},
     {"insert": "c", "documents": [{"_id": 1}]},

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from bson import Regex
 
+from tailrace.bson.values import Symbol
 from tests.oracle.queries import filter_cases, find_cases
 from tests.oracle.queries.compared import require_equal
 from tests.oracle.seeds import SEEDS
@@ -46,3 +48,30 @@ def test_finds(filled: Twins) -> None:
 
 def test_distincts_and_counts(filled: Twins) -> None:
     require_equal(filled, find_cases.distincts_and_counts())
+
+
+SYMBOLS: Final[list[Any]] = [{"x": Symbol("t")}, [Symbol("t")], [{"x": Symbol("t")}], [[Symbol("t")]], 5]
+
+
+@pytest.mark.parametrize("value", SYMBOLS, ids=str)
+@pytest.mark.parametrize("collation", [None, {"locale": "en", "strength": 2}], ids=str)
+def test_sorting_symbols_inside_of_values(twins: Twins, value: Any, collation: Any) -> None:
+    twins.run({"drop": "symbols"})
+    twins.same({"insert": "symbols", "documents": [{"_id": 1, "v": value}, {"_id": 2, "v": 7}]})
+    for direction in (1, -1):
+        twins.same({"find": "symbols", "sort": {"v": direction}, "collation": collation})
+
+
+FOUND: Final[list[Any]] = [
+    {"$x": 1}, [{"$x": 1}], [1, {"$x": 1}], [1, {"$ref": "a"}], [1, {"$ref": "a", "$id": 1}],
+    [1, {"$x": 1}, Regex("a")], [{"a": 1, "$x": 1}, 2], [[{"$x": 1}], 3],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", FOUND, ids=str)
+def test_joins_on_documents_that_look_like_operators(twins: Twins, value: Any) -> None:
+    twins.run({"drop": "joined"})
+    twins.same({"insert": "joined", "documents": [{"_id": 1, "v": value, "w": [{"v": value}, {"v": 2}]}]})
+    for path in ("v", "w.v"):
+        join = {"from": "joined", "localField": path, "foreignField": "v", "as": "found"}
+        twins.same({"aggregate": "joined", "pipeline": [{"$lookup": join}], "cursor": {}})

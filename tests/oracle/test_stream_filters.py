@@ -3,6 +3,7 @@
 The streams require images that do not exist. Whether they fail shows whether the filter came first.
 """
 
+from collections.abc import Iterator
 from typing import Final
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import pytest
 from bson import Binary, Int64, Regex
 
 from tests.oracle.comparison import Document
+from tests.oracle.seeds import some
 from tests.oracle.twins import Recalled, Twins, end_cursors
 
 PIPELINES: Final[list[list[Document]]] = [
@@ -173,20 +175,75 @@ BEFORE: Final[list[list[Document]]] = [
     [{"$redact": "$$KEEP"}],
     [{"$project": {"ns": 0}}],
 ]
+_TRIVIAL: Final[list[Document]] = [
+    {"$alwaysTrue": 1}, {"$alwaysFalse": 1}, {"operationType": {"$in": []}}, {"operationType": {"$nin": []}},
+    {"$expr": False}, {"$expr": True}, {}, {"$nor": [{}]}, {"$comment": "x"}, {"$jsonSchema": {}},
+    {"$jsonSchema": {"properties": {"x": {}}}}, {"a": {"$all": []}},
+]  # fmt: skip
+"""Conditions that everything or nothing passes."""
+BEFORE_TRIVIAL: Final[list[list[Document]]] = [
+    [],
+    [{"$match": {"ns.x": {"$exists": False}}}],
+    [{"$set": {"x": 1}}],
+    [{"$project": {"x": "$ns", "operationType": 1}}],
+    [{"$redact": "$$KEEP"}],
+]
+
+
+_PROPERTIES: Final[list[Document]] = [
+    {"bsonType": "int"}, {"type": "number"}, {"enum": ["zz"]}, {"minLength": 50}, {"pattern": "zz"},
+    {"not": {}}, {"not": {"bsonType": "string"}}, {"anyOf": [{"bsonType": "int"}]}, {"minimum": 5},
+    {"properties": {"q": {"bsonType": "int"}}}, {"required": ["q"]}, {"description": "x"},
+]  # fmt: skip
+SCHEMAS: Final[list[Document]] = [
+    *({"properties": {path: one}} for one in _PROPERTIES for path in ("operationType", "clusterTime")),
+    {"not": {"required": ["ns"]}}, {"not": {"required": ["zz"]}}, {"anyOf": [{"required": ["zz"]}]},
+    {"allOf": [{"required": ["zz"]}]}, {"oneOf": [{"required": ["zz"]}]}, {"bsonType": "int"},
+    {"anyOf": [{"required": ["zz"]}, {"properties": {"ns": {"bsonType": "int"}}}]}, {"bsonType": "object"},
+    {"type": "object", "required": ["zz"]}, {"required": ["zz"], "not": {"required": ["ns"]}},
+    {"required": ["fullDocument", "zz"]}, {"required": ["fullDocumentBeforeChange"]},
+    {"additionalProperties": False}, {"patternProperties": {"^op": {"bsonType": "int"}}},
+]  # fmt: skip
+
+
+def combined(trivial: Document) -> list[Document]:
+    """A trivial condition combined with another one."""
+    found = [trivial, {**trivial, "ns.x": 5}]
+    for other in ({"operationType": "zz"}, {"operationType": "insert"}):
+        for name in ("$and", "$or", "$nor"):
+            found += [{name: [trivial, other]}, {name: [other, trivial]}, {name: [trivial]}]
+        found += [
+            {"$or": [{"$and": [trivial, other]}, other]},
+            {"$nor": [{"$and": [trivial, other]}]},
+            {"$nor": [{"$or": [trivial, other]}]},
+            {"$and": [{"$nor": [trivial]}, other]},
+            {"$and": [{"$nor": [trivial, other]}, other]},
+            {"$or": [{"$nor": [trivial, other]}, other]},
+            {"$and": [{"$or": [trivial, other]}, {"ns.db": "zz"}]},
+        ]
+    return found
+
+
 SESSIONS: Final[list[Document]] = [
     {"txnNumber": {"$exists": False}},
     {"lsid": None},
     {"txnNumber": {"$ne": 7}},
     {"txnNumber": {"$not": {"$gt": 9}}},
+    {"txnNumber": {"$not": {"$all": []}}},
+    {"fullDocument.tags": {"$not": {"$all": []}}},
     {"$nor": [{"lsid": {"$exists": True}}, {"fullDocument.a": 5}]},
     {"$expr": {"$lte": ["$txnNumber", None]}},
     {"$or": [{"txnNumber": None}, {"operationType": "delete"}]},
     {"$or": [{"txnNumber": None}, {"unknown": 2}]},
+    *({"$jsonSchema": {"properties": {name: {"bsonType": "int"}}}} for name in ("lsid", "txnNumber")),
+    {"$nor": [{"$jsonSchema": {"properties": {"txnNumber": {"bsonType": "long"}}}}]},
 ]
 
 
 @pytest.fixture(scope="module")
-def began(twins: Twins) -> Recalled:
+def began(twins: Twins) -> Iterator[Recalled]:
+    # Positions of streams are compared: none may move by itself.
+    twins.same({"setParameter": 1, "writePeriodicNoops": False}, "admin")
     twins.run({"create": "d"})
     before = twins.operation_time("before the changes")
     session = {"lsid": {"id": Binary.from_uuid(uuid4())}}
@@ -194,7 +251,8 @@ def began(twins: Twins) -> Recalled:
         {"insert": "d", "documents": [{"_id": 1, "a": 1}, {"_id": 2}], **session, "txnNumber": Int64(7)}
     )
     twins.same({"update": "d", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1, "b": 1}}}]})
-    return before
+    yield before
+    twins.same({"setParameter": 1, "writePeriodicNoops": True}, "admin")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +283,35 @@ def test_which_conditions_are_tested_before_redact(
     spec = {"fullDocumentBeforeChange": "required", "showExpandedEvents": expanded}
     filters = [{"$match": {path: condition}} for condition in CONDITIONS]
     compare(twins, began, spec, [[pruned, one] for one in filters] + [[one] for one in filters])
+
+
+@pytest.mark.parametrize("before", BEFORE_TRIVIAL, ids=str)
+def test_conditions_that_decide_nothing(twins: Twins, began: Recalled, before: list[Document]) -> None:
+    filters = some((one for trivial in _TRIVIAL for one in combined(trivial)), 60)
+    spec = {"fullDocumentBeforeChange": "required"}
+    compare(twins, began, spec, [[*before, {"$match": condition}] for condition in filters])
+
+
+@pytest.mark.parametrize("image", ["fullDocument", "fullDocumentBeforeChange"])
+def test_which_parts_of_schemas_move(twins: Twins, began: Recalled, image: str) -> None:
+    pipelines: list[list[Document]] = []
+    for schema in ({"$jsonSchema": found} for found in SCHEMAS):
+        other = {"operationType": "zz"}
+        conditions = (schema, {"$nor": [schema]}, {**schema, **other}, {"$or": [schema, other]})
+        pipelines += [[{"$set": {"x": 1}}, {"$match": schema}], *([{"$match": one}] for one in conditions)]
+    compare(twins, began, {image: "required"}, some(pipelines, 60))
+
+
+def test_filters_on_parents_of_copied_fields(twins: Twins, began: Recalled) -> None:
+    copies: list[Document] = [
+        {"$set": {"x.y": "$ns"}}, {"$set": {"x": {"y": "$ns"}}}, {"$project": {"x.y": "$ns"}},
+        {"$set": {"x.y": "$ns.db"}}, {"$set": {"x.y": "$ns", "x.z": 1}},
+    ]  # fmt: skip
+    filters: list[Document] = [
+        {"x": {"$exists": True}}, {"x": None}, {"x.y": {"$exists": True}}, {"x.y.db": "test"},
+        {"$expr": {"$eq": [{"$type": "$x"}, "object"]}}, {"$or": [{"x": {"$type": "object"}}, {"ns": 1}]},
+    ]  # fmt: skip
+    compare(twins, began, {}, [[copy, {"$match": one}] for copy in copies for one in filters])
 
 
 def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> None:

@@ -32,7 +32,10 @@ LEFT_OUT: Final = ("drop_database", "merge", "out", "time_series", "write_series
 """What depends on the order of records or of collections, and buckets, whose ids a server makes up."""
 OF_ONE_SERVER: Final = ("_id", "clusterTime", "wallTime", "collectionUUID")
 """Fields whose values differ between servers, so that no condition may name them."""
-SHOWS_TIME: Final = ("$tsSecond", "$convert", "'$_id", "'collectionUUID': {'$bits", "'tmp")
+SHOWS_TIME: Final = (
+    "$tsSecond", "$convert", "'$_id", "'collectionUUID': {'$bits", "'tmp", "$split", "$replaceAll",
+    "$regexFind", "$toString", "'dropTarget'", "$bits",
+)  # fmt: skip
 """What shows a time, a token, a random UUID or a random name so that it cannot be masked."""
 
 

@@ -36,6 +36,16 @@ def test_a_post_image(twins: Twins) -> None:
     twins.same_events(spec, collection="images", count=1)
 
 
+@pytest.mark.parametrize("stored", [{"a": 1, "$set": 5}, {"$x": {"$y": 1}}, {"a": {"$ref": 1}}], ids=str)
+def test_a_replacement_that_changes_nothing_is_not_checked(twins: Twins, stored: Document) -> None:
+    twins.run({"drop": "same"})
+    twins.same({"insert": "same", "documents": [{"_id": 1, **stored}]})
+    for replacement in ({"_id": 1, **stored}, stored, {"_id": 1, **stored, "b": 1}):
+        if not next(iter(replacement)).startswith("$"):
+            twins.same({"update": "same", "updates": [{"q": {"_id": 1}, "u": replacement}]})
+            twins.same({"findAndModify": "same", "query": {"_id": 1}, "update": replacement})
+
+
 def test_whole_documents(twins: Twins) -> None:
     cases: list[tuple[Document | None, Any]] = [
         ({"a": 1}, {"a": 1}), ({}, {}), ({"a": 1}, {"a": 1, "b": {"$x": 1}}), ({"a": 1}, {"_id": "other"}),

@@ -103,6 +103,10 @@ class StreamRelease:
     ]
     """A leading `$match` is also tested on oplog entries, where a retryable write has `lsid` and `txnNumber`,
     although its event has neither."""
+    sees_parents_of_copies: Annotated[
+        bool, Known(((7, 0, 0),), "seen: 6.0.27 does not; taken for repaired in later releases")
+    ]
+    """A `$match` on `x` does not move before a stage that copies a field to `x.y`."""
     converts_binary: Annotated[bool, Known(((8, 0, 0),), "sheet; seen: 6.0.27 refuses it")]
     """`$convert` converts from and to binary data."""
     undefined_is_not_null: Annotated[bool, Known(((8, 0, 0),), "sheet; seen: null finds undefined in 6.0.27")]

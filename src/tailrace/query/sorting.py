@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key, type_name
-from tailrace.bson.values import Undefined, is_string
+from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
@@ -100,9 +100,16 @@ class Ordering:
         It is a plain tuple, which Python sorts much faster than the wrapper of `key`.
         """
         try:
-            return self._joined([_plain_value(document, path.components) for path in self.paths])
+            values = [_plain_value(document, path.components) for path in self.paths]
+            if self._string_key is not None:
+                for value in values:
+                    _check_collated(value)
+            return self._joined(values)
         except _HasArray:
-            keys = (self._joined(values) for values in _values_through_arrays(document, self.paths))
+            found = list(_values_through_arrays(document, self.paths))
+            if self._string_key is not None:
+                _check_collated(found)
+            keys = (self._joined(values) for values in found)
             return max(keys) if self.is_reversed else min(keys)
 
     def _joined(self, values: list[Any]) -> SortKey:
@@ -221,6 +228,15 @@ def _refused_expression(value: Mapping[str, Any]) -> CommandError:
     if not is_string(name) or name not in _META_SORTS:
         return CommandError(31138, f"Illegal $meta sort: {name!r}")
     return CommandError(40218, f"query requires {name} metadata, but it is not available")
+
+
+def _check_collated(value: Any) -> None:
+    """Refuse a symbol inside of a value: with a collation, it has no key there."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in inner:
+        if isinstance(part, Symbol):
+            raise CommandError(ErrorCode.CannotBuildIndexKeys, "Cannot index type Symbol with a collation.")
+        _check_collated(part)
 
 
 def _plain_value(document: Document, components: tuple[str, ...]) -> Any:

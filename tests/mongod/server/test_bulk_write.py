@@ -101,6 +101,20 @@ def test_results_come_in_batches(client: MongoClient[Document], database: Databa
     assert more["cursor"]["id"] == 0
 
 
+def test_results_in_a_transaction_come_in_batches(
+    client: MongoClient[Document], database: Database[Document]
+) -> None:
+    info = [{"ns": f"{database.name}.a"}]
+    ops = [{"insert": 0, "document": {"_id": n}} for n in range(3)]
+    command = {"bulkWrite": 1, "ops": ops, "nsInfo": info, "cursor": {"batchSize": 1}}
+    with client.start_session() as session, session.start_transaction():
+        cursor = client.admin.command(command, session=session)["cursor"]
+        more = {"getMore": cursor["id"], "collection": "$cmd.bulkWrite"}
+        found = client.admin.command(more, session=session)["cursor"]["nextBatch"]
+    assert [result["idx"] for result in [*cursor["firstBatch"], *found]] == [0, 1, 2]
+    assert database.a.count_documents({}) == 3
+
+
 def test_a_driver_sees_errors(client: MongoClient[Document], database: Database[Document]) -> None:
     a = f"{database.name}.a"
     with pytest.raises(ClientBulkWriteException) as failure:

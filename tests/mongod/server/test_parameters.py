@@ -85,6 +85,13 @@ def test_the_verbosity_of_the_log(own_server: RunningServer, own_client: MongoCl
     assert code_of(own_client, {"setParameter": 1, "logComponentVerbosity": {"speed": 1}}) == 2
 
 
+def test_the_number_of_inserts_in_one_entry(own_client: MongoClient[Document]) -> None:
+    own_client.admin.command({"setParameter": 1, "internalInsertMaxBatchSize": 2})
+    own_client.shop.c.insert_many([{"_id": number} for number in range(5)])
+    entries = own_client.local["oplog.rs"].find({"$or": [{"o.applyOps": {"$exists": True}}, {"op": "i"}]})
+    assert [len(entry["o"].get("applyOps", "1")) for entry in entries] == [2, 2, 1]
+
+
 def test_feature_flags_are_documents(client: MongoClient[Document]) -> None:
     flag = "featureFlagEndOfTransactionChangeEvent"
     assert client.admin.command({"getParameter": 1, flag: 1})[flag] == {"value": False}

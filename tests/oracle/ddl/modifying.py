@@ -2,7 +2,11 @@
 
 from typing import Any, Final
 
+from bson import Int64
+
+from tests.oracle.comparison import Document
 from tests.oracle.ddl.building import WRONG, filled, index, with_wrong
+from tests.oracle.seeds import some
 
 COLL_MOD: Final[list[Any]] = [
     {"collMod": "missing"},
@@ -120,6 +124,11 @@ COLL_MOD_INDEX: Final[list[Any]] = [
       for field in ("expireAfterSeconds", "hidden", "unique", "prepareUnique", "keyPattern")
       for value in WRONG),
     *({"collMod": "c", "index": {"name": value, "hidden": True}} for value in WRONG),
+    {"createIndexes": "unique", "indexes": [{"key": {"a": 1}, "name": "u", "unique": True}]},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": True}},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": False}},
+    {"collMod": "unique", "index": {"name": "u", "prepareUnique": True, "hidden": True}},
+    {"listIndexes": "unique"},
 ]  # fmt: skip
 
 VIEWS: Final[list[Any]] = [
@@ -196,4 +205,55 @@ VIEWS: Final[list[Any]] = [
     {"drop": "system.views"},
     {"listCollections": 1},
     {"dropDatabase": 1},
+]
+
+_COPIED: Final[list[tuple[Document, Document]]] = [
+    ({"a": 1}, {}),
+    *(({"a": 1}, {"expireAfterSeconds": seconds}) for seconds in (10**8, 1.5e8, Int64(10**8))),
+    ({"x": "text"}, {}),
+    ({"x": "text", "y": "text"}, {"weights": {"x": 3}, "default_language": "french"}),
+    ({"g": "2dsphere"}, {}),
+    ({"g": "2d"}, {"min": -5, "max": 5.5}),
+    ({"$**": 1}, {"wildcardProjection": {"a": 1}}),
+    ({"h": "hashed"}, {}),
+    ({"b": -1}, {"collation": {"locale": "fr"}}),
+    ({"p": 1}, {"partialFilterExpression": {"a": 1}}),
+    ({"s": 1}, {"sparse": True, "background": True, "unique": True}),
+    ({"f": 1}, {"storageEngine": {"wiredTiger": {}}}),
+]
+
+
+def _copies(number: int, key: Document, options: Document) -> list[Any]:
+    """Copies of a collection whose indexes collMod has changed: by `$out`, and to another database."""
+    name = f"c{number}"
+    hidden = {"hidden": bool(number % 2)}
+
+    def change(index: str, **option: Any) -> Document:
+        return {"collMod": name, "index": {"name": index, **option}}
+
+    indexes = [
+        {"key": key, "name": "i", **options, **hidden},
+        {"key": {"b": 1}, "name": "j"},
+        {"key": {"d": 1}, "name": "k", "sparse": False, "background": True, "unique": False},
+    ]
+    out = {"aggregate": "source", "pipeline": [{"$out": name}], "cursor": {}}
+    expiry = [change("i", expireAfterSeconds=77)] if "expireAfterSeconds" in options else []
+    return [
+        {"createIndexes": name, "indexes": indexes},
+        out,
+        change("j", prepareUnique=True),
+        change("i", hidden=False),
+        *expiry,
+        change("i", hidden=True),
+        out,
+        change("j", hidden=True),
+        ({"renameCollection": f"{{a}}.{name}", "to": f"{{b}}.{name}", "dropTarget": True}, "admin"),
+        ({"listIndexes": name, "cursor": {"batchSize": 100}}, "b"),
+        ({"dropIndexes": name, "index": "*"}, "b"),
+    ]
+
+
+COPIES: Final[list[Any]] = [
+    {"insert": "source", "documents": [{"_id": 1, "a": 1}]},
+    *(case for number, copied in enumerate(some(_COPIED, 4)) for case in _copies(number, *copied)),
 ]

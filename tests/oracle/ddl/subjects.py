@@ -6,7 +6,7 @@ from tests.oracle.ddl.creating import CLUSTERED, CREATE, CREATE_TYPES
 from tests.oracle.ddl.dropping import CONVERT, DROP, DROP_DATABASE, RENAME
 from tests.oracle.ddl.indexing import BUILDS, CREATE_INDEXES, DROP_INDEXES, INDEX_TYPES
 from tests.oracle.ddl.listing import LISTS, STATISTICS, VALIDATE
-from tests.oracle.ddl.modifying import COLL_MOD, COLL_MOD_INDEX, VIEWS
+from tests.oracle.ddl.modifying import COLL_MOD, COLL_MOD_INDEX, COPIES, VIEWS
 from tests.oracle.ddl.time_series import TIME_SERIES
 
 KNOWN: Final[list[Any]] = [
@@ -30,6 +30,7 @@ SUBJECTS: Final[dict[str, list[Any]]] = {
     "convert": CONVERT,
     "coll_mod": COLL_MOD,
     "coll_mod_index": COLL_MOD_INDEX,
+    "copies": COPIES,
     "views": VIEWS,
     "create_indexes": CREATE_INDEXES,
     "index_types": INDEX_TYPES,

@@ -48,6 +48,34 @@ _WITH: Final[list[Document]] = [
     {"viewOn": "x"},
 ]
 
+
+def _collated(options: Document) -> list[Document]:
+    """Indexes with every collation on a series with one or none."""
+    found: list[Document] = [{"create": "ts", "timeseries": {"timeField": "t", "metaField": "m"}, **options}]
+    collations: list[Document] = [
+        {},
+        *({"collation": {"locale": name}} for name in ("fr", "simple")),
+        {"collation": {"locale": "de", "strength": 1}, "hidden": True},
+    ]
+    for key in ({"b": 1}, {"m": 1}, {"m.x": 1, "b": -1}, {"g": "2dsphere"}):
+        for number, more in enumerate(collations):
+            name = f"{'_'.join(key)}{number}"
+            found.append({"createIndexes": "ts", "indexes": [{"key": key, **more, "name": name}]})
+    partial = {"partialFilterExpression": {"m.q": 1}, "collation": {"locale": "fr"}}
+    listed = [{"listIndexes": name, "cursor": {"batchSize": 100}} for name in ("ts", "system.buckets.ts")]
+    return [*found, indexed({"m.p": 1}, **partial), *listed, {"drop": "ts"}]
+
+
+def _hidden(created: Document) -> list[Document]:
+    """An index that collMod hides and shows."""
+    name = created["indexes"][0]["name"]
+    found = [created]
+    for hidden in (True, False, False, True):
+        change = {"collMod": "ts", "index": {"name": name, "hidden": hidden}}
+        found += [change, {"listIndexes": "ts"}]
+    return [*found, created]
+
+
 TIME_SERIES: Final[list[Any]] = [
     {"create": "ts", "timeseries": {"timeField": "t", "metaField": "m"}},
     {"listCollections": 1},
@@ -115,4 +143,15 @@ TIME_SERIES: Final[list[Any]] = [
     ),
     {"create": "last", "timeseries": {"timeField": "t"}},
     {"dropDatabase": 1},
+    *(
+        case
+        for collation in ({}, {"collation": {"locale": "fr"}}, {"collation": {"locale": "en", "strength": 2}})
+        for case in _collated(collation)
+    ),
+    {"create": "ts", "timeseries": {"timeField": "t", "metaField": "m"}},
+    *(
+        case
+        for hidden in ({}, {"hidden": True}, {"hidden": False})
+        for case in _hidden(indexed({f"h{len(hidden)}{hidden.get('hidden')}": 1}, **hidden))
+    ),
 ]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from bson import Regex, Timestamp
+from bson import DatetimeMS, MaxKey, MinKey, Regex, Timestamp
 
 from tailrace.bson import documents as bsondocs
 from tests.oracle.replay.stream_case import Document, StreamCase
@@ -26,7 +26,11 @@ _PATHS: Final = (
     "updateDescription.truncatedArrays", "updateDescription.truncatedArrays.field",
     "updateDescription.disambiguatedPaths", "rawUpdateDescription.diff", "operationDescription",
     "operationDescription.indexes", "operationDescription.idIndex.name", "collectionUUID",
-    "stateBeforeChange", "lsid", "lsid.id", "txnNumber", "missing", "missing.too", "",
+    "stateBeforeChange", "lsid", "lsid.id", "txnNumber", "missing", "missing.too",
+    "_id.x", "operationType.x", "ns.x", "ns.coll.x", "to.db", "to.x", "documentKey.x", "documentKey._id.a",
+    "fullDocument.0", "fullDocument.a.b", "fullDocument.nested.0", "updateDescription.x",
+    "updateDescription.updatedFields.nested.a", "updateDescription.removedFields.0", "nsType", "splitEvent",
+    "fromMigrate", "operationDescription.key", "",
 )  # fmt: skip
 _TYPES: Final = (
     "insert", "update", "replace", "delete", "drop", "rename", "create", "dropDatabase",
@@ -76,6 +80,8 @@ class CaseMaker:
         database = rng.choice(self._databases) if kind >= 2 else None
         collection = rng.choice((*COLLECTIONS, *RENAMED)) if kind == 3 else None
         stages = [rng.choice(self._stages)() for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+        if rng.random() < 0.2:
+            stages += self._renaming()
         if rng.random() < 0.1:
             stages.append(SPLIT)
         collation: Document | None = None
@@ -134,6 +140,24 @@ class CaseMaker:
         kept, pruned = self._rng.sample(("$$KEEP", "$$PRUNE", "$$DESCEND"), 2)
         return {"$redact": {"$cond": [self._expression(2), kept, pruned]}}
 
+    def _renaming(self) -> list[Document]:
+        """A stage that gives fields another name, and a condition on one of the new names."""
+        rng = self._rng
+        sources = [path for path in rng.sample(self._paths[:-1], 3) if path != "_id"]
+        names = dict(zip(("one", "two.three", "ns"), sources, strict=False))
+        made = {name: f"${path}" for name, path in names.items()}
+        stage = rng.choice(
+            (
+                {"$project": made},
+                {"$project": {**made, "fullDocument": 1}},
+                {"$set": made},
+                {"$replaceWith": {"_id": "$_id", **{name.replace(".", ""): v for name, v in made.items()}}},
+            )
+        )
+        name, path = rng.choice(list(names.items()))
+        name = rng.choice((name, f"{name}.a", name.partition(".")[0], "operationType"))
+        return [stage, {"$match": {name: self._predicate(path, 1)}}]
+
     def _some_paths(self) -> list[str]:
         """Paths of which none is within another."""
         found: list[str] = []
@@ -156,8 +180,30 @@ class CaseMaker:
             return {rng.choice(("$and", "$or", "$nor")): parts}
         if roll < 0.4:
             return {"$expr": self._expression(2)}
+        if roll < 0.45:
+            return self._rare_condition()
         path = rng.choice(self._paths[:-1])
         return {path: self._predicate(path, depth)}
+
+    def _rare_condition(self) -> Document:
+        rng = self._rng
+        path, other = (rng.choice(self._paths[:-1]) for _ in range(2))
+        top, _, below = path.partition(".")
+        kind = {"bsonType": rng.choice(_BSON_TYPES[:15])}
+        inner = {"properties": {below: kind}} if below and "." not in below else kind
+        conditions: tuple[Document, ...] = (
+            {"$jsonSchema": {"properties": {top: inner}}},
+            {"$jsonSchema": {"required": [top]}},
+            {"$alwaysTrue": 1},
+            {"$alwaysFalse": 1},
+            {"$comment": "x", path: {"$exists": True}},
+            {"$expr": rng.choice((True, 0, None, "$missing", f"${path}", "text"))},
+            {"$expr": {"$eq": [f"${path}", f"${other}"]}},
+            {path: self._value_at(path), other: {"$ne": self._value_at(other)}},
+            {"$and": [{path: {"$gte": MinKey()}}, {path: {"$lt": MaxKey()}}]},
+            {"$nor": [{path: {"$exists": False}}, {other: None}]},
+        )
+        return rng.choice(conditions)
 
     def _predicate(self, path: str, depth: int) -> Any:
         rng = self._rng
@@ -186,6 +232,19 @@ class CaseMaker:
             lambda: {"$bitsAllSet": 1},
             lambda: {"$elemMatch": {"k": {"$lt": 2}}},
             lambda: {"$gt": value, "$exists": True},
+            lambda: {"$type": rng.sample(_BSON_TYPES[:15], 2)},
+            lambda: {rng.choice(("$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")): [0, 3]},
+            lambda: {"$regex": "O", "$options": rng.choice(("", "i", "x", "s"))},
+            lambda: {"$nin": [Regex("^u"), None, value]},
+            lambda: {rng.choice(("$in", "$nin", "$all")): []},
+            lambda: {"$gte": None, "$ne": value},
+            lambda: {"$lte": None},
+            lambda: {"$not": {"$elemMatch": {"$lt": value}}},
+            lambda: {"$elemMatch": {"$not": {"$gt": value}}},
+            lambda: {"$not": {"$in": [value, None]}},
+            lambda: {"$not": {"$exists": rng.random() < 0.5}},
+            lambda: {"$not": {"$type": rng.choice(_BSON_TYPES[:15])}},
+            lambda: {rng.choice(("$gt", "$lte", "$ne", "$eq")): rng.choice((MinKey(), MaxKey(), {}, []))},
         )
         return rng.choice(kinds)()
 
@@ -264,6 +323,28 @@ class CaseMaker:
             lambda: {"$tsSecond": "$clusterTime"},
             lambda: {"$bsonSize": "$$ROOT"},
             lambda: {"$regexMatch": {"input": "$operationType", "regex": "^[iu]"}},
+            lambda: {"$setDifference": [array, [inner(0), 1]]},
+            lambda: {"$setEquals": [array, array]},
+            lambda: {"$anyElementTrue": [array]},
+            lambda: {"$sortArray": {"input": array, "sortBy": rng.choice((1, -1, {"k": 1}))}},
+            lambda: {"$zip": {"inputs": [array, [1, 2]], "useLongestLength": True}},
+            lambda: {"$unsetField": {"field": "a", "input": "$fullDocument"}},
+            lambda: {"$setField": {"field": "ns", "input": "$documentKey", "value": inner(depth - 1)}},
+            lambda: {"$indexOfArray": [array, inner(0)]},
+            lambda: {rng.choice(("$sum", "$avg", "$max", "$min")): [f"${path}", inner(0)]},
+            lambda: {rng.choice(("$first", "$last", "$reverseArray")): array},
+            lambda: {"$regexFind": {"input": "$ns.coll", "regex": Regex("([a-r])(s)?"), "options": "i"}},
+            lambda: {"$split": ["$ns.coll", "e"]},
+            lambda: {"$replaceAll": {"input": "$operationType", "find": "e", "replacement": "$ns.coll"}},
+            lambda: {"$dateTrunc": {"date": DatetimeMS(10**12), "unit": "week", "binSize": 2}},
+            lambda: {"$maxN": {"n": 2, "input": array}},
+            lambda: {"$arrayToObject": {"$objectToArray": "$documentKey"}},
+            lambda: {"$cmp": [inner(depth - 1), inner(depth - 1)]},
+            lambda: {"$switch": {"branches": [{"case": inner(depth - 1), "then": inner(0)}]}},
+            lambda: {"$let": {"vars": {"v": f"${path}"}, "in": {"$ifNull": ["$$v.a", "$$v", "none"]}}},
+            lambda: {rng.choice(("$toInt", "$toDouble", "$toDecimal", "$toBool", "$toString")): inner(0)},
+            lambda: {rng.choice(("$abs", "$ceil", "$round", "$sqrt")): inner(0)},
+            lambda: {rng.choice(("$subtract", "$multiply", "$divide", "$mod")): [inner(0), inner(0)]},
         )
         return rng.choice(kinds)()
 

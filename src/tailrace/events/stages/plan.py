@@ -18,6 +18,7 @@ server's codes. The parts that it creates have the state of one run.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tailrace.bson import documents
@@ -130,10 +131,11 @@ class Plan:
             )
         folding = Folding(variables, release.dialect)
         folded = [folding.stage(stage) for stage in stages]
-        stages = reordered(folded)
+        in_order = partial(reordered, folded, sees_parents=release.sees_parents_of_copies)
+        stages = in_order()
         first, _ = leading_match(stages)
         # A copy of a filter before `$redact` comes too late for a rewrite, unless the types are not filtered.
-        on_entries = stages if options.show_expanded_events else reordered(folded, copies_filters=False)
+        on_entries = stages if options.show_expanded_events else in_order(copies_filters=False)
         # A filter on fields that an older release does not show, or with other rules, cannot be rewritten.
         can_push = parsed_collation is None and release.wall_time and release.undefined_is_not_null
         pushed = push_down(first) if first is not None and can_push else PushedMatch()

@@ -18,6 +18,7 @@ from tailrace.events.stages.rewrites.reordering import UserStage
 from tailrace.events.stages.stage import Batch, Row
 from tailrace.events.stream_release import SPLIT
 from tailrace.query.collation import Collation
+from tailrace.query.expressions.scope import ConstantError
 from tailrace.query.pacing import with_ticks
 from tailrace.query.placed import in_places
 from tailrace.query.reshape import compile_stage
@@ -125,22 +126,35 @@ class UserStages:
         keeps_ids: bool = True,
     ) -> None:
         """With ``keeps_ids``, an event whose `_id` was changed or removed is an error."""
-        self._stages: list[Reshape] = [
-            compile_stage(
-                name,
-                spec,
-                variables=variables,
-                collation=collation,
-                dialect=shape.release.dialect,
-                reads_whole=True,
-            )
-            for name, spec in stages
-            if name not in BARRIERS
-        ]
         self._shape = shape
+        self._stages = self._compiled(stages, variables, collation)
         self._reshapes = any(name != "$match" and name not in BARRIERS for name, _ in stages)
         self._sets_fields = any(name in _SETTING for name, _ in stages)
         self._keeps_ids = keeps_ids
+
+    def _compiled(
+        self, stages: Sequence[UserStage], variables: Mapping[str, Any], collation: Collation | None
+    ) -> list[Reshape]:
+        compiled: list[Reshape] = []
+        failure: ConstantError | None = None
+        for name, spec in stages:
+            try:
+                if name not in BARRIERS:
+                    compiled.append(
+                        compile_stage(
+                            name,
+                            spec,
+                            variables=variables,
+                            collation=collation,
+                            dialect=self._shape.release.dialect,
+                            reads_whole=True,
+                        )
+                    )
+            except ConstantError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return compiled
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
         kept: list[Row] = []

@@ -103,6 +103,12 @@ class Collection:
         return self.indexes[0] if self.indexes and self.indexes[0].is_id else None
 
     @property
+    def secondary_indexes(self) -> list[Index]:
+        """The indexes other than that on `_id`, in the order in which they were created or last changed."""
+        found = [index for index in self.indexes if not index.is_id]
+        return sorted(found, key=lambda index: max(index.ident, index.changed))
+
+    @property
     def is_internal(self) -> bool:
         """Whether it is one of the server's own collections, which clients cannot write to."""
         return self.table != "records"

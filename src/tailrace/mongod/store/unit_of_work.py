@@ -94,12 +94,17 @@ class UnitOfWork(Reader):
             self.log(command(database, o, uuid=collection.uuid))
         return collection
 
-    def add_index(self, collection: Collection, spec: Mapping[str, Any]) -> Collection:
-        """Add an index to a collection without documents and log it; the caller has checked the spec."""
+    def add_index(
+        self, collection: Collection, spec: Mapping[str, Any], logged: Mapping[str, Any] | None = None
+    ) -> Collection:
+        """Add an index to a collection without documents and log it; the caller has checked the spec.
+
+        ``logged`` is what the oplog shows, if it is not the specification itself.
+        """
         added = collection.with_changes(indexes=(*collection.indexes, Index(self.new_ident(), spec)))
         self.put_collection(added)
         if collection.is_logged:
-            o = {"createIndexes": collection.name, **spec}
+            o = {"createIndexes": collection.name, **(spec if logged is None else logged)}
             self.log(command(collection.database, o, uuid=collection.uuid))
         return added
 

@@ -60,7 +60,7 @@ def _parse_switch(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         raise CommandError(40068, f"{name} requires at least one branch")
     default = scope.parse(specs["default"]) if "default" in specs else None
     if default is None and all(_never_holds(condition) for condition, _ in branches):
-        raise CommandError(40069, f"{name} needs a default if no case can be true")
+        scope.note_failure(40069, f"{name} needs a default if no case can be true")
 
     def first_match(env: Environment) -> Any:
         for condition, then in branches:

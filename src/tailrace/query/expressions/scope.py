@@ -38,6 +38,10 @@ _COMPUTED_LATE: Final = frozenset({
     "$firstN", "$lastN", "$minN", "$maxN",
 })  # fmt: skip
 """Operators that a server computes for each document, also on constants."""
+_OPERANDS_UNTOUCHED: Final = frozenset({
+    "$getField", "$setField", "$unsetField", "$maxN", "$minN", "$firstN", "$lastN", "$toHashedIndexKey",
+})  # fmt: skip
+"""Operators whose operands a server does not compute early, so that errors of constants in them come late"""
 
 
 class ConstantError(CommandError):
@@ -96,6 +100,10 @@ class ExpressionScope:
         """Note that the expression being parsed can differ from one evaluation to the next."""
         self._progress.dependencies += 1
 
+    def note_failure(self, code: int, message: str) -> None:
+        """Note an error that constants show; errors of the form of other parts come before it."""
+        self._progress.failure = self._progress.failure or ConstantError(code, message)
+
     def parse_all(self, spec: Any) -> Expression:
         """Parse a whole expression; errors of its constants are raised after those of its form."""
         expression = self.parse(spec)
@@ -144,13 +152,16 @@ class ExpressionScope:
         before = self._progress.dependencies
         if name in _COMPUTED_LATE:
             self.note_dependency()
+        failure = self._progress.failure
         expression = parser(name, argument, self)
+        if name in _OPERANDS_UNTOUCHED:
+            self._progress.failure = failure
         if self._progress.dependencies != before or self._progress.failure is not None:
             return expression
         try:
             return Constant(expression({}))
         except CommandError as error:
-            self._progress.failure = ConstantError(error.code, error.message)
+            self.note_failure(error.code, error.message)
             return expression
 
     def _parse_path(self, path: str) -> Expression:

@@ -18,7 +18,7 @@ its entry, with the same result.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from bson import Regex
+from bson import Int64, Regex
 
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
@@ -107,7 +107,7 @@ class EntryMatch:
             if extras.lsid is not None:
                 document["lsid"] = decode(extras.lsid)
             if extras.txn_number is not None:
-                document["txnNumber"] = extras.txn_number
+                document["txnNumber"] = Int64(extras.txn_number)
         return all(test is None or test(document) for test in tests)
 
 
@@ -141,6 +141,8 @@ class _Rewriter:
             return [self._expression(value, allow_inexact=allow_inexact)]
         if name == "$comment":
             return []
+        if name == "$jsonSchema":
+            return [self._schema(value)]
         if name.startswith("$"):
             return [None]
         if not is_operator_document(value):
@@ -151,6 +153,12 @@ class _Rewriter:
             for operator in value
             if operator != "$options"
         ]
+
+    def _schema(self, schema: Mapping[str, Any]) -> Test | None:
+        """A condition on properties that entries have as they are."""
+        paths = schema.get("properties", {}) if schema.keys() == {"properties"} else {}
+        is_known = bool(paths) and all(path in _OF_COMMIT and self._can_be_tested(path) for path in paths)
+        return self._compiled({"$jsonSchema": schema}) if is_known else None
 
     def _all(self, tests: Sequence[Test | None], *, allow_inexact: bool) -> Test | None:
         if len(tests) == 1:
@@ -185,6 +193,8 @@ class _Rewriter:
             return self._none([{path: {_NEGATED[operator]: value}}], allow_inexact=False)
         if operator == "$exists" and not value:
             return self._none([{path: {"$exists": True}}], allow_inexact=False)
+        if operator == "$all" and value == []:
+            return None  # nothing passes it, and it is not rewritten
         if operator == "$all" and isinstance(value, list) and not any(map(is_operator_document, value)):
             equal = [self.filter({path: item}, allow_inexact=allow_inexact) for item in value]
             return self._all(equal, allow_inexact=allow_inexact)

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from bson import Regex
 
+from tailrace.events.stages.rewrites import schema
+from tailrace.events.stages.rewrites.simplify import simplified
 from tailrace.query.match.scope import is_operator_document
 
 UserStage: TypeAlias = tuple[str, Any]
@@ -19,31 +21,48 @@ Filter: TypeAlias = Mapping[str, Any]
 _STAY: Final = frozenset({"$elemMatch", "$size"})
 _WHOLE_EVENT: Final = ""
 """A path that every other one is within."""
-_WHOLE: Final = (_WHOLE_EVENT,)
-_SIMPLE_SCHEMA: Final = frozenset({"properties", "required", "bsonType", "title", "description"})
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte"})
 _SAFE_OPERATORS: Final = frozenset({
     "$mod", "$type", "$regex", "$options", "$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear",
 })  # fmt: skip
 _PASSES: Final = 2
-"""A server goes over a pipeline twice: filters that the first pass merges or copies move once more."""
+"""A server goes over a pipeline twice, and simplifies filters between: what is left then moves once more."""
 
 
-def reordered(stages: Sequence[UserStage], *, copies_filters: bool = True) -> list[UserStage]:
+def reordered(
+    stages: Sequence[UserStage], *, copies_filters: bool = True, sees_parents: bool = True
+) -> list[UserStage]:
     """The stages in the order in which a server runs them.
 
-    With ``copies_filters``, the safe part of a filter after `$redact` is tested before it, too.
+    With ``copies_filters``, the safe part of a filter after `$redact` is tested before it, too. With
+    ``sees_parents``, a filter on `x` does not move before a stage that copies a field to `x.y`.
 
     >>> reordered([("$set", {"a": 1}), ("$match", {"a": 1, "b": 2})])
     [('$match', {'b': 2}), ('$set', {'a': 1}), ('$match', {'a': 1})]
     """
-    order = [(name, _with_comparisons(spec) if name == "$match" else spec) for name, spec in stages]
-    for _ in range(_PASSES):
-        order = _reordered_once(order, copies_filters=copies_filters)
+    order = [
+        (name, _with_comparisons(schema.without_schemas(spec)) if name == "$match" else spec)
+        for name, spec in stages
+    ]
+    for number in range(_PASSES):
+        if number:
+            order = _simplified(order)
+        order = _reordered_once(order, copies_filters=copies_filters, sees_parents=sees_parents)
     return order
 
 
-def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> list[UserStage]:
+def _simplified(stages: Sequence[UserStage]) -> list[UserStage]:
+    """The stages with simpler filters, except after `$redact`: their copies would come too late to move."""
+    before = [None, *(name for name, _ in stages)]
+    return [
+        (name, simplified(spec) if name == "$match" and previous != "$redact" else spec)
+        for previous, (name, spec) in zip(before, stages, strict=False)
+    ]
+
+
+def _reordered_once(
+    stages: Sequence[UserStage], *, copies_filters: bool, sees_parents: bool
+) -> list[UserStage]:
     order = list(stages)
     place = 0
     while place + 1 < len(order):
@@ -61,7 +80,7 @@ def _reordered_once(stages: Sequence[UserStage], *, copies_filters: bool) -> lis
                 place += 1
             place += 1
             continue
-        changes = _changes_of(name, spec)
+        changes = _changes_of(name, spec, sees_parents=sees_parents)
         free, bound = (None, condition) if changes is None else _split(condition, changes)
         if free is None:
             place += 1
@@ -87,7 +106,7 @@ class _Changes:
     """Fields that it copies, by their new names."""
 
 
-def _changes_of(name: str, spec: Any) -> _Changes | None:
+def _changes_of(name: str, spec: Any, *, sees_parents: bool) -> _Changes | None:
     """None for a stage that no filter can pass."""
     if name == "$unset":
         removed = [spec] if isinstance(spec, str) else list(spec)
@@ -106,7 +125,7 @@ def _changes_of(name: str, spec: Any) -> _Changes | None:
         return _Changes(
             lambda read: (
                 any(_overlap(read, path) for path in computed)
-                or any(_is_within(path, read) and path != read for path in renames)
+                or (sees_parents and any(_is_within(path, read) and path != read for path in renames))
             ),
             renames,
         )
@@ -152,6 +171,8 @@ def _split(condition: Filter, changes: _Changes) -> tuple[dict[str, Any] | None,
     for part in _conjuncts(condition):
         can_move = _can_move(part) and not any(map(changes.touches, _paths(part)))
         (free if can_move else bound).append(part)
+    if not bound:
+        return _renamed(condition, changes.renames), None
     renamed = [_renamed(part, changes.renames) for part in free] if changes.renames else free
     return _conjunction(renamed) if renamed else None, _conjunction(bound) if bound else None
 
@@ -182,6 +203,8 @@ def _can_move(condition: Filter) -> bool:
         elif name.startswith("$"):
             if name not in ("$expr", "$comment", "$sampleRate", "$jsonSchema"):
                 return False
+            if name == "$jsonSchema" and not schema.moves(value):
+                return False
         elif is_operator_document(value) and _stays(value):
             return False
     return True
@@ -205,8 +228,7 @@ def _paths(condition: Filter) -> Iterator[str]:
         elif name == "$expr":
             yield from read_paths(value)
         elif name == "$jsonSchema":
-            is_simple = value.keys() <= _SIMPLE_SCHEMA
-            yield from (*value.get("properties", ()), *value.get("required", ())) if is_simple else _WHOLE
+            yield from value.get("properties", ())
         elif not name.startswith("$"):
             yield name
 

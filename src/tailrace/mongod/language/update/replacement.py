@@ -32,7 +32,8 @@ class ReplacementUpdate:
             name: context.cluster_time if name != "_id" and _is_empty_timestamp(value) else value
             for name, value in self._document.items()
         }
-        if not context.is_upsert_insert:
+        # One that changes nothing is not checked.
+        if not context.is_upsert_insert and encode(context.original) != encode(document):
             check_dollar_names(document, document)
             if "_id" in document:
                 check_new_id(document["_id"])

@@ -21,6 +21,7 @@ from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import in_catalog_order
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.drop import drop_collection
+from tailrace.mongod.store.ddl.index_spec import copied_spec
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.ddl.timeseries import create_timeseries, drop_definition
 from tailrace.mongod.store.store import Store, WritePace
@@ -150,7 +151,7 @@ def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) 
     made = unit.create_collection(target.database, name, in_catalog_order({"temp": True, **options}))
     for index in () if replaced is None else replaced.indexes:
         if not index.is_id:
-            made = unit.add_index(made, index.spec)
+            made = unit.add_index(made, copied_spec(index.spec))
     return Namespace(target.database, name)
 
 

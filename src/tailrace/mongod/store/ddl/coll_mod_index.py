@@ -60,7 +60,7 @@ def change_index(unit: WriteUnit, collection: Collection, change: IndexChange) -
         if index.is_id:
             raise CommandError(ErrorCode.BadValue, "can't hide _id index")
         found.flag("hidden", change.hidden)
-    if change.prepare_unique is not None and not index.is_id:
+    if change.prepare_unique is not None and not index.unique:
         found.flag("prepareUnique", change.prepare_unique)
     changed = Index(index.ident, found.spec, index.changed)
     if change.unique is not None:

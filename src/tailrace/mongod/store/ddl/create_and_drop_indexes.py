@@ -24,6 +24,7 @@ from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.indexes.index_values import IndexPaths
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -98,6 +99,7 @@ def missing_indexes(
                 ErrorCode.CannotCreateIndex,
                 "only one text index per collection allowed, found existing text index",
             )
+        check_new_index(collection, spec, rules)
         known.append(spec)
         missing.append(spec)
     if len(known) > MAX_INDEXES:
@@ -105,8 +107,6 @@ def missing_indexes(
             ErrorCode.CannotCreateIndex,
             f"add index fails, too many indexes for {collection.ns} key:{shell(missing[-1]['key'])}",
         )
-    for spec in missing:
-        check_new_index(collection, spec, rules)
     return missing
 
 
@@ -219,11 +219,15 @@ def _build(
     try:
         for key, document in unit.records(collection):
             for index in indexes:
+                _check_measured(collection, index, document)
                 unit.add_to_index(collection, index, key, document)
     except CommandError as failure:
         error = failure
         if error.code == ErrorCode.DuplicateKey:
-            error = _first_duplicate(unit, collection, indexes) or error
+            try:
+                error = _first_duplicate(unit, collection, indexes) or error
+            except CommandError as unreadable:  # a document after the duplicates, which a build reads first
+                error = unreadable
         for index in indexes:
             unit.discard("index", index.ident)
         cause = {
@@ -238,6 +242,14 @@ def _build(
     unit.put_collection(collection.with_changes(indexes=(*collection.indexes, *indexes)))
     _log_build(unit, collection, "commitIndexBuild", build)
     return None
+
+
+def _check_measured(collection: Collection, index: Index, bucket: bytes) -> None:
+    """Refuse an array in a measured field of an index of a time series."""
+    if "timeseries" in collection.options:
+        paths = [path for path, _ in index.key if path.startswith("control.")]
+        if IndexPaths(paths).meet_array(documents.decode(bucket)):
+            raise CommandError(5930501, "Indexed measurement field contains an array value")
 
 
 def _first_duplicate(
@@ -268,9 +280,7 @@ def is_all(which: Any) -> bool:
 def chosen_indexes(collection: Collection, which: Any) -> list[Index]:
     """The indexes that dropIndexes names by a name, names, a key or `*`; raises if one does not exist."""
     if is_all(which):
-        found = [index for index in collection.indexes if not index.is_id]
-        # In the order in which they were created or last changed.
-        return sorted(found, key=lambda index: max(index.ident, index.changed))
+        return collection.secondary_indexes
     if is_string(which):
         return [_by_name(collection, which)]
     if isinstance(which, list):

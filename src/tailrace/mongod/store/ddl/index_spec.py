@@ -14,6 +14,7 @@ from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, id_index_sp
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.collection_options import MAX_EXPIRE_AFTER_SECONDS, is_true
 from tailrace.mongod.store.ddl.key_pattern import (
+    BUCKET_KIND,
     cannot_create,
     check_key_pattern,
     index_kind,
@@ -38,7 +39,7 @@ _FIRST_IF_TRUE: Final = ("unique", "hidden", "prepareUnique")
 _NOT_KEPT: Final = frozenset(
     {"v", "key", "name", "ns", "_id", "dropDups", "collation", "clustered", *_FIRST_IF_TRUE}
 )
-_NEEDS_SIMPLE_COLLATION: Final = frozenset({"text", "2d"})
+_NEEDS_SIMPLE_COLLATION: Final = frozenset({"text", "2d", BUCKET_KIND})
 _LARGEST_INT: Final = 2**31 - 1
 
 
@@ -73,7 +74,7 @@ def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, A
         return _clustered(collection, fields)
     if is_id_key(key) and "timeseries" not in collection.options:
         return _id_index(collection, fields)
-    collation = _collation(collection, fields)
+    collation = index_collation(collection, fields)
     spec: dict[str, Any] = {"v": _version(fields)}
     spec |= {option: True for option in _FIRST_IF_TRUE if is_true(fields.get(option, False))}
     spec |= {"key": dict(key), "name": _name(fields)}
@@ -86,6 +87,22 @@ def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, A
     if "expireAfterSeconds" in spec and to_integer(spec["expireAfterSeconds"]) is None:
         spec["expireAfterSeconds"] = MAX_EXPIRE_AFTER_SECONDS
     return completed_spec(spec)
+
+
+def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification for a copy of an index; flags that collMod has appended stand where new ones do.
+
+    >>> copied_spec({"v": 2, "key": {"a": 1}, "name": "a", "sparse": True, "hidden": True})
+    {'v': 2, 'hidden': True, 'key': {'a': 1}, 'name': 'a', 'sparse': True}
+    """
+    first = [field for field in ("v", *_FIRST_IF_TRUE, "key", "name") if field in spec]
+    return {field: spec[field] for field in first} | dict(spec)
+
+
+def index_collation(collection: Collection, given: Mapping[str, Any]) -> Collation | None:
+    """The collation that a specification has, by default that of the collection; None compares bytes."""
+    found = given.get("collation", collection.options.get("collation"))
+    return None if found is None else Collation.parse(found)
 
 
 def check_new_index(collection: Collection, spec: Mapping[str, Any], rules: CatalogRules) -> None:
@@ -232,13 +249,6 @@ def _name(fields: Mapping[str, Any]) -> str:
             f"{{_id: 1}}, found key: {shell(fields['key'])}",
         )
     return name
-
-
-def _collation(collection: Collection, fields: Mapping[str, Any]) -> Collation | None:
-    if "collation" in fields:
-        return Collation.parse(fields["collation"])
-    default = collection.options.get("collation")
-    return None if default is None else Collation.parse(default)
 
 
 def _check_id_index(fields: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from tailrace.mongod.store.catalog import OPLOG_NS, VIEWS, Collection
 from tailrace.mongod.store.ddl.collection_options import check_capped_size, in_catalog_order, stored_size
 from tailrace.mongod.store.ddl.create import check_no_view
 from tailrace.mongod.store.ddl.drop import count_document, drop_collection
+from tailrace.mongod.store.ddl.index_spec import copied_spec
 from tailrace.mongod.store.ddl.lookup import check_uuid, check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_new_collection
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -160,9 +161,8 @@ def replace_collection(
 def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
     """Copy a collection with its indexes to another database, under a temporary name."""
     copy = unit.create_collection(database, _temporary_name("renameCollection"), collection.options)
-    for index in collection.indexes:
-        if not index.is_id:
-            copy = unit.add_index(copy, index.spec)
+    for index in collection.secondary_indexes:
+        copy = unit.add_index(copy, copied_spec(index.spec), logged=index.spec)
     for _, document in unit.records(collection):
         unit.insert(copy, document)
     return copy

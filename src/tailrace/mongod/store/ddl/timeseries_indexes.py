@@ -11,6 +11,7 @@ from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
+from tailrace.mongod.store.ddl.index_spec import index_collation
 from tailrace.mongod.store.ddl.key_pattern import cannot_create, index_kind
 from tailrace.mongod.store.indexes.index_keys import is_descending
 
@@ -36,15 +37,21 @@ def bucket_spec(collection: Collection, given: Mapping[str, Any]) -> dict[str, A
         raise _unsupported("TTL indexes are not supported on time-series collections")
     if kind == "text":
         raise _unsupported("Text indexes are not supported on time-series collections")
-    if "sparse" in given and measured:
-        raise _unsupported("Sparse indexes are not supported on time-series measurements")
     key: dict[str, Any] = {}
     for path, direction in given["key"].items():
         key |= _bucket_fields(options, path, direction)
+    if "sparse" in given and measured:
+        raise _unsupported("Sparse indexes are not supported on time-series measurements")
     spec = {**given, "key": key}
     if _PARTIAL in given:
+        if "collation" in given:
+            raise CommandError(
+                ErrorCode.IndexOptionsConflict,
+                "On a time-series collection, partialFilterExpression and collation arguments are "
+                "incompatible",
+            )
         spec[_PARTIAL] = _bucket_filter(options, given[_PARTIAL])
-    return {**spec, _ORIGINAL: {**given, "v": given.get("v", 2)}} if measured or _PARTIAL in given else spec
+    return {**spec, _ORIGINAL: _original(collection, given)} if measured or _PARTIAL in given else spec
 
 
 def shown_spec(collection: Collection, index: Index) -> dict[str, Any]:
@@ -52,8 +59,7 @@ def shown_spec(collection: Collection, index: Index) -> dict[str, Any]:
     if not collection.is_timeseries:
         return dict(index.spec)
     if _ORIGINAL in index.spec:
-        hidden = {"hidden": True} if index.spec.get("hidden") else {}
-        return {name: value for name, value in index.spec[_ORIGINAL].items() if name != "hidden"} | hidden
+        return dict(index.spec[_ORIGINAL])  # what collMod has changed since does not show in it
     options = collection.options["timeseries"]
     key: dict[str, Any] = {}
     for path, direction in index.spec["key"].items():
@@ -62,6 +68,14 @@ def shown_spec(collection: Collection, index: Index) -> dict[str, Any]:
         else:
             key[path.removeprefix(_LIMIT[0]).removeprefix(_LIMIT[1])] = direction
     return {**index.spec, "key": key}
+
+
+def _original(collection: Collection, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification on measurements, with its version and its collation."""
+    found = {name: value for name, value in given.items() if name != "collation"}
+    found.setdefault("v", 2)
+    collation = index_collation(collection, given)
+    return found if collation is None else {**found, "collation": collation.to_document()}
 
 
 def _is_meta(options: Mapping[str, Any], path: str) -> bool:

@@ -26,8 +26,11 @@ def duplicate_key(
         path: None if value is MISSING else value for path, value in zip(spec["key"], found, strict=False)
     }
     place = f"collection: {collection.ns} index: {spec['name']}"
+    collation = {"collation": spec["collation"]} if "collation" in spec else {}
+    if collation:
+        place += f" collation: {shell(spec['collation'])}"
     error = CommandError(
         ErrorCode.DuplicateKey, f"E11000 duplicate key error {place} dup key: {shell(shown)}"
     )
-    error.details = {"keyPattern": dict(spec["key"]), "keyValue": shown}
+    error.details = {"keyPattern": dict(spec["key"]), "keyValue": shown, **collation}
     return error

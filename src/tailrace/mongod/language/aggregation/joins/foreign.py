@@ -143,6 +143,16 @@ def values_at(document: Document, components: tuple[str, ...]) -> list[Any]:
     return list(_values(document, components))
 
 
+def is_through_array(document: Document, components: tuple[str, ...]) -> bool:
+    """Whether there is an array on the way to the values of a path, or at its end."""
+    value: Any = document
+    for component in components:
+        if not isinstance(value, dict):
+            break
+        value = value.get(component)
+    return isinstance(value, list)
+
+
 def _values(value: Any, components: tuple[str, ...]) -> Iterator[Any]:
     if not components:
         if isinstance(value, list):

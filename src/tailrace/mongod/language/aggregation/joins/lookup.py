@@ -7,10 +7,17 @@ They are found by equality of two fields, by a pipeline that can use this docume
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bson import Regex
+
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, ForeignCollection, values_at
+from tailrace.mongod.language.aggregation.joins.foreign import (
+    EqualityJoin,
+    ForeignCollection,
+    is_through_array,
+    values_at,
+)
 from tailrace.mongod.language.aggregation.nested_fields import set_nested
 from tailrace.mongod.language.aggregation.pipeline import Pipeline
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows
@@ -21,6 +28,7 @@ from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import type_name
 from tailrace.query.expressions.scope import check_variable_write
+from tailrace.query.match.scope import is_operator_document
 
 _TEXTS: Final = ("from", "localField", "foreignField", "as")
 _OPTIONS: Final = (*_TEXTS, "let", "pipeline")
@@ -86,7 +94,10 @@ class _Lookup:
     def _matching(self, document: Document) -> Rows:
         rows: Rows = iter(())
         if self._join is not None:
-            rows = self._join.rows(values_at(document, self._local) or [None])
+            values = values_at(document, self._local)
+            if len(values) > 1 and is_through_array(document, self._local):
+                _check_list(values)
+            rows = self._join.rows(values or [None])
         elif self._collection is not None and (self._pipeline is None or self._pipeline.reads_collection):
             rows = self._collection.rows()
         if self._pipeline is None:
@@ -96,6 +107,15 @@ class _Lookup:
         self._variables.update(self._scope.variables)
         self._variables.update({variable: value(env) for variable, value in self._let.items()})
         return self._pipeline.rows(rows)
+
+
+def _check_list(values: list[Any]) -> None:
+    """Refuse what cannot be in the list of `$in`, as which a server looks for the values of an array.
+
+    With a regular expression among them, it compares them one by one.
+    """
+    if not any(isinstance(value, Regex) for value in values) and any(map(is_operator_document, values)):
+        raise CommandError(ErrorCode.BadValue, "cannot nest $ under $in")
 
 
 def _mentions(spec: Any, names: frozenset[str]) -> bool:
