@@ -88,6 +88,7 @@ class ErrorCode(IntEnum):
     FailedToSatisfyReadPreference = 133
     ReadConcernMajorityNotAvailableYet = 134
     CappedPositionLost = 136
+    InvalidSSLConfiguration = 140
     CursorInUse = 143
     ExceededMemoryLimit = 146
     StaleEpoch = 150

@@ -22,6 +22,7 @@ from pymongo import MongoClient
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
@@ -49,6 +50,7 @@ class Options(TypedDict, total=False):
     advertise: str | None
     auth: bool
     first_user: tuple[str, str] | None
+    tls: Tls | None
     history: Path | None
     head: bool
     oplog_bytes: int

@@ -107,15 +107,17 @@ def go_on(context: "Context", number: int, payload: Any) -> dict[str, Any]:
         if not conversation.skips_last_message:
             client.conversation = conversation
             return _reply(answer, done=False)
-    _log_in(context, conversation)
+    principal = conversation.principal
+    user = context.node.access.user(principal)
+    if user is None or user.get("userId") != conversation.user.get("userId"):
+        raise RefusedLoginError(principal, "the user was removed during the log-in")
+    admit(context, principal, user)
     return _reply(answer, done=True)
 
 
-def _log_in(context: "Context", conversation: Conversation) -> None:
-    client, node, principal = context.client, context.node, conversation.principal
-    user = node.access.user(principal)
-    if user is None or user.get("userId") != conversation.user.get("userId"):
-        raise RefusedLoginError(principal, "the user was removed during the log-in")
+def admit(context: "Context", principal: Principal, user: Mapping[str, Any]) -> None:
+    """Log in a user who has proven to be this one; raises `RefusedLoginError` for a forbidden address."""
+    client, node = context.client, context.node
     restrictions = [user.get("authenticationRestrictions", []), node.access.granted_to(user).restrictions]
     if not all(may_connect(each, client.host, client.server_host) for each in restrictions):
         raise RefusedLoginError(principal, "the user may not log in from this address")

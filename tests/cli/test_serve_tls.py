@@ -1,0 +1,88 @@
+"""`tailrace serve` on a network: refused without access control and TLS, and what it is like with both."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from tests.cli.console import Here
+from tests.cli.serving import end, serving
+from tests.mongod.server.running import Document, wait_for
+from tests.support.certificates import Authority
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> list[str | Path]:
+    """Options of a server with a certificate and a first user."""
+    authority = Authority(tmp_path)
+    authority.sign("server", password="of the key")
+    authority.sign("app")
+    (tmp_path / "key-password").write_text("of the key\n")
+    (tmp_path / "password").write_text("a secret word\n")
+    return [
+        *("--auth", "--auth-user", "admin", "--auth-password-file", tmp_path / "password"),
+        *("--tls-mode", "requireTLS", "--tls-certificate-key-file", tmp_path / "server.pem"),
+        *("--tls-certificate-key-file-password-file", tmp_path / "key-password"),
+    ]
+
+
+def test_a_server_for_others(tmp_path: Path, options: list[str | Path]) -> None:
+    with serving("--host", "0.0.0.0", *options) as (process, uri):
+
+        def client(authority: str) -> MongoClient[Document]:
+            trusted = str(tmp_path / f"{authority}.pem")
+            return MongoClient(uri, username="admin", password="a secret word", tlsCAFile=trusted)
+
+        with client("authority") as first:
+            first.shop.orders.insert_one({})
+            assert not first.admin.command("getParameter", enableTestCommands=1)["enableTestCommands"]
+            with pytest.raises(OperationFailure) as failure:
+                first.admin.command("configureFailPoint", "failCommand", mode="off")
+            assert failure.value.code == 59
+            Authority(tmp_path, "newer").sign("server")
+            process.send_signal(signal.SIGHUP)
+            lines = first.admin.command
+            wait_for(lambda: "Read the certificates again" in str(lines("getLog", "global")["log"]))
+            (tmp_path / "server.pem").write_text("nothing")
+            process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "The certificates stay as they are" in str(lines("getLog", "global")["log"]))
+        with client("newer") as second:
+            assert second.shop.orders.count_documents({}) == 1
+        _, log = end(process, signal.SIGTERM)
+    shown = json.dumps(log)
+    assert "a secret word" not in shown
+    assert "of the key" not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--host", "0.0.0.0"], "has no access control (--auth) and no TLS (--tls-mode requireTLS)"),
+        (["--host", ""], "others can connect to all addresses"),
+        (["--host", "0.0.0.0", "--auth"], "has no TLS (--tls-mode requireTLS); add it"),
+        (["--host", "::", "--auth", "--tls-mode", "preferTLS"], "has no TLS (--tls-mode requireTLS); add it"),
+        (["--tls-mode", "requireTLS"], "needs a certificate; name it with --tls-certificate-key-file"),
+        (["--tls-mode", "always"], "invalid choice"),
+        (["--tls-ca-file", "ca.pem"], "TLS is disabled; add --tls-mode requireTLS"),
+        (
+            ["--tls-mode", "allowTLS", "--tls-certificate-key-file", "none"],
+            "cannot be read from none: No such",
+        ),
+    ],
+)
+def test_a_server_that_is_not_safe_does_not_start(here: Here, given: list[str], words: str) -> None:
+    outcome = here("serve", "--no-spark", "--port", "0", *given)
+    assert outcome.code == 2
+    assert words in outcome.sentence
+
+
+def test_an_insecure_server_if_it_is_asked_for(tmp_path: Path) -> None:
+    wanted = ("--host", "0.0.0.0", "--insecure", "--set-parameter", "enableTestCommands=true")
+    with serving(*wanted) as (process, uri), MongoClient[Document](uri) as client:
+        client.admin.command("configureFailPoint", "failCommand", mode="off")
+        warnings = client.admin.command("getLog", "startupWarnings")["log"]
+        assert "Access control is not enabled" in str(warnings)
+        end(process, signal.SIGTERM)
