@@ -5,7 +5,7 @@ from typing import Final
 _TEXT: Final = """
 3 OBSOLETE_DuplicateKey 10 CannotMutateObject 25 RemoteValidationError 30 InvalidPath 31 RoleNotFound 32
 RolesNotRelated 33 PrivilegeNotFound 35 UserModificationFailed 36 RemoteChangeDetected 37
-FileRenameFailed 38 FileNotOpen 39 FileStreamFailed 41 FileAlreadyOpen 42 LogWriteFailed 45
+FileRenameFailed 39 FileStreamFailed 41 FileAlreadyOpen 42 LogWriteFailed 45
 UserDataInconsistent 46 LockBusy 49 InvalidRoleModification 51 ManualInterventionRequired 58
 RoleModificationFailed 60 OBSOLETE_DatabaseNotFound 62 OplogOperationUnsupported 63
 OBSOLETE_StaleShardVersion 65 MultipleErrorsOccurred 69 AuthSchemaIncompatible 71 ReplicaSetNotFound 75

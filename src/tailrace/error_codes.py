@@ -41,6 +41,7 @@ class ErrorCode(IntEnum):
     RoleNotFound = 31
     RolesNotRelated = 32
     CannotBackfillArray = 34
+    FileNotOpen = 38
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
     NoMatchingDocument = 47

@@ -26,6 +26,7 @@ def options(tmp_path: Path) -> list[str | Path]:
         *("--auth", "--auth-user", "admin", "--auth-password-file", tmp_path / "password"),
         *("--tls-mode", "requireTLS", "--tls-certificate-key-file", tmp_path / "server.pem"),
         *("--tls-certificate-key-file-password-file", tmp_path / "key-password"),
+        *("--audit-log", tmp_path / "audit.log"),
     ]
 
 
@@ -46,6 +47,10 @@ def test_a_server_for_others(tmp_path: Path, options: list[str | Path]) -> None:
             process.send_signal(signal.SIGHUP)
             lines = first.admin.command
             wait_for(lambda: "Read the certificates again" in str(lines("getLog", "global")["log"]))
+            audit = tmp_path / "audit.log"
+            audit.rename(tmp_path / "audit.old")
+            process.send_signal(signal.SIGUSR1)
+            wait_for(audit.exists)
             (tmp_path / "server.pem").write_text("nothing")
             process.send_signal(signal.SIGHUP)
             wait_for(lambda: "The certificates stay as they are" in str(lines("getLog", "global")["log"]))
@@ -55,6 +60,7 @@ def test_a_server_for_others(tmp_path: Path, options: list[str | Path]) -> None:
     shown = json.dumps(log)
     assert "a secret word" not in shown
     assert "of the key" not in shown
+    assert [json.loads(line)["atype"] for line in audit.read_text().splitlines()][-1] == "shutdown"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Standard output gets one line, when the server accepts connections; the log is written to standard error.
 SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.
-SIGHUP makes it read its certificates again.
+SIGHUP makes it read its certificates again, and SIGUSR1 open its audit log again.
 
 Without `--no-spark` the Spark pipeline runs as a child process (`pipeline_child.py`), so that streams can be
 resumed from any time. If Spark is not installed, the server runs without it and logs what to install.
@@ -28,6 +28,7 @@ from tailrace.cli.serving.arguments import add_arguments, read_arguments
 from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.net.loop_faults import LoopFaults
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = read_arguments(arguments)
     log = Logbook(options.log_level, sys.stderr)
     with ExitStack() as stack:
+        if options.audit is not None:
+            stack.callback(options.audit.close)
         stack.enter_context(private_files())
         pipeline = pipeline_of(arguments, log, stack)
         if pipeline is not None:
@@ -91,6 +94,13 @@ def _read_certificates_again(tls: Tls, log: Logbook) -> None:
         log.info("NETWORK", "Read the certificates again")
 
 
+def _open_audit_log_again(audit: AuditLog, log: Logbook) -> None:
+    try:
+        audit.reopen()
+    except UsageError as error:
+        log.error("ACCESS", "The audit log stays the old file", error=str(error))
+
+
 async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None, folder: Path) -> None:
     loop = asyncio.get_running_loop()
     server = Cluster(options, log=log) if options.shards else Server(options, log=log)
@@ -100,6 +110,8 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         loop.add_signal_handler(number, ending.set)
     if options.tls is not None:
         loop.add_signal_handler(signal.SIGHUP, _read_certificates_again, options.tls, log)
+    if options.audit is not None:
+        loop.add_signal_handler(signal.SIGUSR1, _open_audit_log_again, options.audit, log)
     await server.start()
     child: PipelineChild | None = None
     if pipeline is not None and pipeline.is_child:
@@ -121,3 +133,6 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         if child is not None:
             await child.stop()
         await server.stop()
+        if options.audit is not None and ending.is_set():
+            with suppress(OSError):
+                options.audit.system("shutdown", {})

@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, Protocol, Self, TextIO, TypedDict, TypeV
 
 from pymongo import MongoClient
 
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
@@ -51,6 +52,7 @@ class Options(TypedDict, total=False):
     auth: bool
     first_user: tuple[str, str] | None
     tls: Tls | None
+    audit: AuditLog | None
     history: Path | None
     head: bool
     oplog_bytes: int

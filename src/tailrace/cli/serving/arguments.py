@@ -10,6 +10,7 @@ from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loop
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
 from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
@@ -126,6 +127,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_tls_arguments(parser)
     add(
+        "--audit-log",
+        metavar="FILE",
+        type=Path,
+        help="append log-ins, refusals and changes of users, roles and the catalog to this file; opened "
+        "again after SIGUSR1",
+    )
+    add(
         "--history",
         metavar="DIR",
         type=Path,
@@ -185,6 +193,7 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         auth=arguments.auth,
         first_user=_first_user(arguments) if arguments.auth else None,
         tls=tls_of(arguments),
+        audit=None if arguments.audit_log is None else AuditLog(arguments.audit_log),
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
         head=arguments.head == "on",

@@ -36,6 +36,7 @@ class Conversation:
 
     exchange: ServerExchange
     principal: Principal
+    mechanism: str
     user: Mapping[str, Any]
     skips_last_message: bool
     is_proven: bool = False
@@ -78,11 +79,11 @@ def begin(context: "Context", fields: Mapping[str, Any], database: str) -> dict[
     user = access.user(principal)
     credential = None if user is None else user["credentials"].get(name)
     if user is None or not isinstance(credential, dict):
-        raise RefusedLoginError(principal, "there is no such user, or it cannot log in in this way")
+        raise RefusedLoginError(principal, "there is no such user, or it cannot log in in this way", name)
     options = fields.get("options")
     skips = isinstance(options, dict) and options.get("skipEmptyExchange") is True
     exchange = ServerExchange(mechanism, first, credential)
-    client.conversation = Conversation(exchange, principal, user, skips)
+    client.conversation = Conversation(exchange, principal, name, user, skips)
     return _reply(exchange.challenge.encode(), done=False)
 
 
@@ -95,32 +96,32 @@ def go_on(context: "Context", number: int, payload: Any) -> dict[str, Any]:
     if number != CONVERSATION:
         raise CommandError(ErrorCode.ProtocolError, "sasl: Mismatched conversation id")
     answer = b""
+    principal, mechanism = conversation.principal, conversation.mechanism
     if conversation.is_proven:
         if _payload(payload):
-            raise RefusedLoginError(conversation.principal, "the last message is not empty")
+            raise RefusedLoginError(principal, "the last message is not empty", mechanism)
     else:
         try:
             answer = conversation.exchange.finish(_payload(payload))
         except ScramError as error:
-            raise RefusedLoginError(conversation.principal, str(error)) from None
+            raise RefusedLoginError(principal, str(error), mechanism) from None
         conversation.is_proven = True
         if not conversation.skips_last_message:
             client.conversation = conversation
             return _reply(answer, done=False)
-    principal = conversation.principal
     user = context.node.access.user(principal)
     if user is None or user.get("userId") != conversation.user.get("userId"):
-        raise RefusedLoginError(principal, "the user was removed during the log-in")
-    admit(context, principal, user)
+        raise RefusedLoginError(principal, "the user was removed during the log-in", mechanism)
+    admit(context, principal, user, mechanism)
     return _reply(answer, done=True)
 
 
-def admit(context: "Context", principal: Principal, user: Mapping[str, Any]) -> None:
+def admit(context: "Context", principal: Principal, user: Mapping[str, Any], mechanism: str) -> None:
     """Log in a user who has proven to be this one; raises `RefusedLoginError` for a forbidden address."""
     client, node = context.client, context.node
     restrictions = [user.get("authenticationRestrictions", []), node.access.granted_to(user).restrictions]
     if not all(may_connect(each, client.host, client.server_host) for each in restrictions):
-        raise RefusedLoginError(principal, "the user may not log in from this address")
+        raise RefusedLoginError(principal, "the user may not log in from this address", mechanism)
     if client.user is not None and client.user.principal != principal:
         reason = (
             "Each client connection may only be authenticated once. "
@@ -129,15 +130,18 @@ def admit(context: "Context", principal: Principal, user: Mapping[str, Any]) -> 
         raise CommandError(_AUTHENTICATED_ONCE, reason)
     client.user = LoggedIn(node.access, principal, user)
     node.failures.forget(str(principal), client.host)
+    if node.options.audit is not None:
+        node.options.audit.login(context, principal, mechanism, 0)
     node.log.debug("ACCESS", "Successfully authenticated", client.name, user=str(principal))
 
 
 class RefusedLoginError(ScramError):
     """A log-in that failed for a known name."""
 
-    def __init__(self, principal: Principal, reason: str) -> None:
+    def __init__(self, principal: Principal, reason: str, mechanism: str) -> None:
         super().__init__(reason)
         self.principal = principal
+        self.mechanism = mechanism
 
 
 async def refuse(context: "Context", error: ScramError) -> CommandError:
@@ -148,6 +152,11 @@ async def refuse(context: "Context", error: ScramError) -> CommandError:
     node.log.info(
         "ACCESS", "Authentication failed", client.name, user=name, client=client.address, error=str(error)
     )
+    if node.options.audit is not None:
+        principal, mechanism = None, ""
+        if isinstance(error, RefusedLoginError):
+            principal, mechanism = error.principal, error.mechanism
+        node.options.audit.login(context, principal, mechanism, ErrorCode.AuthenticationFailed)
     delay = 0.0 if name is None else node.failures.delay(name, client.host)
     delay = max(delay, node.parameters["authFailedDelayMs"] / 1000)
     if delay:

@@ -31,5 +31,5 @@ def log_in_by_certificate(context: "Context", wanted: str | None, database: str)
         reason = "There is no x.509 client certificate matching the user."
         raise CommandError(ErrorCode.AuthenticationFailed, reason)
     principal = Principal(subject, EXTERNAL)
-    admit(context, principal, existing_user(context.node.access, principal))
+    admit(context, principal, existing_user(context.node.access, principal), MECHANISM)
     return {"dbname": EXTERNAL, "user": subject}

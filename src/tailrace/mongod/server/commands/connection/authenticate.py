@@ -4,6 +4,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access import login
 from tailrace.mongod.server.access.needs import OPEN
+from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.access.scram import ScramError
 from tailrace.mongod.server.access.x509 import MECHANISM, log_in_by_certificate
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -22,6 +23,13 @@ async def run(context: Context) -> Reply:
         return log_in_by_certificate(context, user, context.database)
     except ScramError as error:
         raise await login.refuse(context, error) from None
+    except CommandError as error:
+        audit = context.node.options.audit
+        if audit is not None:
+            name = context.client.certificate or user
+            principal = None if name is None else Principal(name, context.database)
+            audit.login(context, principal, mechanism, error.code)
+        raise
 
 
 _FIELDS = command({"authenticate": ANY, "mechanism": TEXT, "user": TEXT}, required=("mechanism",))
