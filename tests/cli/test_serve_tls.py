@@ -5,12 +5,14 @@ import signal
 from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from tests.cli.console import Here
 from tests.cli.serving import end, serving
 from tests.mongod.server.running import Document, wait_for
+from tests.mongod.server.served import served
 from tests.support.certificates import Authority
 
 
@@ -92,3 +94,35 @@ def test_an_insecure_server_if_it_is_asked_for(tmp_path: Path) -> None:
         warnings = client.admin.command("getLog", "startupWarnings")["log"]
         assert "Access control is not enabled" in str(warnings)
         end(process, signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("java")
+def test_the_pipeline_of_a_cluster_connects_with_tls_a_certificate_and_a_user(
+    tmp_path: Path, options: list[str | Path]
+) -> None:
+    """Without a head, a stream shows only what the pipeline has read from the shards."""
+    (tmp_path / "folder").mkdir()
+    spark = ("--shards", "1", "--head", "off", "--spark-master", "local[1,4]")
+    required = ("--tls-ca-file", str(tmp_path / "authority.pem"))
+    files = {"tlsCAFile": str(tmp_path / "authority.pem"), "tlsCertificateKeyFile": str(tmp_path / "app.pem")}
+    with served(tmp_path / "folder", *map(str, options), *required, *spark, spark=True) as process:
+        with process.client(username="admin", password="a secret word", **files) as client:
+            client.shop.orders.insert_one({"_id": 0})
+            with client.shop.orders.watch(max_await_time_ms=1000) as stream:
+                client.shop.orders.insert_one({"_id": 1})
+                assert next(stream)["documentKey"] == {"_id": 1}
+        assert process.stop() == 0
+    log = (tmp_path / "folder" / "log").read_text()
+    assert "of the key" not in log
+
+
+def test_certificates_that_the_own_pipeline_could_not_connect_with(
+    here: Here, tmp_path: Path, java: None
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.sign("server", usages=[ExtendedKeyUsageOID.SERVER_AUTH])
+    files = ("--tls-certificate-key-file", server, "--tls-ca-file", authority.path)
+    outcome = here("serve", "--port", "0", "--tls-mode", "requireTLS", *files)
+    assert outcome.code == 2
+    assert "the server's own pipeline cannot connect with the certificates" in outcome.sentence
+    assert "--tls-cluster-file" in outcome.sentence

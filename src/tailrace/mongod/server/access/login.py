@@ -27,6 +27,7 @@ _FAILURES_WITHOUT_DELAY: Final = 3
 _SECONDS_REMEMBERED: Final = 300.0
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
+_LONGEST_QUEUE: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -44,10 +45,14 @@ class Conversation:
 
 
 class Failures:
-    """Failed log-ins of the last minutes, by name and address."""
+    """Failed log-ins of the last minutes, by name and address.
+
+    Those who guess on many connections at once wait one after the other.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, float]] = {}
+        """How many there were, and when the last one is answered."""
 
     def delay(self, name: str, host: str) -> float:
         """Count a failure; returns for how many seconds to wait before the answer."""
@@ -56,10 +61,12 @@ class Failures:
         count = 1 if now - last > _SECONDS_REMEMBERED else count + 1
         while len(self._counts) >= _MOST_REMEMBERED:
             del self._counts[next(iter(self._counts))]
-        self._counts[name, host] = (count, now)
-        if count <= _FAILURES_WITHOUT_DELAY:
-            return 0.0
-        return float(min(_FIRST_DELAY * 2 ** min(count - _FAILURES_WITHOUT_DELAY - 1, 16), _LONGEST_DELAY))
+        answered = now
+        if count > _FAILURES_WITHOUT_DELAY:
+            pause = min(_FIRST_DELAY * 2 ** min(count - _FAILURES_WITHOUT_DELAY - 1, 16), _LONGEST_DELAY)
+            answered = min(max(now, last) + pause, now + _LONGEST_QUEUE)
+        self._counts[name, host] = (count, answered)
+        return answered - now
 
     def forget(self, name: str, host: str) -> None:
         self._counts.pop((name, host), None)

@@ -20,13 +20,13 @@ MECHANISM: Final = "MONGODB-X509"
 
 def log_in_by_certificate(context: "Context", wanted: str | None, database: str) -> dict[str, Any]:
     """Log in the user of the client's certificate; ``wanted`` is the name that the client gives, if any."""
-    if database != EXTERNAL:
-        reason = f"X.509 authentication must always use the {EXTERNAL} database."
-        raise CommandError(ErrorCode.ProtocolError, reason)
     subject = context.client.certificate
     if subject is None:
         reason = "No verified subject name available from client"
         raise CommandError(ErrorCode.AuthenticationFailed, reason)
+    if database != EXTERNAL:
+        reason = f"X.509 authentication must always use the {EXTERNAL} database."
+        raise CommandError(ErrorCode.ProtocolError, reason)
     if wanted and wanted != subject:
         reason = "There is no x.509 client certificate matching the user."
         raise CommandError(ErrorCode.AuthenticationFailed, reason)
