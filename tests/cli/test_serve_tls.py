@@ -1,7 +1,10 @@
 """`tailrace serve` on a network: refused without access control and TLS, and what it is like with both."""
 
 import json
+import re
+import shlex
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -126,3 +129,33 @@ def test_certificates_that_the_own_pipeline_could_not_connect_with(
     assert outcome.code == 2
     assert "the server's own pipeline cannot connect with the certificates" in outcome.sentence
     assert "--tls-cluster-file" in outcome.sentence
+
+
+def test_the_five_commands_of_the_documentation(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    found = re.search(r"^```\n(umask.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    secret, certificate, serve, shell, watch = found[1].splitlines()
+    monkeypatch.chdir(tmp_path)
+    for command in (secret, certificate):
+        subprocess.run(["bash", "-c", command], check=True, capture_output=True)
+    words = shlex.split(serve.removeprefix("tailrace serve ").removesuffix(" &"))
+    with serving(*words) as (process, uri):
+        port = uri.rpartition(":")[2].partition("/")[0]
+        administrator = shlex.split(shell)[1].replace("27017", port)
+        password = Path("password").read_text().removesuffix("\n")
+        with MongoClient[Document](administrator, password=password) as client:
+            client.shop.command("createUser", "watcher", pwd="typed", roles=["read"])
+            client.shop.create_collection("orders")
+            time = client.admin.command("ping")["operationTime"]
+            client.shop.orders.insert_one({"_id": 1})
+        monkeypatch.setenv("TAILRACE_PASSWORD", "typed")
+        start = json.dumps({"$timestamp": {"t": time.time, "i": time.inc}})
+        given = [word.replace("27017", port) for word in shlex.split(watch)[1:]]
+        outcome = here(*given, "--max", "1", "--start-at-operation-time", start)
+        assert (outcome.code, outcome.error) == (0, "")
+        assert json.loads(outcome.output)["operationType"] == "insert"
+        end(process, signal.SIGTERM)
+    assert '"authenticate"' in Path("audit.log").read_text()

@@ -82,7 +82,7 @@ def test_the_java_driver_logs_in_over_tls(secured: Secured, tmp_path: Path) -> N
         pkcs12.serialize_key_and_certificates(b"reader", key, load_pem_x509_certificate(pem), None, secret)
     )
     uris = [secured.uri(by_certificate=which, has_files=False) for which in (False, True)]
-    program = ["java", "-cp", f"{JARS}/*", FOLDER / "JavaAccess.java", "shop"]
+    program: list[str | Path] = ["java", "-cp", f"{JARS}/*", FOLDER / "JavaAccess.java", "shop"]
     seen = run([*program, secured.folder / "authority.pem", store, *uris], tmp_path)["seen"]
     refused = {"found": 1, "insert": 13, "watch": 13, "stream": None}
     assert seen == [{"user": user, **refused} for user in ("reader", SUBJECT)]

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -47,7 +48,7 @@ X509 = {"authenticate": 1, "mechanism": "MONGODB-X509", "$db": "$external"}
 class SecuredMongod(RealMongod):
     folder: Path
 
-    def client(self, **options: object) -> MongoClient[Document]:
+    def client(self, **options: Any) -> MongoClient[Document]:
         trusted = {"tls": True, "tlsCAFile": str(self.folder / "authority.pem")}
         return super().client(**trusted, **options)
 
@@ -132,7 +133,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             real.start()
             both = Pair(folder, real, ours)
             for uri in both.uris.values():
-                trusted = {"tlsCAFile": str(authority.path)}
+                trusted: Document = {"tlsCAFile": str(authority.path)}
                 with MongoClient[Document](uri, **trusted) as client:
                     client.admin.command("createUser", "root", pwd="root", roles=["root"])
                 with MongoClient[Document](uri, username="root", password="root", **trusted) as root:
