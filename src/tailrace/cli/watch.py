@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "words",
-        metavar=("ADDRESS", "NAMESPACE"),
+        metavar="ADDRESS",
         nargs="*",
         help="the connection string of a deployment; then DB or DB.COLL, by default everything",
     )
