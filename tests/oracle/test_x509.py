@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pymongo import MongoClient
 
 from tailrace.mongod.server.net.tls import Tls, TlsSettings
+from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.console import Here
 from tests.mongod.server.raw_client import RawClient
@@ -190,3 +191,11 @@ def test_watch_with_a_certificate(pair: Pair, here: Here, kind: str) -> None:
     refused = here("watch", pair.uri(kind, "stranger"), "shop")
     assert refused.code == 2
     assert refused.sentence
+
+
+@pytest.mark.parametrize("kind", ["real", "ours"])
+def test_the_source_of_a_pipeline_connects_with_a_certificate(pair: Pair, kind: str) -> None:
+    with DeploymentSource(pair.uri(kind, "app")) as source:
+        assert source.identity()
+        entries = [entry for batch in source.entries("", 0, source.promised()) for entry in batch]
+    assert any(b"shop.orders" in entry for entry in entries)
